@@ -25,9 +25,14 @@ def write_atomically(path: str | Path, content: bytes) -> Path:
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise type(error)(
-            error.errno,
-            f"could not write {path} ({len(content) / 1e6:.1f} MB): {error.strerror}; "
-            "free some space or choose another folder; what was there before is untouched",
-        ) from error
+        raise could_not_write(path, len(content), error) from error
     return path
+
+
+def could_not_write(path: Path, num_bytes: int, error: OSError) -> OSError:
+    """The same error in one sentence: which file, how much of it, and what to do."""
+    return type(error)(
+        error.errno,
+        f"could not write {path} ({num_bytes / 1e6:.1f} MB): {error.strerror or error}; "
+        "free some space or choose another folder; what was there before is untouched",
+    )

@@ -1,39 +1,101 @@
 """Real pictures, one face: ``load(name, split)``."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from vitbook.datasets.dataset import Dataset, normalize
+from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.digits import load_digits
+from vitbook.datasets.fetch import fetch
+from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
+from vitbook.datasets.pictures import resize
+from vitbook.datasets.shards import find_shards, shard_name
+from vitbook.datasets.stored import read_split
 from vitbook.errors import UnknownNameError
 
-__all__ = ["Dataset", "list_datasets", "load", "normalize"]
+__all__ = ["Dataset", "DatasetError", "held_out_split", "list_datasets", "load", "normalize"]
 
-# name -> (loader, its splits)
-_DATASETS = {
+# Sets that come inside packages: name -> (loader, its splits)
+_EMBEDDED = {
     "digits": (load_digits, ("train", "test")),
     "photos": (load_photos, ("all",)),
+}
+_SPLITS = {name: splits for name, (_, splits) in _EMBEDDED.items()} | {
+    name: tuple(image_set.splits) for name, image_set in IMAGE_SETS.items()
 }
 
 
 def list_datasets() -> tuple[str, ...]:
-    return tuple(_DATASETS)
+    return tuple(_SPLITS)
 
 
-def load(name: str, split: str, root: str | Path | None = None) -> Dataset:
+def held_out_split(name: str) -> str:
+    """The part that a score is measured on: "test", or "validation" where that is what is public.
+
+    Raises:
+        UnknownNameError: no such data set.
+        ValueError: a set that is not split.
+    """
+    splits = _splits(name)
+    if "train" not in splits:
+        raise ValueError(f"{name} has only {splits[0]!r}, no held-out split: it is to look at")
+    return splits[-1]
+
+
+def load(
+    name: str, split: str, root: str | Path | None = None, image_size: int | None = None
+) -> Dataset:
     """Load one part of a data set into memory.
 
     Args:
-        name: ``digits`` (train, test) or ``photos`` (all).
-        split: a part of it.
-        root: folder of downloaded files; the two embedded sets need none.
+        name: from ``list_datasets()``.
+        split: ``train`` or ``held_out_split(name)``; ``all`` of photos.
+        root: folder that holds ``<name>/<split>-00000-of-00001.parquet`` and so on; by default
+            ``VITBOOK_DATA``, else ``data/`` of the checkout. What is not there is fetched from
+            its official address, with progress, and kept there. The two embedded sets need none.
+        image_size: pixels a side, by default the set's own. Of pictures of another size the
+            centre square is taken and resized, bicubic with antialiasing.
 
     Raises:
         UnknownNameError: no such data set or split; names the nearest.
+        DatasetError: a file that is damaged, of another layout, or holds no picture where one
+            should be; a class without a picture to train on; no connection to fetch it.
+        OSError: the disk is full.
     """
-    if name not in _DATASETS:
-        raise UnknownNameError("data set", name, _DATASETS)
-    loader, splits = _DATASETS[name]
+    splits = _splits(name)
     if split not in splits:
         raise UnknownNameError(f"split of {name}", split, splits)
-    return loader(split)
+    if image_size is not None and image_size < 1:
+        raise ValueError(f"image_size {image_size}: expected at least 1 pixel, or None for all")
+    if name in _EMBEDDED:
+        return _resized(_EMBEDDED[name][0](split), image_size)
+    image_set, root = IMAGE_SETS[name], data_root(root)
+    folder = root / name
+    shards = find_shards(folder, split)
+    if shards is None:
+        fetch(image_set, root)
+        shards = find_shards(folder, split)
+    if shards is None:
+        raise DatasetError(
+            f"{folder} holds other files of {image_set.title}, but none of {split}: expected "
+            f"{shard_name(split, 0, 1)}; add it, or move the folder away and it will be fetched"
+        )
+    return read_split(image_set, split, shards, image_size)
+
+
+def _resized(dataset: Dataset, size: int | None) -> Dataset:
+    if size is None:
+        return dataset
+    rule = f"{dataset.provenance['rule']}; centre square, resized to {size} px"
+    return replace(
+        dataset,
+        images=resize(dataset.images, size),
+        provenance=dataset.provenance | {"rule": rule},
+    )
+
+
+def _splits(name: str) -> tuple[str, ...]:
+    if name not in _SPLITS:
+        raise UnknownNameError("data set", name, _SPLITS)
+    return _SPLITS[name]

@@ -7,6 +7,10 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
 
+class DatasetError(ValueError):
+    """Files of a data set that are not what they must be: which one, and what to do."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Pictures and labels in memory.

@@ -1,10 +1,9 @@
 """Nine colour photographs that come inside scikit-image and scikit-learn, to look at."""
 
 import torch
-import torch.nn.functional as F
-from einops import rearrange
 
 from vitbook.datasets.dataset import Dataset
+from vitbook.datasets.pictures import from_photo
 
 SIZE = 224
 
@@ -46,7 +45,7 @@ def load_photos(split: str) -> Dataset:
 
     def read(file: str) -> torch.Tensor:
         path = next(folder / file for folder in folders if (folder / file).exists())
-        return _centre_square(torch.from_numpy(imread(path).copy()))
+        return from_photo(imread(path), SIZE)
 
     return Dataset(
         images=torch.stack([read(file) for file, _ in PHOTOS.values()]),
@@ -59,12 +58,3 @@ def load_photos(split: str) -> Dataset:
             "rule": f"centre square, resized to {SIZE} pixels",
         },
     )
-
-
-def _centre_square(photo: torch.Tensor) -> torch.Tensor:
-    side = min(photo.shape[:2])
-    top, left = ((length - side) // 2 for length in photo.shape[:2])
-    square = photo[top : top + side, left : left + side, :3]
-    image = rearrange(square, "h w c -> 1 c h w").float()
-    image = F.interpolate(image, size=(SIZE, SIZE), mode="bicubic", antialias=True)
-    return image[0].round().clamp(0, 255).to(torch.uint8)

@@ -1,0 +1,51 @@
+"""Looking at every picture of a data set, to be sure of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from vitbook.datasets.catalog import ImageSet
+from vitbook.datasets.dataset import DatasetError
+from vitbook.datasets.shards import Shards, find_splits
+from vitbook.datasets.stored import Contents, check_classes, provenance, read_pictures
+
+
+@dataclass(frozen=True)
+class Report:
+    """One split, every picture of it decoded.
+
+    Attributes:
+        provenance: as ``Dataset`` has it.
+        per_class: pictures of each class, in the order of the labels.
+        sizes: width and height of the pictures.
+    """
+
+    provenance: dict[str, str | int]
+    per_class: tuple[int, ...]
+    sizes: tuple[tuple[int, int], ...]
+
+
+def check(image_set: ImageSet, root: Path) -> list[Report]:
+    """Read every file and decode every picture.
+
+    Raises:
+        DatasetError: none is here, or the first thing that is wrong with them.
+    """
+    splits = find_splits(root / image_set.name, image_set.splits)
+    if not splits:
+        raise DatasetError(
+            f"{root / image_set.name} holds no Parquet files: run "
+            f"`vitbook data fetch {image_set.name}`, or set VITBOOK_DATA to where they are"
+        )
+    return [_check_split(image_set, split, shards) for split, shards in splits.items()]
+
+
+def _check_split(image_set: ImageSet, split: str, shards: Shards) -> Report:
+    contents = Contents()
+    for _ in read_pictures(shards, contents):
+        pass
+    check_classes(split, shards, contents)
+    counts = [0] * len(shards.class_names)
+    for label in contents.labels:
+        counts[label] += 1
+    about = provenance(image_set, split, shards, contents, image_set.image_size)
+    return Report(about, tuple(counts), tuple(sorted(contents.sizes)))

@@ -1,0 +1,136 @@
+"""Data sets as many small files, to carry to another machine."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
+from vitbook.datasets.dataset import DatasetError
+from vitbook.datasets.pictures import encode_png, open_picture, square
+from vitbook.datasets.shard_writer import write_shard
+from vitbook.datasets.shards import Packed, Row, Shards, find_splits, shard_name
+from vitbook.datasets.stored import Contents, alterations, read_pictures
+from vitbook.files import could_not_write, write_atomically
+
+MANIFEST = "manifest.json"
+
+_ROOM = 100_000  # bytes of a file that are not pictures: names of classes, sizes of pages
+_ROW = 32  # bytes of a row that are not its picture: label, lengths
+
+
+def pack(
+    image_set: ImageSet,
+    root: Path,
+    out: Path,
+    max_bytes: int = 12_000_000,
+    image_size: int | None = None,
+) -> dict[str, int]:
+    """Write what is here of a data set to ``<out>/<name>/``, no file over ``max_bytes``.
+
+    ``VITBOOK_DATA=<out>`` then loads the same pictures under the same name and digest; what was
+    missing is still said to be. ``<out>/manifest.json`` lists every file with its size and sha256.
+
+    Pictures stay as they are encoded: 18 MB for the JPEG copy of CIFAR-10, whose pixels would be
+    184 MB. With ``image_size`` the others become squares of that size, as lossless PNG; those that
+    are of that size stay as they are.
+
+    Returns:
+        Split -> the number of files written.
+
+    Raises:
+        DatasetError: nothing to pack, something in the way, or a picture larger than a file.
+        OSError: the disk is full or the folder not writable.
+    """
+    target, making = out / image_set.name, out / f".{image_set.name}.making"
+    splits = find_splits(root / image_set.name, image_set.splits)
+    if not splits:
+        raise DatasetError(
+            f"{root / image_set.name} holds no Parquet files to pack: run "
+            f"`vitbook data fetch {image_set.name}` first"
+        )
+    if target.exists():
+        raise DatasetError(f"{target} is there already: remove it or choose another folder")
+    shutil.rmtree(making, ignore_errors=True)
+    try:
+        making.mkdir(parents=True)
+        written = {
+            split: _pack_split(image_set, split, shards, making, max_bytes, image_size)
+            for split, shards in splits.items()
+        }
+        for path in (root / image_set.name).glob("*"):
+            if path.name in ("class_names.json", "LICENSE.txt"):
+                write_atomically(making / path.name, path.read_bytes())
+        making.rename(target)
+        _list_files(out)
+    except OSError as error:
+        if error.filename is None:  # could_not_write has said it in a sentence
+            raise
+        raise could_not_write(target, max_bytes, error) from error
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return written
+
+
+def _pack_split(
+    image_set: ImageSet,
+    split: str,
+    shards: Shards,
+    folder: Path,
+    max_bytes: int,
+    image_size: int | None,
+) -> int:
+    packed, rows = shards.origin, (row for shard in shards.found for row in shard.rows())
+    if image_size is not None:
+        contents = Contents()
+        for _ in read_pictures(shards, contents):
+            pass  # to know how the pictures are before they are changed
+        packed = Packed(alterations(image_set, shards, contents), packed.found, packed.missing)
+        rows = (_resized(row, image_size) for row in rows)
+    total = 0
+    for group in _groups(rows, max_bytes - _ROOM):
+        path = folder / f"{total}.parquet"
+        write_shard(path, group, shards.class_names, packed)
+        if path.stat().st_size > max_bytes:
+            raise DatasetError(
+                f"{len(group)} pictures of {image_set.title} make {path.stat().st_size:,} bytes, "
+                f"expected at most {max_bytes:,}: allow larger files"
+            )
+        total += 1
+    for index in range(total):
+        (folder / f"{index}.parquet").rename(folder / shard_name(split, index, total))
+    return total
+
+
+def _resized(row: Row, size: int) -> Row:
+    picture = open_picture(row.encoded)
+    if picture.size == (size, size):
+        return row
+    name = str(Path(row.path).with_suffix(".png")) if row.path else ""
+    return Row(encode_png(square(picture, size)), name, row.label)
+
+
+def _groups(rows: Iterator[Row], max_bytes: int) -> Iterator[list[Row]]:
+    """Rows in their order, as many at a time as fit."""
+    group, used = [], 0
+    for row in rows:
+        needed = len(row.encoded) + len(row.path.encode()) + _ROW
+        if group and used + needed > max_bytes:
+            yield group
+            group, used = [], 0
+        group.append(row)
+        used += needed
+    yield group
+
+
+def _list_files(out: Path) -> None:
+    files = {
+        path.relative_to(out).as_posix(): {
+            "bytes": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for name in IMAGE_SETS
+        for path in sorted((out / name).glob("*"))
+    }
+    write_atomically(out / MANIFEST, json.dumps(files, indent=1).encode() + b"\n")

@@ -1,0 +1,162 @@
+"""From Parquet files to pictures in memory."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from PIL import Image
+
+from vitbook.datasets.catalog import ImageSet
+from vitbook.datasets.dataset import Dataset, DatasetError
+from vitbook.datasets.pictures import PictureError, open_picture, pixels, square
+from vitbook.datasets.shards import Row, Shards
+
+
+class Contents:
+    """What the pictures of a split turned out to be, gathered while they are read.
+
+    Attributes:
+        labels: in order.
+        formats: JPEG, PNG.
+        sizes: width and height.
+    """
+
+    def __init__(self):
+        self.labels: list[int] = []
+        self.formats: set[str] = set()
+        self.sizes: set[tuple[int, int]] = set()
+        self._digest = hashlib.sha256()
+
+    def add(self, row: Row, picture: Image.Image) -> None:
+        self.labels.append(row.label)
+        self.formats.add(str(picture.format))
+        self.sizes.add(picture.size)
+        content = row.encoded if picture.format == "JPEG" else picture.tobytes()
+        self._digest.update(row.label.to_bytes(8, "big") + hashlib.sha256(content).digest())
+
+    @property
+    def digest(self) -> str:
+        """Of labels and pictures in their order, however many shards hold them. Of a JPEG its
+        bytes count, of a PNG its pixels, as every zlib packs these in its own way."""
+        return "sha256:" + self._digest.hexdigest()
+
+
+def read_pictures(shards: Shards, contents: Contents) -> Iterator[tuple[Row, Image.Image]]:
+    """Every row with its picture, as the file has it.
+
+    Raises:
+        DatasetError: a picture that does not decode; names the row and the file.
+    """
+    for shard in shards.found:
+        for index, row in enumerate(shard.rows()):
+            try:
+                picture = open_picture(row.encoded)
+            except PictureError as error:
+                raise DatasetError(
+                    f"row {index} of {shard.path} ({row.path}) is no picture: {error}; "
+                    "remove the file and fetch it again"
+                ) from error
+            contents.add(row, picture)
+            yield row, picture
+
+
+def read_split(image_set: ImageSet, split: str, shards: Shards, size: int | None) -> Dataset:
+    """All pictures of the shards that are there, as squares of ``size`` pixels.
+
+    Raises:
+        DatasetError: a damaged file or picture, or a class of a training set without one.
+    """
+    size = image_set.image_size if size is None else size
+    images = np.empty((shards.num_rows, 3, size, size), np.uint8)
+    contents = Contents()
+    for index, (_, picture) in enumerate(read_pictures(shards, contents)):
+        images[index] = pixels(square(picture, size))
+    check_classes(split, shards, contents)
+    return Dataset(
+        images=torch.from_numpy(images),
+        labels=torch.tensor(contents.labels, dtype=torch.int64),
+        class_names=readable_names(shards),
+        provenance=provenance(image_set, split, shards, contents, size),
+    )
+
+
+def check_classes(split: str, shards: Shards, contents: Contents) -> None:
+    """
+    Raises:
+        DatasetError: no picture of some class in a training set; names the classes.
+    """
+    seen, names = set(contents.labels), shards.class_names
+    absent = [name for label, name in enumerate(names) if label not in seen]
+    if split == "train" and absent:
+        some = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+        missing = shards.origin.missing
+        advice = f"add {', '.join(missing)}" if missing else "fetch the set again"
+        raise DatasetError(
+            f"{shards.found[0].path.parent} has no picture of {some} to train on: expected all "
+            f"{len(names)} classes; {advice}"
+        )
+
+
+def readable_names(shards: Shards) -> tuple[str, ...]:
+    """The schema's class names, in words where ``class_names.json`` beside the files has them:
+    "goldfish" for n01443537, and all its synonyms where the first is shared by two classes.
+
+    Raises:
+        DatasetError: a ``class_names.json`` that is no table of names.
+    """
+    names, table = shards.class_names, shards.found[0].path.parent / "class_names.json"
+    if not table.exists():
+        return names
+    try:
+        words = json.loads(table.read_text())
+        words = [str(words.get(name, name)) for name in names]
+    except (ValueError, AttributeError) as error:
+        raise DatasetError(
+            f"{table} is no table of names ({error}): expected JSON, "
+            '{"n01443537": "goldfish, Carassius auratus", ...}; remove or mend it'
+        ) from error
+    first = [word.split(",")[0] for word in words]
+    return tuple(
+        short if first.count(short) == 1 else word for short, word in zip(first, words, strict=True)
+    )
+
+
+def provenance(
+    image_set: ImageSet, split: str, shards: Shards, contents: Contents, size: int
+) -> dict[str, str | int]:
+    """What the ledger keeps of a data set. Its name cannot be taken for the official set's where
+    the pictures are not the official ones, or not all of them."""
+    pictures, official = len(contents.labels), image_set.splits[split]
+    found, missing = shards.origin.found, shards.origin.missing
+    notes = alterations(image_set, shards, contents)
+    if pictures != official:
+        notes = (*notes, f"{pictures:,} images")
+    resized = "" if contents.sizes == {(size, size)} else f"; centre square, resized to {size} px"
+    about: dict[str, str | int] = {
+        "name": image_set.title + (f" ({', '.join(notes)})" if notes else ""),
+        "split": split,
+        "source": image_set.archive.url,
+        "rule": image_set.rule + resized,
+        "pictures": pictures,
+        "format": " and ".join(sorted(contents.formats)),
+        "shards": f"{len(found)} of {len(found) + len(missing)}",
+        "digest": contents.digest,
+    }
+    if missing:
+        lost = f"{official - pictures:,} of {official:,} pictures"
+        about["missing"] = f"{', '.join(missing)} ({lost})"
+    return about
+
+
+def alterations(image_set: ImageSet, shards: Shards, contents: Contents) -> tuple[str, ...]:
+    """How the stored pictures differ from the official ones: what they show of it, and what the
+    files say of those that they were packed from."""
+    notes = list(shards.origin.notes)
+    if contents.formats - {image_set.original_format}:
+        notes.append(f"{' and '.join(sorted(contents.formats))} copy")
+    width, height = next(iter(contents.sizes), (0, 0))
+    if len(contents.sizes) == 1 and width == height != image_set.original_size:
+        notes.append(f"{width} px copy")
+    return tuple(dict.fromkeys(notes))
