@@ -1,5 +1,19 @@
 """Probes: look into a model, ours or not."""
 
+from vitbook.analysis.attention_distance import (
+    attention_distance,
+    mean_attention_distance,
+    mean_weight_on_prefix,
+    uniform_attention_distance,
+    weight_on_prefix,
+)
 from vitbook.analysis.capture import capture_attention
 
-__all__ = ["capture_attention"]
+__all__ = [
+    "attention_distance",
+    "capture_attention",
+    "mean_attention_distance",
+    "mean_weight_on_prefix",
+    "uniform_attention_distance",
+    "weight_on_prefix",
+]

@@ -1,0 +1,68 @@
+"""Where a model's patches lie among its tokens and in its image."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+Pair = tuple[int, int]
+
+
+def what_it_says(model: nn.Module, images: Tensor, **given: Any) -> tuple:
+    """``grid_size`` or ``num_prefix_tokens``: what the caller gave, or what the model says.
+
+    Ours, timm's, torchvision's and Hugging Face's ViT say both, also from inside a wrapper.
+
+    Args:
+        images: what the model will take; foreign models know their grid from its size.
+        given: names that are asked for; None where the model is to answer.
+
+    Returns:
+        The answers, in the order of the names.
+
+    Raises:
+        ValueError: neither the caller nor the model says it.
+    """
+    if None in given.values():
+        said = next(filter(None, (_layout(each, images) for each in model.modules())), {})
+        given = {name: said.get(name) if it is None else it for name, it in given.items()}
+    for name, value in given.items():
+        if value is None:
+            raise ValueError(f"{type(model).__name__} does not say its {name}: pass {name}=")
+    return tuple(given.values())
+
+
+def _layout(module: nn.Module, images: Tensor) -> dict[str, Any]:
+    """Grid and prefix where each library keeps them; empty for a module that has none."""
+    height, width = images.shape[-2:]
+    home, prefix = type(module).__module__, getattr(module, "num_prefix_tokens", None)
+    if prefix is not None and hasattr(module, "grid_size"):
+        return {"grid_size": tuple(module.grid_size), "num_prefix_tokens": prefix}
+    if prefix is not None and home.startswith("timm."):
+        # Asked with the size, since a model made with dynamic_img_size takes any.
+        grid_size = tuple(module.patch_embed.dynamic_feat_size((height, width)))
+        return {"grid_size": grid_size, "num_prefix_tokens": prefix}
+    if home == "torchvision.models.vision_transformer" and hasattr(module, "class_token"):
+        down = across = module.patch_size
+    elif home == "transformers.models.vit.modeling_vit" and hasattr(module, "cls_token"):
+        down, across = module.patch_embeddings.patch_size
+    else:
+        return {}
+    return {"grid_size": (height // down, width // across), "num_prefix_tokens": 1}
+
+
+def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
+    """What a token steps, down and across: the image's size over the grid's.
+
+    Asked of the picture and not of the model, since the "patch size" of a hybrid is one cell of
+    its feature map.
+
+    Raises:
+        ValueError: the grid does not divide the image.
+    """
+    (height, width), (rows, columns) = images.shape[-2:], grid_size
+    if height % rows or width % columns:
+        raise ValueError(
+            f"image {height}x{width} on a grid of {rows}x{columns} patches leaves no whole number "
+            "of pixels for each: pass patch_size="
+        )
+    return height // rows, width // columns
