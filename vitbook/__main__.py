@@ -5,8 +5,18 @@ from typing import Annotated
 
 import torch
 import typer
+from torch import nn
 
 from vitbook import datasets
+from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
+from vitbook.datasets import Dataset
+from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
+from vitbook.datasets.check import check
+from vitbook.datasets.fetch import fetch
+from vitbook.datasets.folders import data_root
+from vitbook.datasets.pack import MANIFEST, pack
+from vitbook.datasets.shards import find_splits
+from vitbook.errors import UnknownNameError
 from vitbook.measure import count_parameters
 from vitbook.models import create_model, list_models
 from vitbook.training import TrainingDivergedError, evaluate, get_recipe, load_checkpoint, run
@@ -39,15 +49,34 @@ def train(
     dataset: Annotated[str, typer.Argument(help="digits")] = "digits",
     recipe: Annotated[str, typer.Option(help="A recipe by name.")] = "digits",
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint and the result.")] = Path(
         "runs"
     ),
     half: Annotated[bool, typer.Option(help="Store the weights as float16.")] = False,
+    probe_at: Annotated[
+        str, typer.Option(help="Epochs after which to measure attention distance: 0,1,5,20.")
+    ] = "",
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard's event files.")
+    ] = None,
+    save_every: Annotated[
+        float, typer.Option(help="Seconds between two writings of the unfinished run.")
+    ] = 60.0,
     device: Device = None,
 ) -> None:
-    """Train a model and keep its weights and its result."""
-    changes = {} if epochs is None else {"epochs": epochs}
+    """Train a model and keep its weights and its result.
+
+    Killed, it goes on where it was when the same command is given again. On several GPUs of one
+    machine: torchrun --nproc-per-node 2 -m vitbook train ...
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    changes = {"epochs": epochs, "batch_size": batch}
+    changes = {field: number for field, number in changes.items() if number is not None}
     result = run(
         model,
         dataset,
@@ -55,12 +84,31 @@ def train(
         seed=seed,
         folder=out,
         device=device,
+        compile=compile,
+        save_every_s=save_every,
         checkpoint_dtype=torch.float16 if half else None,
+        probe=_look,
+        probe_epochs=tuple(int(epoch) for epoch in probe_at.split(",") if epoch),
+        tensorboard=tensorboard,
     )
     typer.echo(
         f"{result.accuracy:.2%} on the held-out part of {dataset} after {result.wall_time_s:.0f} s"
         f" on {result.device}; wrote {out / result.name}.safetensors and .json"
     )
+
+
+def _look(model: nn.Module, held_out: Dataset) -> dict:
+    """What the ledger keeps of a model that goes on learning."""
+    pictures = datasets.normalize(held_out.images[:128])
+    return {
+        "pictures": len(pictures),
+        "attention_distance": _rounded(mean_attention_distance(model, pictures)),
+        "weight_on_prefix": _rounded(mean_weight_on_prefix(model, pictures)),
+    }
+
+
+def _rounded(numbers: torch.Tensor) -> list[list[float]]:
+    return [[round(number, 4) for number in layer] for layer in numbers.tolist()]
 
 
 @app.command(name="evaluate")
@@ -74,6 +122,99 @@ def evaluate_checkpoint(
     data = datasets.load(dataset, split)
     model = load_checkpoint(checkpoint).model.to(device or "cpu")
     typer.echo(f"{evaluate(model, data):.2%} of {len(data)} pictures of {dataset}, {split}")
+
+
+data_app = typer.Typer(help="Data sets: what is here, fetch, check, pack.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+DataName = Annotated[str, typer.Argument(help="A name from `vitbook data list`.")]
+Root = Annotated[
+    Path | None, typer.Option(help="Folder of the data sets; by default VITBOOK_DATA, else data/.")
+]
+
+
+@data_app.command(name="list")
+def list_data(root: Root = None) -> None:
+    """Say of every data set whether it is here: rows, missing files, size, terms."""
+    folder = data_root(root)
+    typer.echo(f"in {folder}")
+    for name in datasets.list_datasets():
+        here = _what_is_here(IMAGE_SETS[name], folder) if name in IMAGE_SETS else _EMBEDDED
+        typer.echo(f"{name:<14} {here}")
+
+
+_EMBEDDED = "inside scikit-learn and scikit-image: needs no file"
+
+
+def _what_is_here(image_set: ImageSet, root: Path) -> str:
+    try:
+        splits = find_splits(root / image_set.name, image_set.splits)
+    except datasets.DatasetError as error:
+        return str(error)
+    if not splits:
+        size = image_set.archive.num_bytes / 1e6
+        return f"not here, {size:.0f} MB to fetch; {image_set.terms}"
+    parts = []
+    for split, shards in splits.items():
+        lost = len(shards.origin.missing)
+        missing = f" of {image_set.splits[split]:,} ({lost} files missing)" if lost else ""
+        parts.append(f"{split} {shards.num_rows:,}{missing}")
+    size = sum(shards.num_bytes for shards in splits.values()) / 1e6
+    return f"{', '.join(parts)}; {size:.1f} MB; {image_set.terms}"
+
+
+@data_app.command(name="fetch")
+def fetch_data(name: DataName, root: Root = None) -> None:
+    """Download a data set from its official address and convert it to Parquet.
+
+    VITBOOK_MIRROR=http://host/ takes the place of the official host.
+    """
+    image_set = _image_set(name)
+    typer.echo(f"{image_set.title} is in {fetch(image_set, data_root(root))}")
+
+
+@data_app.command(name="check")
+def check_data(name: DataName, root: Root = None) -> None:
+    """Read every file, decode every picture and count the classes."""
+    for report in check(_image_set(name), data_root(root)):
+        about, counts = report.provenance, report.per_class
+        sizes = [f"{width} x {height}" for width, height in report.sizes]
+        typer.echo(
+            f"{about['split']}: {about['name']}, {about['pictures']:,} pictures ({about['format']},"
+            f" {sizes[0] if len(sizes) == 1 else f'{len(sizes)} sizes'}) of {len(counts)} classes,"
+            f" {min(counts):,} to {max(counts):,} each; {about['digest'][:23]}"
+        )
+        if "missing" in about:
+            typer.echo(f"{about['split']}: missing {about['missing']}")
+
+
+@data_app.command(name="pack")
+def pack_data(
+    names: Annotated[list[str], typer.Argument(help="Names from `vitbook data list`.")],
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    max_mb: Annotated[float, typer.Option(help="Largest file, in 10^6 bytes.")] = 12,
+    image_size: Annotated[
+        int | None, typer.Option(help="Re-encode to PNG squares of this size.")
+    ] = None,
+    root: Root = None,
+) -> None:
+    """Write data sets as files of a limited size; VITBOOK_DATA=OUT then loads them.
+
+    Pictures stay as they are encoded: the JPEG copy of CIFAR-10 is 18 MB, its pixels are 184 MB.
+    """
+    for image_set in [_image_set(name) for name in names]:
+        written = pack(image_set, data_root(root), out, int(max_mb * 1e6), image_size)
+        files = ", ".join(f"{split} {count} files" for split, count in written.items())
+        typer.echo(f"{image_set.title}: {files} in {out / image_set.name}")
+    typer.echo(f"sizes and sums are in {out / MANIFEST}; load with VITBOOK_DATA={out}")
+
+
+def _image_set(name: str) -> ImageSet:
+    if name not in datasets.list_datasets():
+        raise UnknownNameError("data set", name, IMAGE_SETS)
+    if name not in IMAGE_SETS:
+        raise ValueError(f"{name} is {_EMBEDDED}; known: {', '.join(IMAGE_SETS)}")
+    return IMAGE_SETS[name]
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -108,6 +110,14 @@ def peak_memory(function: Callable[[], object]) -> int:
         (event["ts"], event["args"]["Bytes"]) for event in events if event["name"] == "[memory]"
     )
     return int(np.cumsum([0] + [size for _, size in changes]).max())
+
+
+def memory_so_far(device: torch.device) -> int:
+    """Most bytes held at once since the start: on a GPU by torch, else by the whole process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024
 
 
 def _synchronize() -> None:

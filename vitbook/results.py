@@ -25,9 +25,13 @@ class Result:
 
     Attributes:
         accuracy: top-1 on the held-out data, 0 to 1.
-        curve: a row an epoch: epoch, loss, accuracy.
-        data_passes: times that each picture was seen.
-        wall_time_s: of training and evaluation, on ``device``.
+        curve: a row an epoch: epoch, loss, learning_rate, accuracy.
+        probes: what was seen in the model after some epochs; empty if nobody looked.
+        data_passes: times that a picture was shown, on average.
+        wall_time_s: of training, evaluation and probes, on ``device``.
+        images_per_second: in training alone, over all ``processes``.
+        peak_memory_mb: on a GPU by torch's allocator, else of the whole process, data included.
+        precision: of the forward pass in training.
         device: the processor's or GPU's own name.
         commit: of the code, with "+" if files had changed; "unknown" outside a checkout.
         provenance: of the data.
@@ -40,8 +44,13 @@ class Result:
     seed: int
     accuracy: float
     curve: list[dict]
+    probes: list[dict]
     data_passes: float
     wall_time_s: float
+    images_per_second: float
+    peak_memory_mb: int
+    precision: str
+    processes: int
     device: str
     versions: dict[str, str]
     commit: str
@@ -51,13 +60,18 @@ class Result:
     def __post_init__(self):
         if not 0 <= self.accuracy <= 1:
             raise LedgerError(f"accuracy {self.accuracy}: expected a share from 0 to 1")
-        for name in ("parameters", "data_passes", "wall_time_s"):
+        for name in ("parameters", "data_passes", "wall_time_s", "images_per_second"):
             if not getattr(self, name) > 0:
                 raise LedgerError(f"{name} {getattr(self, name)}: expected more than 0")
 
     @property
     def name(self) -> str:
-        return f"{self.dataset}-{self.model}-{self.recipe['name']}-seed{self.seed}"
+        return run_name(self.dataset, self.model, self.recipe["name"], self.seed)
+
+
+def run_name(dataset: str, model: str, recipe: str, seed: int) -> str:
+    """What the files of a run are called."""
+    return f"{dataset}-{model}-{recipe}-seed{seed}"
 
 
 def data_folder() -> Path:
@@ -107,7 +121,7 @@ def published(**which: str) -> list[dict]:
 
 def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {
-        name: version(name) for name in ("torch", "numpy", "vitbook")
+        name: version(name) for name in ("torch", "torchvision", "numpy", "vitbook")
     }
 
 

@@ -9,6 +9,7 @@ from vitbook import datasets
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import UnknownNameError
 from vitbook.training import (
+    BatchTooLargeError,
     Recipe,
     TrainingDivergedError,
     evaluate,
@@ -16,8 +17,7 @@ from vitbook.training import (
     predict,
     train,
 )
-from vitbook.training.augment import augment
-from vitbook.training.loop import parameter_groups, warmup_cosine
+from vitbook.training.optimization import learning_rate, moving_average, parameter_groups
 
 SHORT = Recipe(
     name="short", epochs=3, batch_size=64, learning_rate=1e-3, warmup_epochs=1.0, shift=0.5
@@ -69,12 +69,40 @@ def test_evaluate_counts_by_hand_and_keeps_the_mode():
 
 def test_the_learning_rate():
     recipe = Recipe(name="r", epochs=10, batch_size=1, learning_rate=1.0, warmup_epochs=2.0)
-    assert warmup_cosine(0, recipe) == pytest.approx(0, abs=1e-3)
-    assert warmup_cosine(1, recipe) == pytest.approx(0.5, abs=1e-3)
-    assert warmup_cosine(2, recipe) == pytest.approx(1)
-    assert warmup_cosine(6, recipe) == pytest.approx(0.5)
-    assert warmup_cosine(10, recipe) == pytest.approx(0)
-    assert warmup_cosine(4, recipe) == pytest.approx(0.5 * (1 + math.cos(math.pi / 4)))
+    assert learning_rate(0, recipe) == pytest.approx(0, abs=1e-3)
+    assert learning_rate(1, recipe) == pytest.approx(0.5, abs=1e-3)
+    assert learning_rate(2, recipe) == pytest.approx(1)
+    assert learning_rate(6, recipe) == pytest.approx(0.5)
+    assert learning_rate(10, recipe) == pytest.approx(0)
+    assert learning_rate(4, recipe) == pytest.approx(0.5 * (1 + math.cos(math.pi / 4)))
+    floor = replace(recipe, final_learning_rate=0.2)
+    assert learning_rate(2, floor) == pytest.approx(1)
+    assert learning_rate(6, floor) == pytest.approx(0.6)
+    assert learning_rate(10, floor) == pytest.approx(0.2)
+
+
+def test_the_mean_of_the_weights_by_hand():
+    model = torch.nn.Linear(1, 1, bias=False)
+    recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, ema=0.75)
+    mean = moving_average(model, recipe)
+    for weight in (8.0, 4.0, 0.0):  # starts at 8; then 0.75 x 8 + 0.25 x 4 = 7; then 5.25
+        model.weight.data.fill_(weight)
+        mean.update_parameters(model)
+    assert mean.module.weight.item() == pytest.approx(5.25)
+
+
+def test_a_run_ends_as_the_mean_of_its_weights():
+    seen = []
+    model = micro()
+    recipe = replace(SHORT, ema=0.9, epochs=2)
+    train(
+        model, few_digits(), recipe, progress=False, probe_epochs=(2,),
+        probe=lambda kept: seen.append(kept.head.classifier.weight.clone()) or {},
+    )  # fmt: skip
+    assert torch.equal(seen[0], model.head.classifier.weight)
+    plain = micro()
+    train(plain, few_digits(), replace(recipe, ema=0.0), progress=False)
+    assert not torch.equal(seen[0], plain.head.classifier.weight)
 
 
 def test_weight_decay_falls_on_matrices_only():
@@ -85,47 +113,80 @@ def test_weight_decay_falls_on_matrices_only():
     assert len(decay["params"]) + len(keep["params"]) == len(list(micro().parameters()))
 
 
-def test_each_picture_is_changed_in_its_own_way():
-    recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, shift=1.0)
-    same = normalize(few_digits(n=1).images).expand(8, 1, 8, 8)
-    out = augment(same, recipe, torch.Generator().manual_seed(0))
-    assert len({tuple(picture.flatten().tolist()) for picture in out}) == 8
-    assert out.min() >= -1.001 and out.max() <= 1.001
-
-
-def test_a_whole_shift_moves_whole_pixels():
-    picture = torch.full((1, 1, 4, 6), -1.0)
-    picture[0, 0, 1, 2] = 1.0
-    recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, shift=2.0)
-    # Of many drawn shifts, each moves the mass by at most 2 pixels, and keeps it inside.
-    out = augment(picture.expand(500, 1, 4, 6), recipe, torch.Generator().manual_seed(0)) + 1
-    columns = (out.sum(2) * torch.arange(6)).sum(-1) / out.sum((2, 3))
-    moved = columns[out.sum((1, 2, 3)) > 1.99].flatten() - 2
-    assert moved.min() > -2.01 and moved.max() < 2.01
-    assert moved.std() > 0.5
-
-
-def test_no_augmentation_returns_the_pictures():
-    plain = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0)
-    pictures = torch.randn(2, 1, 8, 8)
-    assert augment(pictures, plain, torch.Generator()) is pictures
-
-
-def test_a_rotation_keeps_the_shape_of_a_wide_picture():
-    recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, rotation=90.0)
-    picture = torch.full((1, 1, 20, 40), -1.0)
-    picture[..., 8:12, 18:22] = 1.0  # a square in the middle keeps its area however it turns
-    out = augment(picture.expand(50, 1, 20, 40), recipe, torch.Generator().manual_seed(1)) + 1
-    area = out.sum((1, 2, 3)) / 2
-    assert area.min() > 15 and area.max() < 17
-
-
 def test_a_loss_that_is_no_number():
     model = micro()
     with torch.no_grad():
         model.head.classifier.bias.fill_(float("nan"))
     with pytest.raises(TrainingDivergedError, match="became nan in epoch 1 of 3: lower the learn"):
         train(model, few_digits(), SHORT, progress=False)
+
+
+def test_every_epoch_is_reported_and_probed():
+    rows = []
+    run = train(
+        micro(), few_digits(), SHORT, test=few_digits("test", 60), progress=False,
+        probe=lambda model: {"width": model.prefix.shape[1]}, probe_epochs=(0, 2, 3),
+        after_epoch=rows.append,
+    )  # fmt: skip
+    assert list(run.curve) == rows and rows[-1]["learning_rate"] == pytest.approx(0)
+    assert run.probes == tuple({"epoch": epoch, "width": 64} for epoch in (0, 2, 3))
+    assert run.data_passes == 3 and run.images_per_second > 0
+    assert 0 < run.training_s < run.wall_time_s
+
+
+def test_data_passes_are_counted_honestly():
+    recipe = replace(SHORT, batch_size=100, repeats=3, epochs=2)
+    run = train(micro(), few_digits(n=256), recipe, progress=False)
+    assert run.data_passes == 2 * 7 * 100 / 256  # 768 pictures shown an epoch, 7 whole batches
+
+
+def test_chance_outside_a_run_stays_what_it_was():
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    train(micro_with_state_kept(), few_digits(), replace(SHORT, epochs=1), progress=False)
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def micro_with_state_kept():
+    with torch.random.fork_rng():
+        return micro()
+
+
+class Greedy(torch.nn.Linear):
+    """Takes up to ten pictures."""
+
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, pictures):
+        if len(pictures) > 10 and self.training:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().forward(pictures.flatten(1))
+
+
+def test_out_of_memory_says_which_batch_would_fit():
+    with pytest.raises(BatchTooLargeError, match="batch_size 64 does not fit .*; 8 does .tried.:"):
+        train(Greedy(), few_digits(), SHORT, progress=False)
+
+
+def test_a_real_lack_of_memory(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, resource, torch, vitbook
+        from vitbook.datasets import Dataset
+        from vitbook.training import BatchTooLargeError, Recipe, train
+        n = 4096
+        data = Dataset(torch.zeros(n, 1, 32, 32, dtype=torch.uint8), torch.zeros(n).long(),
+                       tuple("0123456789"), {"name": "black"})
+        model = vitbook.create_model("vit_tiny_patch4_32", channels=1)
+        torch.set_num_threads(1)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 10**9,) * 2)
+        with pytest.raises(BatchTooLargeError, match="4096 does not .* machine; [0-9]+ does"):
+            train(model, data, Recipe("r", 1, n, 1e-3), progress=False)
+        """
+    )
 
 
 def test_too_few_outputs():
@@ -146,3 +207,32 @@ def test_recipes():
         get_recipe("digits", label_smoothing=1.0)
     with pytest.raises(ValueError, match="learning_rate nan: expected more than 0"):
         get_recipe("digits", learning_rate=float("nan"))
+    with pytest.raises(UnknownNameError, match="unknown policy 'randaugmnt': did you mean randaug"):
+        get_recipe("digits", policy="randaugmnt")
+    with pytest.raises(ValueError, match="final_learning_rate 1: expected at most the learning"):
+        get_recipe("digits", final_learning_rate=1.0)
+    with pytest.raises(ValueError, match="crop_area 0.0: expected more than 0"):
+        get_recipe("digits", crop_area=0.0)
+    with pytest.raises(ValueError, match="erasing 2.0: expected 0 to 1"):
+        get_recipe("digits", erasing=2.0)
+
+
+def test_the_recipe_of_sl_vit_is_the_authors():
+    recipe = get_recipe("sl_vit")
+    assert recipe.epochs * recipe.repeats == 300  # data passes
+    assert (recipe.batch_size, recipe.weight_decay, recipe.warmup_epochs) == (128, 0.05, 10)
+    assert (recipe.final_learning_rate, recipe.label_smoothing) == (1e-6, 0.1)
+    assert (recipe.crop_padding, recipe.flip, recipe.erasing) == (4, True, 0.25)
+    assert (recipe.mixup, recipe.cutmix, recipe.mix_probability) == (1, 1, 0.5)
+    model = vitbook.create_model("vit_tiny_patch4_32")
+    vitbook.models.set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
+    assert {block.drop_path.rate for block in model.encoder.blocks} == {0.1}
+
+
+def test_stochastic_depth_grows():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    vitbook.models.set_stochastic_depth(model, 0.3)
+    rates = [block.drop_path.rate for block in model.encoder.blocks]
+    assert rates == pytest.approx([0, 0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match="Linear has no stochastic depth, the recipe asks for 0.1"):
+        vitbook.models.set_stochastic_depth(torch.nn.Linear(1, 1), 0.1)

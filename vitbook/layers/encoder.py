@@ -30,7 +30,7 @@ class StochasticDepth(nn.Module):
     Huang et al. 2016. What survives is divided by ``1 - rate``, so that its mean stays.
     """
 
-    def __init__(self, rate: float):
+    def __init__(self, rate: float = 0.0):
         super().__init__()
         if not 0 <= rate < 1:
             raise ValueError(f"stochastic depth {rate}: expected a rate from 0 up to, not with, 1")
@@ -57,16 +57,15 @@ class EncoderBlock(nn.Module):
         attention: the layer that mixes tokens, for example :class:`~.attention.SelfAttention`.
         mlp: the layer that works on each token.
         width: of a token.
-        drop_path: rate of stochastic depth on both branches.
     """
 
-    def __init__(self, attention: nn.Module, mlp: nn.Module, width: int, drop_path: float = 0.0):
+    def __init__(self, attention: nn.Module, mlp: nn.Module, width: int):
         super().__init__()
         self.norm1 = nn.LayerNorm(width, eps=1e-6)
         self.attention = attention
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
         self.mlp = mlp
-        self.drop_path = StochasticDepth(drop_path)
+        self.drop_path = StochasticDepth()
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]

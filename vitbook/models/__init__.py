@@ -1,6 +1,19 @@
 """Models, one paper a file, and the catalogue of their names."""
 
-from vitbook.models.catalog import ModelSpec, create_model, list_models
+from vitbook.models.catalog import (
+    ModelSpec,
+    create_model,
+    default_image_size,
+    list_models,
+)
+from vitbook.models.stochastic_depth import set_stochastic_depth
 from vitbook.models.vit import VisionTransformer
 
-__all__ = ["ModelSpec", "VisionTransformer", "create_model", "list_models"]
+__all__ = [
+    "ModelSpec",
+    "VisionTransformer",
+    "create_model",
+    "default_image_size",
+    "list_models",
+    "set_stochastic_depth",
+]

@@ -30,6 +30,17 @@ def list_models() -> tuple[str, ...]:
     return tuple(CATALOG)
 
 
+def default_image_size(name: str) -> int:
+    """Pixels of the picture's side that a model is named for.
+
+    Raises:
+        UnknownNameError: no such model; names the nearest.
+    """
+    if name not in CATALOG:
+        raise UnknownNameError("model", name, CATALOG)
+    return CATALOG[name][1]["image_size"]
+
+
 def create_model(
     name: str,
     *,

@@ -98,13 +98,11 @@ def vit(
     mlp_width: int,
     num_classes: int,
     qkv_bias: bool = True,
-    drop_path: float = 0.0,
     pretraining_head: bool = False,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
 
     Args:
-        drop_path: stochastic depth of the last block; it grows from 0 at the first.
         pretraining_head: with the tanh layer before the classifier, as in pre-training.
     """
     tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
@@ -117,9 +115,8 @@ def vit(
                     attention=SelfAttention(width, num_heads, qkv_bias),
                     mlp=MLP(width, mlp_width),
                     width=width,
-                    drop_path=drop_path * layer / max(depth - 1, 1),
                 )
-                for layer in range(depth)
+                for _ in range(depth)
             ],
             width,
         ),
@@ -136,6 +133,7 @@ SIZES = {
     "huge": dict(width=1280, depth=32, num_heads=16, mlp_width=5120),
 }
 SMALL_BODY = dict(width=192, depth=9, num_heads=12, mlp_width=384, qkv_bias=False)
+MINI_BODY = dict(width=96, depth=6, num_heads=6, mlp_width=192, qkv_bias=False)
 MICRO_BODY = dict(width=64, depth=4, num_heads=4, mlp_width=128)
 
 # Everything that `vit` takes, by name; the paper's models are one table times three patch sizes.
@@ -149,6 +147,8 @@ VIT_MODELS = {
     "vit_tiny_patch4_32": dict(image_size=32, patch_size=4, num_classes=10, **SMALL_BODY),
     "vit_tiny_patch8_64": dict(image_size=64, patch_size=8, num_classes=200, **SMALL_BODY),
     "vit_tiny_patch8_128": dict(image_size=128, patch_size=8, num_classes=5, **SMALL_BODY),
+    "vit_mini_patch4_32": dict(image_size=32, patch_size=4, num_classes=10, **MINI_BODY),
+    "vit_mini_patch8_128": dict(image_size=128, patch_size=8, num_classes=5, **MINI_BODY),
     "vit_micro_patch2_8": dict(
         image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY
     ),

@@ -6,19 +6,28 @@ from vitbook.training.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from vitbook.training.loop import TrainingDivergedError, TrainingRun, evaluate, predict, train
+from vitbook.training.evaluation import evaluate, predict
+from vitbook.training.loop import TrainingRun, train
+from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.processes import joined
 from vitbook.training.recipe import RECIPES, Recipe, get_recipe
-from vitbook.training.runs import run
+from vitbook.training.runs import RunInUseError, run
+from vitbook.training.state import UnfinishedRunError
+from vitbook.training.watch import TrainingDivergedError
 
 __all__ = [
     "RECIPES",
+    "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
     "Recipe",
+    "RunInUseError",
     "TrainingDivergedError",
     "TrainingRun",
+    "UnfinishedRunError",
     "evaluate",
     "get_recipe",
+    "joined",
     "load_checkpoint",
     "predict",
     "run",

@@ -1,39 +1,116 @@
-"""Change every picture of a batch in its own way."""
+"""Change every picture of a batch in its own way, on the device where it lies."""
+
+import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from vitbook.datasets import normalize
+from vitbook.training.draws import Draws
+from vitbook.training.policies import apply_policy
 from vitbook.training.recipe import Recipe
+
+ERASED_AREA = (0.02, 0.4)  # share of the picture, and the sides' ratio: Zhong et al. 2017
+ERASED_RATIO = 0.3
 
 
 def augment(
-    images: Float[Tensor, "batch channels height width"],
-    recipe: Recipe,
-    generator: torch.Generator,
+    images: UInt8[Tensor, "batch channels height width"], recipe: Recipe, draws: Draws
 ) -> Float[Tensor, "batch channels height width"]:
-    """Shift, rotate and zoom each picture at random; what comes in from outside is -1, black.
+    """All that a recipe does to single pictures; what it does to pairs is in ``mixing``."""
+    if recipe.crop_padding or recipe.flip:
+        images = crop_and_flip(images, recipe, draws)
+    if recipe.policy:
+        images = apply_policy(images, recipe, draws)
+    pictures = normalize(images)
+    if recipe.shift or recipe.rotation or recipe.zoom or recipe.crop_area < 1:
+        pictures = move(pictures, recipe, draws)
+    if recipe.erasing:
+        pictures = erase(pictures, recipe.erasing, draws)
+    return pictures
 
-    One bilinear sampling does all three, drawn anew for each picture: a change that is the same
-    for the whole batch teaches less.
+
+def crop_and_flip(
+    images: UInt8[Tensor, "batch channels height width"], recipe: Recipe, draws: Draws
+) -> UInt8[Tensor, "batch channels height width"]:
+    """Pad with black, crop anywhere, mirror by chance: one gather for the whole batch."""
+    (height, width), device = images.shape[2:], images.device
+    padding = recipe.crop_padding
+    padded = F.pad(images, (padding,) * 4)
+    places = 2 * padding + 1
+
+    def first() -> Tensor:
+        return draws.uniform(0, places).long().clamp(max=places - 1)[:, None]
+
+    rows, columns = first() + torch.arange(height), torch.arange(width).repeat(len(images), 1)
+    if recipe.flip:
+        mirrored = draws.uniform() < 0.5
+        columns[mirrored] = columns[mirrored].flip(1)
+    columns = columns + first()
+    pixels = rows[:, :, None] * padded.shape[3] + columns[:, None, :]
+    pixels = pixels.flatten(1).to(device)[:, None].expand(-1, images.shape[1], -1)
+    return padded.flatten(2).gather(2, pixels).view_as(images)
+
+
+def move(
+    pictures: Float[Tensor, "batch channels height width"], recipe: Recipe, draws: Draws
+) -> Float[Tensor, "batch channels height width"]:
+    """Shift, rotate, zoom and crop each picture; what comes in from outside is -1, black.
+
+    One bilinear sampling does all of it.
     """
-    if not (recipe.shift or recipe.rotation or recipe.zoom):
-        return images
-    height, width = images.shape[2:]
+    height, width = pictures.shape[2:]
 
-    def draw(largest: float) -> Tensor:
-        uniform = torch.rand(len(images), generator=generator, device=generator.device)
-        return ((uniform * 2 - 1) * largest).to(images.device)
+    def around(largest: float) -> Tensor:
+        return draws.uniform(-largest, largest)
 
-    angle = torch.deg2rad(draw(recipe.rotation))
-    scale = 1 / (1 + draw(recipe.zoom))
-    cos, sin = angle.cos() * scale, angle.sin() * scale
+    angle, scale = torch.deg2rad(around(recipe.rotation)), 1 / (1 + around(recipe.zoom))
     # affine_grid counts from -1 to 1 across the picture, whatever its shape.
-    right, down = draw(recipe.shift) * 2 / width, draw(recipe.shift) * 2 / height
+    right, down = around(recipe.shift) * 2 / width, around(recipe.shift) * 2 / height
+    wide, high = scale, scale
+    if recipe.crop_area < 1:
+        area = draws.uniform(recipe.crop_area, 1)
+        ratio = draws.uniform(math.log(3 / 4), math.log(4 / 3)).exp()
+        share_wide, share_high = (
+            (area * ratio).sqrt().clamp(max=1),
+            (area / ratio).sqrt().clamp(max=1),
+        )
+        wide, high = scale * share_wide, scale * share_high
+        right = right + draws.uniform(-1, 1) * (1 - share_wide)
+        down = down + draws.uniform(-1, 1) * (1 - share_high)
     rows = [
-        torch.stack([cos, -sin * height / width, right], dim=-1),
-        torch.stack([sin * width / height, cos, down], dim=-1),
+        torch.stack([angle.cos() * wide, -angle.sin() * high * height / width, right], dim=-1),
+        torch.stack([angle.sin() * wide * width / height, angle.cos() * high, down], dim=-1),
     ]
-    grid = F.affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
-    return F.grid_sample(images + 1, grid, align_corners=False) - 1
+    affine = torch.stack(rows, dim=1).to(pictures.device)
+    grid = F.affine_grid(affine, list(pictures.shape), align_corners=False)
+    return F.grid_sample(pictures + 1, grid, align_corners=False) - 1
+
+
+def erase(
+    pictures: Float[Tensor, "batch channels height width"], probability: float, draws: Draws
+) -> Float[Tensor, "batch channels height width"]:
+    """Random erasing (Zhong et al. 2017): a rectangle of the picture turns grey.
+
+    It covers 2 to 40 % of the picture and is at most 3.3 times as long as it is wide. A side
+    longer than the picture is cut, where the authors draw again.
+    """
+    height, width = pictures.shape[2:]
+    chosen = draws.uniform() < probability
+    area = draws.uniform(*ERASED_AREA) * height * width
+    ratio = draws.uniform(math.log(ERASED_RATIO), -math.log(ERASED_RATIO)).exp()
+    high = (area * ratio).sqrt().round().clamp(1, height)
+    wide = (area / ratio).sqrt().round().clamp(1, width)
+    inside = chosen[:, None, None]
+    inside = inside & _between(draws.uniform(), high, height)[:, :, None]
+    inside = inside & _between(draws.uniform(), wide, width)[:, None, :]
+    return pictures.masked_fill(inside[:, None].to(pictures.device), 0.0)
+
+
+def _between(place: Tensor, length: Tensor, whole: int) -> Tensor:
+    """Which of ``whole`` pixels lie in a stretch of ``length``, ``place`` (0 to 1) of its way."""
+    start = (place * (whole - length + 1)).floor()[:, None]
+    pixels = torch.arange(whole)
+    return (pixels >= start) & (pixels < start + length[:, None])

@@ -1,22 +1,25 @@
-"""The training loop, and what it takes to trust its result."""
+"""The training loop."""
 
-import math
-import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, UInt8
-from torch import Tensor, nn
-from tqdm.auto import tqdm
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-from vitbook.datasets import Dataset, normalize
-from vitbook.training.augment import augment
+from vitbook.datasets import Dataset
+from vitbook.models import set_stochastic_depth
+from vitbook.training.batches import Batches
+from vitbook.training.draws import seed_of
+from vitbook.training.evaluation import check_outputs, predict
+from vitbook.training.memory import BatchTooLargeError, is_out_of_memory, say_what_fits
+from vitbook.training.optimization import adamw, learning_rate, moving_average
+from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
-
-
-class TrainingDivergedError(ArithmeticError):
-    """The loss is no number any more."""
+from vitbook.training.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -24,61 +27,50 @@ class TrainingRun:
     """What a run left behind.
 
     Attributes:
-        curve: one row an epoch: ``epoch``, mean training ``loss`` and, if there was held-out data,
-            ``accuracy`` on it (0 to 1).
+        curve: one row an epoch: ``epoch``, mean training ``loss``, ``learning_rate`` at its end
+            and, if there was held-out data, ``accuracy`` on it (0 to 1).
         accuracy: of the final weights on the held-out data; None if there was none.
-        wall_time_s: seconds from the first step to the last, evaluation included.
+        probes: what ``probe`` returned, each with its ``epoch``; epoch 0 is before training.
+        data_passes: times that a picture was shown, on average.
+        training_s: seconds of training steps alone.
+        wall_time_s: seconds in all, evaluation and probes included; of all parts, if the run was
+            interrupted.
+        images_per_second: pictures trained on by all processes, per second of training.
+        precision: of the forward pass.
+        processes: that shared each batch.
     """
 
     recipe: Recipe
     seed: int
     curve: tuple[dict, ...]
     accuracy: float | None
+    probes: tuple[dict, ...]
+    data_passes: float
+    training_s: float
     wall_time_s: float
+    images_per_second: float
+    precision: str
+    processes: int
 
 
-def fit(model, images, labels, recipe, generator, after_epoch=lambda epoch, loss: None):
-    """Training, whole: every other function of this file prepares it or reports on it."""
-    optimizer = torch.optim.AdamW(parameter_groups(model, recipe), lr=recipe.learning_rate)
-    steps_an_epoch = math.ceil(len(images) / recipe.batch_size)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: warmup_cosine(step / steps_an_epoch, recipe)
-    )
-    for epoch in range(recipe.epochs):
-        model.train()
-        losses = []
-        for batch in torch.randperm(len(images), generator=generator).split(recipe.batch_size):
-            pictures = augment(normalize(images[batch]), recipe, generator)
+def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step):
+    """Training, whole: every other function prepares it or reports on it."""
+    model.train()
+    for step in steps:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step / batches.steps_an_epoch, recipe)
+        pictures, targets = batches[step]  # shuffled, each picture changed in its own way
+        with precision:
             logits = model(pictures)
-            loss = F.cross_entropy(logits, labels[batch], label_smoothing=recipe.label_smoothing)
-            optimizer.zero_grad()
-            loss.backward()
+            loss = F.cross_entropy(logits, targets, label_smoothing=recipe.label_smoothing)
+        optimizer.zero_grad()
+        loss.backward()
+        if recipe.gradient_clip:
             nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_clip)
-            optimizer.step()
-            schedule.step()
-            losses.append(loss.detach())
-        after_epoch(epoch + 1, torch.stack(losses).mean().item())
-
-
-def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
-    """Matrices decay; biases, norms, positions and prefix tokens do not."""
-    decay, keep = [], []
-    for name, parameter in model.named_parameters():
-        is_matrix = parameter.ndim >= 2 and name not in ("prefix", "position.table")
-        (decay if is_matrix else keep).append(parameter)
-    return [
-        {"params": decay, "weight_decay": recipe.weight_decay},
-        {"params": keep, "weight_decay": 0.0},
-    ]
-
-
-def warmup_cosine(epoch: float | int, recipe: Recipe) -> float:
-    """Share of the peak learning rate after ``epoch`` passes over the data."""
-    if epoch < recipe.warmup_epochs:
-        return (epoch + 1e-3) / recipe.warmup_epochs
-    rest = max(recipe.epochs - recipe.warmup_epochs, 1e-9)
-    progress = min((epoch - recipe.warmup_epochs) / rest, 1.0)
-    return 0.5 * (1 + math.cos(math.pi * progress))
+        optimizer.step()
+        if mean is not None:
+            mean.update_parameters(model)
+        after_step(step + 1, loss.detach())
 
 
 def train(
@@ -89,80 +81,101 @@ def train(
     test: Dataset | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
+    compile: bool = False,
     progress: bool = True,
+    state: str | Path | None = None,
+    save_every_s: float | int = 60,
+    probe: Callable[[nn.Module], dict] | None = None,
+    probe_epochs: tuple[int, ...] = (),
+    after_epoch: Callable[[dict], None] | None = None,
 ) -> TrainingRun:
-    """Train ``model`` in place.
+    """Train ``model`` in place; with an ``ema`` in the recipe it ends as the mean of its weights.
+
+    On a GPU the forward pass runs in bfloat16. Processes that :func:`~.processes.joined` has
+    joined share every batch.
 
     Args:
         dataset: to learn from.
         test: to measure on after every epoch; it decides nothing.
         seed: of the order of the pictures and of their augmentation.
         device: by default the GPU if there is one.
+        compile: run the model through ``torch.compile``.
         progress: show a bar.
+        state: file of the unfinished run. If it exists, the run goes on from it: on the CPU to
+            the same bits as a run that was never interrupted.
+        save_every_s: seconds between two writings of ``state``.
+        probe: looks at the model, and returns what JSON takes.
+        probe_epochs: after which epochs; 0 is before training.
+        after_epoch: is given each row of the curve.
 
     Raises:
         TrainingDivergedError: the loss is not a number any more; says when, and what to try.
-        ValueError: the model has fewer outputs than there are classes.
+        BatchTooLargeError: out of memory; says which batch would fit.
+        UnfinishedRunError: ``state`` is damaged or of another run.
+        ValueError: the model has fewer outputs than there are classes, or the batch does not
+            divide over the processes.
     """
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    here = processes()
     model.to(device)
-    _check_outputs(predict(model, dataset.images[:1]), dataset)
-    images, labels = dataset.images.to(device), dataset.labels.to(device)
-    torch.manual_seed(seed)  # stochastic depth draws from torch's own generator
-    curve = []
-    bar = tqdm(
-        total=recipe.epochs,
-        desc=f"training, recipe {recipe.name}",
-        unit="epoch",
-        disable=not progress,
+    check_outputs(predict(model, dataset.images[:1]), dataset)
+    set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
+    batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
+    optimizer, mean = adamw(model, recipe), moving_average(model, recipe)
+    watch = Watch(
+        model,
+        mean,
+        optimizer,
+        batches,
+        identity={
+            "model": asdict(model.spec) if hasattr(model, "spec") else type(model).__name__,
+            "data": dataset.provenance,
+            "recipe": asdict(recipe),
+            "seed": seed,
+        },
+        test=test,
+        state=state,
+        save_every_s=save_every_s,
+        probe=probe,
+        probe_epochs=probe_epochs,
+        after_epoch=after_epoch,
+        show=progress,
     )
+    on_gpu = device.type == "cuda"
+    runner = torch.compile(model) if compile else model
+    if here.count > 1:
+        runner = DistributedDataParallel(runner)
+    precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
+    first, last = watch.progress.step, recipe.epochs * batches.steps_an_epoch
 
-    def after_epoch(epoch: int, loss: float) -> None:
-        if not math.isfinite(loss):
-            raise TrainingDivergedError(
-                f"the loss became {loss} in epoch {epoch} of {recipe.epochs}: lower the learning "
-                f"rate (now {recipe.learning_rate:g}), warm up longer (now "
-                f"{recipe.warmup_epochs:g} epochs), and check the images for NaN"
-            )
-        row = {"epoch": epoch, "loss": loss}
-        if test is not None:
-            row["accuracy"] = evaluate(model, test)
-        curve.append(row)
-        bar.set_postfix({key: f"{value:.3f}" for key, value in row.items() if key != "epoch"})
-        bar.update()
+    def steps() -> Iterator[int]:
+        for step in range(first, last):  # chance inside the model is a function of these too
+            torch.manual_seed(seed_of(seed, step, "model", here.rank))
+            yield step
 
-    start = time.perf_counter()
-    with bar:
-        fit(model, images, labels, recipe, torch.Generator().manual_seed(seed), after_epoch)
-    return TrainingRun(
-        recipe, seed, tuple(curve), curve[-1].get("accuracy"), time.perf_counter() - start
-    )
-
-
-@torch.no_grad()
-def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float:
-    """Share of the pictures whose largest logit is the right one (top-1, 0 to 1)."""
-    logits = predict(model, dataset.images, batch_size).cpu()
-    _check_outputs(logits, dataset)
-    return (logits.argmax(dim=1) == dataset.labels).float().mean().item()
-
-
-@torch.no_grad()
-def predict(
-    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
-) -> Float[Tensor, "n classes"]:
-    """Logits of every picture, on the model's device; the model's mode stays as it was."""
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
     try:
-        return torch.cat([model(normalize(batch.to(device))) for batch in images.split(batch_size)])
-    finally:
-        model.train(was_training)
-
-
-def _check_outputs(logits: Tensor, dataset: Dataset) -> None:
-    if logits.shape[1] < dataset.num_classes:
-        raise ValueError(
-            f"the model has {logits.shape[1]} outputs, {dataset.provenance['name']} has "
-            f"{dataset.num_classes} classes: create_model(..., num_classes={dataset.num_classes})"
-        )
+        with watch, torch.random.fork_rng(devices=[device] if on_gpu else []):
+            fit(runner, mean, optimizer, batches, recipe, steps(), precision, watch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        picture = torch.zeros(dataset.images.shape[1:], device=device)
+        own = recipe.batch_size // here.count
+        raise BatchTooLargeError(say_what_fits(model, picture, own, here.count)) from error
+    if mean is not None:
+        model.load_state_dict(mean.module.state_dict())
+    reached = watch.progress
+    shown = last * recipe.batch_size
+    return TrainingRun(
+        recipe=recipe,
+        seed=seed,
+        curve=tuple(reached.curve),
+        accuracy=reached.curve[-1].get("accuracy"),
+        probes=tuple(reached.probes),
+        data_passes=shown / len(dataset),
+        training_s=reached.training_s,
+        wall_time_s=reached.wall_time_s,
+        images_per_second=shown / reached.training_s,
+        precision="bfloat16" if on_gpu else "float32",
+        processes=here.count,
+    )

@@ -4,24 +4,43 @@ from dataclasses import dataclass, replace
 
 from vitbook.errors import UnknownNameError
 
+POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
+
 
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides a training run but the model, the data and the seed.
 
-    AdamW with a linear warm-up and a cosine to zero; weight decay falls on matrices only.
+    AdamW with a linear warm-up and a cosine; weight decay falls on matrices only.
 
     Attributes:
-        epochs: passes over the training data.
-        batch_size: pictures a step.
+        epochs: each shows every picture ``repeats`` times; a last short batch is left out.
+        batch_size: pictures a step, over all processes.
         learning_rate: at its peak.
+        final_learning_rate: at the end of the cosine.
         weight_decay: of AdamW.
-        warmup_epochs: passes until the peak.
+        warmup_epochs: epochs until the peak.
+        gradient_clip: largest norm of the gradient; 0 lets it be.
         label_smoothing: share of the target spread over all classes.
-        gradient_clip: largest norm of the gradient.
+        drop_path: stochastic depth (Huang et al. 2016), of the last block.
+        drop_path_grows: from 0 in the first block; else every block has the same.
+        ema: decay of the exponential mean of the weights, which is what is evaluated and kept;
+            0 keeps the last weights.
+        repeats: times that an epoch shows each picture, one after the other, each changed in its
+            own way (repeated augmentation, Hoffer et al. 2020): an epoch is as many data passes.
+        crop_padding: black border, in pixels, out of which each picture is cropped again.
+        flip: mirror each picture left to right, or not, by chance.
+        crop_area: smallest share of the picture that a crop keeps, which is then resized
+            (Szegedy et al. 2015; sides 3:4 to 4:3); 1 crops nothing.
         shift: largest shift of each picture, in pixels, both ways.
         rotation: largest rotation of each picture, in degrees, both ways.
         zoom: largest change of scale of each picture, as a factor: 0.1 is 0.9 to 1.1.
+        policy: one of :data:`POLICIES`, or None.
+        policy_group: pictures that share one draw of the policy.
+        erasing: probability that a rectangle of a picture turns grey (Zhong et al. 2017).
+        mixup: both parameters of the Beta of mixup (Zhang et al. 2018); 0 is no mixup.
+        cutmix: the same of cutmix (Yun et al. 2019); with both, each batch takes one by chance.
+        mix_probability: that a batch is mixed at all.
 
     Raises:
         ValueError: a number that no run can have.
@@ -31,29 +50,70 @@ class Recipe:
     epochs: int
     batch_size: int
     learning_rate: float
+    final_learning_rate: float = 0.0
     weight_decay: float = 0.05
     warmup_epochs: float = 0.0
-    label_smoothing: float = 0.0
     gradient_clip: float = 1.0
+    label_smoothing: float = 0.0
+    drop_path: float = 0.0
+    drop_path_grows: bool = True
+    ema: float = 0.0
+    repeats: int = 1
+    crop_padding: int = 0
+    flip: bool = False
+    crop_area: float = 1.0
     shift: float = 0.0
     rotation: float = 0.0
     zoom: float = 0.0
+    policy: str | None = None
+    policy_group: int = 8
+    erasing: float = 0.0
+    mixup: float = 0.0
+    cutmix: float = 0.0
+    mix_probability: float = 1.0
 
     def __post_init__(self):
-        for field in ("epochs", "batch_size", "learning_rate", "gradient_clip"):
+        for field in ("epochs", "batch_size", "learning_rate", "repeats", "policy_group"):
             if not getattr(self, field) > 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected more than 0")
-        for field in ("weight_decay", "warmup_epochs", "shift", "rotation"):
+        for field in (
+            "final_learning_rate",
+            "weight_decay",
+            "warmup_epochs",
+            "gradient_clip",
+            "crop_padding",
+            "shift",
+            "rotation",
+            "mixup",
+            "cutmix",
+        ):
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 or more")
-        for field in ("label_smoothing", "zoom"):
+        for field in ("label_smoothing", "zoom", "drop_path", "ema"):
             if not 0 <= getattr(self, field) < 1:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 up to, not with, 1")
+        for field in ("erasing", "mix_probability"):
+            if not 0 <= getattr(self, field) <= 1:
+                raise ValueError(f"{field} {getattr(self, field)}: expected 0 to 1")
+        if not 0 < self.crop_area <= 1:
+            raise ValueError(f"crop_area {self.crop_area}: expected more than 0, up to 1")
+        if self.final_learning_rate > self.learning_rate:
+            raise ValueError(
+                f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
+                f"learning rate, {self.learning_rate:g}"
+            )
+        if self.policy is not None and self.policy not in POLICIES:
+            raise UnknownNameError("policy", self.policy, POLICIES)
+
+    @property
+    def mixes(self) -> bool:
+        return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
 
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
+        # A minute on two cores, for the chapters.
         Recipe(
             name="digits",
             epochs=60,
@@ -64,6 +124,53 @@ RECIPES = {
             shift=0.5,
             rotation=10.0,
             zoom=0.1,
+        ),
+        # Few passes over many small pictures: weak augmentation, a mean of the weights.
+        Recipe(
+            name="quick",
+            epochs=30,
+            batch_size=128,
+            learning_rate=2e-3,
+            warmup_epochs=2.0,
+            label_smoothing=0.1,
+            ema=0.998,
+            crop_padding=4,
+            flip=True,
+        ),
+        # Many passes over few larger pictures.
+        Recipe(
+            name="flowers",
+            epochs=100,
+            batch_size=64,
+            learning_rate=1e-3,
+            warmup_epochs=5.0,
+            label_smoothing=0.1,
+            ema=0.998,
+            crop_area=0.35,
+            flip=True,
+            policy="trivialaugment",
+        ),
+        # Lee et al. 2021, "Vision Transformer for small-size datasets", by the authors' code,
+        # with the learning rate that users needed to get their figures. 300 data passes.
+        Recipe(
+            name="sl_vit",
+            epochs=100,
+            batch_size=128,
+            learning_rate=3e-3,
+            final_learning_rate=1e-6,
+            warmup_epochs=10.0,
+            gradient_clip=0.0,
+            label_smoothing=0.1,
+            drop_path=0.1,
+            drop_path_grows=False,
+            repeats=3,
+            crop_padding=4,
+            flip=True,
+            policy="autoaugment_cifar10",
+            erasing=0.25,
+            mixup=1.0,
+            cutmix=1.0,
+            mix_probability=0.5,
         ),
     )
 }

@@ -1,16 +1,27 @@
 """A run from end to end: data, model, training, checkpoint, ledger."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
+from torch import nn
 
 from vitbook import datasets, results
-from vitbook.measure import count_parameters
-from vitbook.models import create_model
+from vitbook.datasets import Dataset
+from vitbook.measure import count_parameters, memory_so_far
+from vitbook.models import create_model, default_image_size
+from vitbook.training.board import board
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.loop import train
+from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
+
+
+class RunInUseError(OSError):
+    """Another process is writing the same run."""
 
 
 def run(
@@ -21,44 +32,110 @@ def run(
     seed: int = 0,
     folder: str | Path,
     device: str | None = None,
+    compile: bool = False,
     checkpoint_dtype: torch.dtype | None = None,
     progress: bool = True,
+    save_every_s: float | int = 60,
+    probe: Callable[[nn.Module, Dataset], dict] | None = None,
+    probe_epochs: tuple[int, ...] = (),
+    tensorboard: str | Path | None = None,
 ) -> results.Result:
     """Train a model of the catalogue; leave ``NAME.safetensors`` and ``NAME.json`` in ``folder``.
 
-    The seed decides the first weights, the order of the pictures and their augmentation.
+    The seed decides the first weights, the order of the pictures and their augmentation. A run
+    that was killed goes on where it stopped when it is called again; until it ends it keeps
+    ``NAME.unfinished`` in the folder. Under ``torchrun`` all processes share the run, and the
+    first one writes.
+
+    Args:
+        probe: is given the model and the held-out data; what it returns goes to the ledger.
+        probe_epochs: after which epochs; 0 is before training.
+        tensorboard: folder for the curve as TensorBoard reads it.
+
+    Raises:
+        ModuleNotFoundError: TensorBoard is asked for and not installed.
+        RunInUseError: another process is writing this run into this folder.
     """
-    train_set = datasets.load(dataset_name, "train")
-    test_set = datasets.load(dataset_name, "test")
-    torch.manual_seed(seed)
-    model = create_model(
-        model_name, num_classes=train_set.num_classes, channels=train_set.images.shape[1]
-    )
-    outcome = train(
-        model, train_set, recipe, test=test_set, seed=seed, device=device, progress=progress
-    )
-    result = results.Result(
-        model=model_name,
-        parameters=count_parameters(model),
-        dataset=dataset_name,
-        recipe=asdict(recipe),
-        seed=seed,
-        accuracy=outcome.accuracy,
-        curve=list(outcome.curve),
-        data_passes=float(recipe.epochs),
-        wall_time_s=round(outcome.wall_time_s, 1),
-        device=results.device_name(next(model.parameters()).device),
-        versions=results.versions(),
-        commit=results.commit(),
-        command=results.command(),
-        provenance=train_set.provenance,
-    )
-    save_checkpoint(
-        Path(folder) / f"{result.name}.safetensors",
-        model,
-        class_names=train_set.class_names,
-        provenance={key: value for key, value in asdict(result).items() if key != "curve"},
-        dtype=checkpoint_dtype,
-    )
-    results.record(result, folder)
-    return result
+    name = results.run_name(dataset_name, model_name, recipe.name, seed)
+    unfinished = Path(folder) / f"{name}.unfinished"
+    with (
+        joined(device) as own,
+        _alone(unfinished.with_suffix(".lock")),
+        board(tensorboard, name) as draw,
+    ):
+        if processes().is_first:  # half a file that a killed run was writing
+            for part in Path(folder).glob(f".{name}.*"):
+                part.unlink()
+        size = default_image_size(model_name)
+        train_set = datasets.load(dataset_name, "train", image_size=size)
+        held_out = datasets.held_out_split(dataset_name)
+        test_set = datasets.load(dataset_name, held_out, image_size=size)
+        torch.manual_seed(seed)
+        model = create_model(
+            model_name, num_classes=train_set.num_classes, channels=train_set.images.shape[1]
+        )
+        outcome = train(
+            model,
+            train_set,
+            recipe,
+            test=test_set,
+            seed=seed,
+            device=own,
+            compile=compile,
+            progress=progress,
+            state=unfinished,
+            save_every_s=save_every_s,
+            probe=None if probe is None else lambda model: probe(model, test_set),
+            probe_epochs=probe_epochs,
+            after_epoch=draw,
+        )
+        result = results.Result(
+            model=model_name,
+            parameters=count_parameters(model),
+            dataset=dataset_name,
+            recipe=asdict(recipe),
+            seed=seed,
+            accuracy=outcome.accuracy,
+            curve=list(outcome.curve),
+            probes=list(outcome.probes),
+            data_passes=outcome.data_passes,
+            wall_time_s=round(outcome.wall_time_s, 1),
+            images_per_second=round(outcome.images_per_second, 1),
+            peak_memory_mb=round(memory_so_far(own) / 1e6),
+            precision=outcome.precision,
+            processes=outcome.processes,
+            device=results.device_name(own),
+            versions=results.versions(),
+            commit=results.commit(),
+            command=results.command(),
+            provenance=train_set.provenance,
+        )
+        if processes().is_first:
+            about = {k: v for k, v in asdict(result).items() if k not in ("curve", "probes")}
+            save_checkpoint(
+                Path(folder) / f"{name}.safetensors",
+                model,
+                class_names=train_set.class_names,
+                provenance=about,
+                dtype=checkpoint_dtype,
+            )
+            results.record(result, folder)
+            unfinished.unlink(missing_ok=True)
+        return result
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with the process, however it ends."""
+    if not processes().is_first:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, timeout=0):
+            yield
+    except Timeout as error:
+        raise RunInUseError(
+            f"another process is writing {path.stem} into {path.parent}: wait for it, or choose "
+            "another folder or seed"
+        ) from error

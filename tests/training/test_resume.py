@@ -1,0 +1,185 @@
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from filelock import FileLock
+from safetensors import safe_open
+
+import vitbook
+from vitbook import datasets
+from vitbook.datasets import Dataset
+from vitbook.training import Recipe, RunInUseError, UnfinishedRunError, get_recipe, run, train
+
+# A run with everything that could remember something: mean, moments, mixing, stochastic depth.
+RECIPE = Recipe(
+    name="all", epochs=3, batch_size=32, learning_rate=1e-3, warmup_epochs=1.0, ema=0.9,
+    drop_path=0.2, shift=0.5, mixup=0.5, cutmix=0.5, repeats=2, erasing=0.5,
+    policy="trivialaugment",
+)  # fmt: skip
+
+
+def few_digits(split="train", n=128):
+    whole = datasets.load("digits", split)
+    return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
+
+
+def micro():
+    torch.manual_seed(0)
+    return vitbook.create_model("vit_micro_patch2_8")
+
+
+class PulledPlugError(Exception):
+    pass
+
+
+def train_until(step, path, recipe=RECIPE, seed=3):
+    """Train, and stop dead after a step, when it has been written."""
+    model, steps = micro(), 0
+
+    def stop(module, _):
+        nonlocal steps
+        steps += module.training
+        if steps > step:
+            raise PulledPlugError
+
+    model.register_forward_pre_hook(stop)
+    return train(
+        model, few_digits(), recipe, test=few_digits("test", 40), seed=seed, progress=False,
+        state=path, save_every_s=0, device="cpu",
+    ), model  # fmt: skip
+
+
+def bits(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def test_a_run_goes_on_to_the_same_bits(tmp_path):
+    whole, model = train_until(10**9, tmp_path / "whole")
+    path = tmp_path / "cut"
+    for step in (1, 4, 8, 9):  # the run has 3 epochs of 8 steps; each count starts anew
+        with pytest.raises(PulledPlugError):
+            train_until(step, path)
+    parts, again = train_until(10**9, path)
+    assert all(torch.equal(bits(model)[name], tensor) for name, tensor in bits(again).items())
+    assert whole.curve == parts.curve
+    assert parts.data_passes == whole.data_passes
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": 4}, "its seed is 3, this one's is 4"),
+        ({"recipe": replace(RECIPE, batch_size=64)}, "its recipe is .*'batch_size': 32"),
+    ],
+)
+def test_another_run_is_not_gone_on_with(change, words, tmp_path):
+    path = tmp_path / "run.unfinished"
+    with pytest.raises(PulledPlugError):
+        train_until(2, path)
+    before = path.read_bytes()
+    with pytest.raises(UnfinishedRunError, match=f"of another run: {words}"):
+        train_until(5, path, **change)
+    assert path.read_bytes() == before
+
+
+def test_a_state_cut_at_any_byte(tmp_path):
+    path = tmp_path / "run.unfinished"
+    with pytest.raises(PulledPlugError):
+        train_until(2, path)
+    whole = path.read_bytes()
+    for cut in [0, 1, 8, 100, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:cut])
+        with pytest.raises(UnfinishedRunError, match="is damaged or no unfinished run .*remove it"):
+            train_until(5, path)
+        assert path.read_bytes() == whole[:cut]
+
+
+def test_a_state_holds_no_pickle_and_no_generator(tmp_path):
+    path = tmp_path / "run.unfinished"
+    with pytest.raises(PulledPlugError):
+        train_until(2, path)
+    with safe_open(path, framework="pt") as file:
+        names, about = set(file.keys()), file.metadata()
+    kinds = {name.split(".")[0] for name in names}
+    assert kinds == {"model", "mean", "optimizer"}
+    assert json.loads(about["progress"])["step"] == 2
+
+
+def test_two_runs_in_one_folder(tmp_path):
+    recipe = get_recipe("digits", epochs=1)
+    lock = FileLock(tmp_path / "digits-vit_micro_patch2_8-digits-seed0.lock")
+    with lock, pytest.raises(RunInUseError, match="another process is writing digits-vit_micro"):
+        run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, progress=False)
+    assert [file.suffix for file in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_run_leaves_its_result_and_nothing_else(tmp_path):
+    recipe = get_recipe("digits", epochs=1)
+    (tmp_path / ".digits-vit_micro_patch2_8-digits-seed0.unfinished.x").write_text("half")
+    result = run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, progress=False)
+    assert {file.suffix for file in tmp_path.iterdir()} - {".lock"} == {".safetensors", ".json"}
+    assert result.images_per_second > 0 and result.peak_memory_mb > 50
+    assert result.processes == 1 and result.data_passes == pytest.approx(22 * 64 / 1442)
+
+
+COMMAND = [
+    sys.executable, "-m", "vitbook", "train", "vit_micro_patch2_8", "digits", "--epochs", "4",
+    "--threads", "1", "--device", "cpu", "--save-every", "0",
+]  # fmt: skip
+
+
+def weights(folder):
+    (path,) = folder.glob("*.safetensors")
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}
+
+
+def kill_and_restart(folder, kills, seed):
+    """Start the command, kill it at a random moment of its training, start it again."""
+    chance, states = (
+        random.Random(seed),
+        folder / "digits-vit_micro_patch2_8-digits-seed0.unfinished",
+    )
+    reached = []
+    for _ in range(kills):
+        process = subprocess.Popen([*COMMAND, "--out", str(folder)], stderr=subprocess.DEVNULL)
+        before = states.stat().st_mtime_ns if states.exists() else None
+        while process.poll() is None:  # until it has trained at least one step
+            if states.exists() and states.stat().st_mtime_ns != before:
+                break
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.1))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if states.exists():
+            with safe_open(states, framework="pt") as file:  # never half a file
+                reached.append(json.loads(file.metadata()["progress"])["step"])
+    subprocess.run([*COMMAND, "--out", str(folder)], check=True, capture_output=True)
+    return reached
+
+
+def same_bits_after(tmp_path, kills):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run([*COMMAND, "--out", str(whole)], check=True, capture_output=True)
+    reached = kill_and_restart(cut, kills, seed=kills)
+    assert len(reached) >= kills // 2 and reached == sorted(reached), reached
+    print("killed after steps", reached)
+    ours, theirs = weights(cut), weights(whole)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert {file.suffix for file in cut.iterdir()} - {".lock"} == {".safetensors", ".json"}
+
+
+def test_killed_twice(tmp_path):
+    same_bits_after(tmp_path, kills=2)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments(tmp_path):
+    same_bits_after(tmp_path, kills=20)

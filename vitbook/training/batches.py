@@ -1,0 +1,78 @@
+"""The batches of a run, each a function of its step."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from vitbook.datasets import Dataset
+from vitbook.training.augment import augment
+from vitbook.training.draws import Draws, seed_of
+from vitbook.training.mixing import mix
+from vitbook.training.recipe import Recipe
+
+Targets = Float[Tensor, "own classes"] | Int64[Tensor, "own"]
+
+
+class Batches:
+    """Shuffled, augmented, mixed.
+
+    The whole data set lies on the device as uint8 and is augmented there: no worker, no copy, no
+    wait. ``batches[step]`` is the share of this process in the batch of that step.
+
+    Raises:
+        ValueError: a batch that is larger than an epoch, or that does not divide over the
+            processes.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        recipe: Recipe,
+        seed: int,
+        device: torch.device,
+        rank: int = 0,
+        processes: int = 1,
+    ):
+        self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
+        self.num_classes, self.recipe, self.seed = dataset.num_classes, recipe, seed
+        self.rank, self.processes = rank, processes
+        shown = len(dataset) * recipe.repeats
+        if recipe.batch_size > shown:
+            raise ValueError(
+                f"batch_size {recipe.batch_size} is more than the {shown} pictures of an epoch: "
+                f"use at most {shown}"
+            )
+        unit = processes * (2 if recipe.mixes else 1)
+        if recipe.batch_size % unit:
+            why = ", and is mixed in pairs" if recipe.mixes else ""
+            raise ValueError(
+                f"batch_size {recipe.batch_size} does not divide over {processes} processes{why}: "
+                f"use a multiple of {unit}, for example "
+                f"{max(recipe.batch_size // unit, 1) * unit}"
+            )
+        self.steps_an_epoch = shown // recipe.batch_size
+        self._epoch, self._order = -1, torch.empty(0)
+
+    def __getitem__(
+        self, step: int
+    ) -> tuple[
+        Float[Tensor, "own channels height width"],
+        Float[Tensor, "own classes"] | Int64[Tensor, "own"],
+    ]:
+        epoch, place = divmod(step, self.steps_an_epoch)
+        size = self.recipe.batch_size
+        batch = self.order(epoch)[place * size : (place + 1) * size][self.rank :: self.processes]
+        draws = Draws(size, self.seed, step, rank=self.rank, processes=self.processes)
+        batch = batch.to(self.images.device)
+        pictures, labels = augment(self.images[batch], self.recipe, draws), self.labels[batch]
+        if not self.recipe.mixes:
+            return pictures, labels
+        return mix(pictures, labels, self.num_classes, self.recipe, draws)
+
+    def order(self, epoch: int) -> Int64[Tensor, "shown"]:
+        """Which pictures an epoch shows, in turn."""
+        if epoch != self._epoch:
+            generator = torch.Generator().manual_seed(seed_of(self.seed, "order", epoch))
+            shuffled = torch.randperm(len(self.images), generator=generator)
+            self._epoch, self._order = epoch, shuffled.repeat_interleave(self.recipe.repeats)
+        return self._order

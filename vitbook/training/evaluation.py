@@ -1,0 +1,44 @@
+"""How often a model is right."""
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from vitbook.datasets import Dataset, normalize
+from vitbook.training.processes import processes
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float:
+    """Share of the pictures whose largest logit is the right one (top-1, 0 to 1).
+
+    With several processes each looks at its own pictures, every one of them once.
+    """
+    here = processes()
+    images = dataset.images[here.rank :: here.count]
+    labels = dataset.labels[here.rank :: here.count]
+    logits = predict(model, images, batch_size)
+    check_outputs(logits, dataset)
+    right = (logits.argmax(dim=1) == labels.to(logits.device)).sum()
+    return here.sum(right).item() / len(dataset)
+
+
+@torch.no_grad()
+def predict(
+    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
+) -> Float[Tensor, "n classes"]:
+    """Logits of every picture, on the model's device; the model's mode stays as it was."""
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    try:
+        return torch.cat([model(normalize(batch.to(device))) for batch in images.split(batch_size)])
+    finally:
+        model.train(was_training)
+
+
+def check_outputs(logits: Tensor, dataset: Dataset) -> None:
+    if logits.shape[1] < dataset.num_classes:
+        raise ValueError(
+            f"the model has {logits.shape[1]} outputs, {dataset.provenance['name']} has "
+            f"{dataset.num_classes} classes: create_model(..., num_classes={dataset.num_classes})"
+        )

@@ -1,0 +1,56 @@
+"""What to say when a batch does not fit into memory."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class BatchTooLargeError(MemoryError):
+    """Out of memory; the message says which batch would fit."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """A GPU's error has a class of its own, the CPU allocator's only a sentence."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    )
+
+
+def largest_fitting_batch(model: nn.Module, picture: Tensor, below: int) -> int:
+    """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none."""
+    size = below // 2
+    while size:
+        try:
+            logits = model(picture.expand(size, *picture.shape))
+            F.cross_entropy(logits, logits.argmax(dim=1)).backward()
+            return size
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        finally:
+            model.zero_grad(set_to_none=True)
+        if picture.is_cuda:
+            torch.cuda.empty_cache()
+        size //= 2
+    return 0
+
+
+def say_what_fits(model: nn.Module, picture: Tensor, own: int, processes: int) -> str:
+    """A sentence, found by trying smaller batches.
+
+    Args:
+        picture: one, "channels height width", as the model takes it.
+        own: pictures a step of this process, which did not fit.
+        processes: that share the batch.
+    """
+    size = largest_fitting_batch(model, picture, own) * processes
+    where = "the GPU" if picture.is_cuda else "this machine"
+    if not size:
+        return (
+            f"batch_size {own * processes} does not fit into the memory of {where}, nor does a "
+            "single picture: take a smaller model or smaller pictures"
+        )
+    return (
+        f"batch_size {own * processes} does not fit into the memory of {where}; {size} does "
+        f"(tried): use batch_size={size}, and a learning rate that goes with it"
+    )

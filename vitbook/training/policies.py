@@ -1,0 +1,39 @@
+"""AutoAugment, RandAugment and TrivialAugment by torchvision, drawn anew for each small group.
+
+torchvision's v2 transforms draw once for a whole batch. A call for each picture would cost more
+than the training step; a call for each few pictures is a compromise that one can set.
+"""
+
+from functools import cache
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+from torchvision.transforms import v2
+
+from vitbook.training.draws import Draws, seed_of
+from vitbook.training.recipe import Recipe
+
+
+@cache
+def _policy(name: str) -> v2.Transform:
+    return {
+        "autoaugment_cifar10": lambda: v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10),
+        "autoaugment_imagenet": lambda: v2.AutoAugment(v2.AutoAugmentPolicy.IMAGENET),
+        "randaugment": lambda: v2.RandAugment(num_ops=2, magnitude=9),
+        "trivialaugment": lambda: v2.TrivialAugmentWide(),
+    }[name]()
+
+
+def apply_policy(
+    images: UInt8[Tensor, "batch channels height width"], recipe: Recipe, draws: Draws
+) -> UInt8[Tensor, "batch channels height width"]:
+    """``recipe.policy_group`` neighbours of the whole batch share what is done to them."""
+    policy = _policy(recipe.policy)
+    groups, sizes = (draws.positions // recipe.policy_group).unique_consecutive(return_counts=True)
+    changed = []
+    with torch.random.fork_rng(devices=[]):  # torchvision draws from torch's own generator
+        for group, few in zip(groups.tolist(), images.split(sizes.tolist()), strict=True):
+            torch.random.default_generator.manual_seed(seed_of(*draws.place, "policy", group))
+            changed.append(policy(few))
+    return torch.cat(changed)
