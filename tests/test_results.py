@@ -1,5 +1,6 @@
 import json
 import os
+import re
 
 import pytest
 
@@ -14,8 +15,13 @@ ROW = dict(
     seed=1,
     accuracy=0.97,
     curve=[{"epoch": 1, "loss": 2.0, "accuracy": 0.3}],
+    probes=[],
     data_passes=3.0,
     wall_time_s=1.5,
+    images_per_second=1000.0,
+    peak_memory_mb=500,
+    precision="float32",
+    processes=1,
     device="a processor",
     versions={"torch": "2"},
     commit="unknown",
@@ -68,5 +74,5 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
 
 def test_provenance_says_what_ran():
     assert results.versions()["torch"]
-    assert "threads" in results.device_name("cpu")
+    assert re.search(r", \d+ threads?$", results.device_name("cpu"))
     assert results.commit() == "unknown" or len(results.commit().rstrip("+")) == 40

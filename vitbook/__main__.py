@@ -1,5 +1,6 @@
 """The ``vitbook`` command."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -91,6 +92,8 @@ def train(
         probe_epochs=tuple(int(epoch) for epoch in probe_at.split(",") if epoch),
         tensorboard=tensorboard,
     )
+    if os.environ.get("RANK", "0") != "0":  # torchrun's other processes
+        return
     typer.echo(
         f"{result.accuracy:.2%} on the held-out part of {dataset} after {result.wall_time_s:.0f} s"
         f" on {result.device}; wrote {out / result.name}.safetensors and .json"
@@ -178,11 +181,12 @@ def check_data(name: DataName, root: Root = None) -> None:
     """Read every file, decode every picture and count the classes."""
     for report in check(_image_set(name), data_root(root)):
         about, counts = report.provenance, report.per_class
+        low, high = min(counts), max(counts)
         sizes = [f"{width} x {height}" for width, height in report.sizes]
         typer.echo(
             f"{about['split']}: {about['name']}, {about['pictures']:,} pictures ({about['format']},"
             f" {sizes[0] if len(sizes) == 1 else f'{len(sizes)} sizes'}) of {len(counts)} classes,"
-            f" {min(counts):,} to {max(counts):,} each; {about['digest'][:23]}"
+            f" {f'{low:,}' if low == high else f'{low:,} to {high:,}'} each; {about['digest'][:23]}"
         )
         if "missing" in about:
             typer.echo(f"{about['split']}: missing {about['missing']}")
@@ -204,8 +208,8 @@ def pack_data(
     """
     for image_set in [_image_set(name) for name in names]:
         written = pack(image_set, data_root(root), out, int(max_mb * 1e6), image_size)
-        files = ", ".join(f"{split} {count} files" for split, count in written.items())
-        typer.echo(f"{image_set.title}: {files} in {out / image_set.name}")
+        files = ", ".join(f"{count} of {split}" for split, count in written.items())
+        typer.echo(f"{image_set.title}: files {files} in {out / image_set.name}")
     typer.echo(f"sizes and sums are in {out / MANIFEST}; load with VITBOOK_DATA={out}")
 
 

@@ -157,3 +157,47 @@ def heat_maps(
         axis.set(xticks=[], yticks=[])
     figure.colorbar(drawn, ax=axes, shrink=0.8)
     return _finish(figure, title)
+
+
+def distance_by_layer(
+    distances: Mapping[str, Tensor],
+    uniform: float | int,
+    title: str,
+    *,
+    unit: str = "px",
+    quantity: str = "mean attention distance",
+) -> Figure:
+    """One dot a head over its layer, a panel a model, as figures 7 and 11 of the ViT paper.
+
+    A short bar is the mean of a layer's heads. Dots carry one colour: a head's number means
+    nothing from one layer to the next.
+
+    Args:
+        distances: name -> "layers heads".
+        uniform: where attention alike on every patch would be, drawn as a dashed line.
+        unit: of ``uniform`` and ``distances``.
+        quantity: what is measured, for the axis.
+    """
+    widths = [max(2.3, 0.2 * len(values)) for values in distances.values()]
+    figure, axes = plt.subplots(
+        1, len(widths), sharey=True, squeeze=False, layout="constrained",
+        figsize=(sum(widths) + 1.2, 3.6), width_ratios=widths,
+    )  # fmt: skip
+    for axis, color, (name, values) in zip(
+        axes.flat, cycle(COLORS), distances.items(), strict=False
+    ):
+        depth, heads = len(values), values.float().cpu().numpy()
+        layers, pace = range(1, depth + 1), max(1, round(depth / 3))
+        axis.axhline(uniform, color="gray", linestyle="--", linewidth=1.2, zorder=0)
+        axis.plot(layers, heads, "o", color=color, alpha=0.65, markeredgecolor="white")
+        axis.plot(layers, heads.mean(1), "_", color=INK, markersize=13, markeredgewidth=1.8)
+        axis.set(xlabel="layer", title=name, xlim=(0.3, depth + 0.7))
+        axis.set_xticks(sorted({1, *layers[pace - 1 :: pace]}))
+    top = max(uniform, *(float(values.nan_to_num().max()) for values in distances.values()))
+    axes[0, 0].set(ylabel=f"{quantity} ({unit})", ylim=(-0.02 * top, 1.12 * top))
+    axes[0, -1].annotate(
+        f"uniform: {uniform:.3g} {unit}", (1, uniform), xycoords=("axes fraction", "data"),
+        xytext=(0, 3), textcoords="offset points", ha="right", fontsize=9, color=INK,
+    )  # fmt: skip
+    sns.despine(figure)
+    return _finish(figure, title)

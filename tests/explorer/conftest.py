@@ -6,7 +6,7 @@ import torch
 from browser import FLAGS, chromium
 
 from vitbook import create_model
-from vitbook.explorer import attention_maps, digit_reader, soft_lookup
+from vitbook.explorer import attention_maps, digit_reader, distance_meter, soft_lookup
 
 
 @pytest.fixture
@@ -18,6 +18,11 @@ def lookup():
         task="Move the query until the output sits on A.",
         goal="A",
     )
+
+
+@pytest.fixture
+def meter():
+    return distance_meter()
 
 
 @pytest.fixture

@@ -124,4 +124,4 @@ def test_the_books_own_checkpoints_do_what_the_ledger_says():
 def test_digits_are_learned_with_every_seed_of_the_ledger():
     rows = [row for row in results.read() if row.dataset == "digits"]
     assert {row.seed for row in rows} == {0, 1, 2}
-    assert all(row.accuracy >= 0.97 and row.wall_time_s < 60 for row in rows)
+    assert all(row.accuracy >= 0.97 for row in rows)
