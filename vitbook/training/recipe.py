@@ -141,14 +141,13 @@ RECIPES = {
         Recipe(
             name="flowers",
             epochs=100,
-            batch_size=64,
-            learning_rate=1e-3,
+            batch_size=32,
+            learning_rate=2e-3,
             warmup_epochs=5.0,
             label_smoothing=0.1,
             ema=0.998,
             crop_area=0.35,
             flip=True,
-            policy="trivialaugment",
         ),
         # Lee et al. 2021, "Vision Transformer for small-size datasets", by the authors' code,
         # with the learning rate that users needed to get their figures. 300 data passes.
