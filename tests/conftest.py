@@ -1,8 +1,20 @@
+import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of the real data sets, where a machine has them."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("VITBOOK_DATA", beside))
+    if not (folder / "cifar10").is_dir():
+        pytest.skip(f"no real data sets: set VITBOOK_DATA to their folder (looked in {folder})")
+    return folder
 
 
 @pytest.fixture

@@ -136,7 +136,9 @@ def commit() -> str:
 
 
 def command() -> str:
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """As it was typed, but for the folders in front of the program's name."""
+    name = Path(sys.argv[0]).name
+    return " ".join(["python -m vitbook" if name == "__main__.py" else name, *sys.argv[1:]])
 
 
 @cache
@@ -153,3 +155,35 @@ def device_name(device: str | torch.device) -> str:
                 break
     threads = torch.get_num_threads()
     return f"{name}, {threads} thread{'s' * (threads > 1)}"
+
+
+def table(rows: list[Result]) -> list[dict[str, str]]:
+    """A line for each model, data set and recipe: what the seeds have in common stands once.
+
+    Accuracy is the mean over seeds, with the lowest and the highest where there are several.
+    """
+    groups: dict[tuple, list[Result]] = {}
+    for row in rows:
+        key = (row.dataset, row.model, json.dumps(row.recipe, sort_keys=True), row.device)
+        groups.setdefault(key, []).append(row)
+    return [_line(group) for group in groups.values()]
+
+
+def _line(group: list[Result]) -> dict[str, str]:
+    scores = [row.accuracy for row in group]
+    accuracy = f"{sum(scores) / len(scores):.2%}"
+    if len(scores) > 1:
+        accuracy += f" ({min(scores):.2%} to {max(scores):.2%})"
+    first = group[0]
+    return {
+        "data": first.provenance["name"],
+        "model": first.model,
+        "parameters": f"{first.parameters:,}",
+        "recipe": first.recipe["name"],
+        "data passes": f"{first.data_passes:.0f}",
+        "seeds": ", ".join(str(row.seed) for row in sorted(group, key=lambda row: row.seed)),
+        "accuracy": accuracy,
+        "minutes": f"{max(row.wall_time_s for row in group) / 60:.0f}",
+        "images/s": f"{max(row.images_per_second for row in group):,.0f}",
+        "device": first.device,
+    }

@@ -1,0 +1,1 @@
+"""What the `vitbook` command does, a file a group."""
