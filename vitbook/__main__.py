@@ -10,6 +10,7 @@ from torch import nn
 
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
+from vitbook.commands.results import show
 from vitbook.datasets import Dataset
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.check import check
@@ -20,7 +21,14 @@ from vitbook.datasets.shards import find_splits
 from vitbook.errors import UnknownNameError
 from vitbook.measure import count_parameters
 from vitbook.models import create_model, list_models
-from vitbook.training import TrainingDivergedError, evaluate, get_recipe, load_checkpoint, run
+from vitbook.training import (
+    BatchTooLargeError,
+    TrainingDivergedError,
+    evaluate,
+    get_recipe,
+    load_checkpoint,
+    run,
+)
 
 app = typer.Typer(
     help="Vision Transformers, built, trained and looked into.",
@@ -47,7 +55,7 @@ def models() -> None:
 @app.command()
 def train(
     model: Annotated[str, typer.Argument(help="A name from `vitbook models`.")],
-    dataset: Annotated[str, typer.Argument(help="digits")] = "digits",
+    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")] = "digits",
     recipe: Annotated[str, typer.Option(help="A recipe by name.")] = "digits",
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
@@ -114,17 +122,30 @@ def _rounded(numbers: torch.Tensor) -> list[list[float]]:
     return [[round(number, 4) for number in layer] for layer in numbers.tolist()]
 
 
+app.command(name="results")(show)
+
+
 @app.command(name="evaluate")
 def evaluate_checkpoint(
-    checkpoint: Annotated[Path, typer.Argument(help="A file that `vitbook train` wrote.")],
-    dataset: Annotated[str, typer.Argument(help="digits")] = "digits",
-    split: Annotated[str, typer.Option(help="A part of the data set.")] = "test",
+    checkpoint: Annotated[
+        Path, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
+    ],
+    dataset: Annotated[
+        str | None, typer.Argument(help="By default the one that it was trained on.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="By default the held-out one.")] = None,
     device: Device = None,
 ) -> None:
     """Top-1 accuracy of a checkpoint."""
-    data = datasets.load(dataset, split)
-    model = load_checkpoint(checkpoint).model.to(device or "cpu")
-    typer.echo(f"{evaluate(model, data):.2%} of {len(data)} pictures of {dataset}, {split}")
+    loaded = load_checkpoint(checkpoint)
+    dataset = dataset or loaded.provenance.get("dataset", "digits")
+    split = split or datasets.held_out_split(dataset)
+    data = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
+    model = loaded.model.to(device or "cpu")
+    typer.echo(
+        f"{evaluate(model, data):.2%} of {len(data):,} pictures of {data.provenance['name']}, "
+        f"{split}"
+    )
 
 
 data_app = typer.Typer(help="Data sets: what is here, fetch, check, pack.", no_args_is_help=True)
@@ -159,9 +180,10 @@ def _what_is_here(image_set: ImageSet, root: Path) -> str:
         return f"not here, {size:.0f} MB to fetch; {image_set.terms}"
     parts = []
     for split, shards in splits.items():
-        lost = len(shards.origin.missing)
-        missing = f" of {image_set.splits[split]:,} ({lost} files missing)" if lost else ""
-        parts.append(f"{split} {shards.num_rows:,}{missing}")
+        part = f"{split} {shards.num_rows:,}"
+        if lost := len(shards.origin.missing):
+            part += f" of {image_set.splits[split]:,} ({lost} file{'s' * (lost > 1)} missing)"
+        parts.append(part)
     size = sum(shards.num_bytes for shards in splits.values()) / 1e6
     return f"{', '.join(parts)}; {size:.1f} MB; {image_set.terms}"
 
@@ -221,11 +243,17 @@ def _image_set(name: str) -> ImageSet:
     return IMAGE_SETS[name]
 
 
+REFUSALS = (
+    *(ValueError, TypeError, LookupError, OSError, ImportError),
+    *(TrainingDivergedError, BatchTooLargeError),
+)
+
+
 def main() -> None:
     """Run the command; what the library refuses is one sentence, not a traceback."""
     try:
         app()
-    except (ValueError, TypeError, LookupError, OSError, TrainingDivergedError, ImportError) as e:
+    except REFUSALS as e:
         message = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         typer.echo(f"vitbook: {message}", err=True)
         raise SystemExit(2) from None

@@ -4,19 +4,21 @@ torchvision's v2 transforms draw once for a whole batch. A call for each picture
 than the training step; a call for each few pictures is a compromise that one can set.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
-from torchvision.transforms import v2
 
 from vitbook.training.draws import Draws, seed_of
 from vitbook.training.recipe import Recipe
 
 
 @cache
-def _policy(name: str) -> v2.Transform:
+def _policy(name: str) -> Callable[[Tensor], Tensor]:
+    from torchvision.transforms import v2  # takes a second, and few runs need it
+
     return {
         "autoaugment_cifar10": lambda: v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10),
         "autoaugment_imagenet": lambda: v2.AutoAugment(v2.AutoAugmentPolicy.IMAGENET),
