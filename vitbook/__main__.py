@@ -10,15 +10,9 @@ from torch import nn
 
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
+from vitbook.commands import data
 from vitbook.commands.results import show
 from vitbook.datasets import Dataset
-from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
-from vitbook.datasets.check import check
-from vitbook.datasets.fetch import fetch
-from vitbook.datasets.folders import data_root
-from vitbook.datasets.pack import MANIFEST, pack
-from vitbook.datasets.shards import find_splits
-from vitbook.errors import UnknownNameError
 from vitbook.measure import count_parameters
 from vitbook.models import create_model, list_models
 from vitbook.training import (
@@ -123,6 +117,7 @@ def _rounded(numbers: torch.Tensor) -> list[list[float]]:
 
 
 app.command(name="results")(show)
+app.add_typer(data.app, name="data")
 
 
 @app.command(name="evaluate")
@@ -140,107 +135,13 @@ def evaluate_checkpoint(
     loaded = load_checkpoint(checkpoint)
     dataset = dataset or loaded.provenance.get("dataset", "digits")
     split = split or datasets.held_out_split(dataset)
-    data = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
+    held_out = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
     model = loaded.model.to(device or "cpu")
     typer.echo(
-        f"{evaluate(model, data):.2%} of {len(data):,} pictures of {data.provenance['name']}, "
+        f"{evaluate(model, held_out):.2%} of {len(held_out):,} pictures of "
+        f"{held_out.provenance['name']}, "
         f"{split}"
     )
-
-
-data_app = typer.Typer(help="Data sets: what is here, fetch, check, pack.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-
-DataName = Annotated[str, typer.Argument(help="A name from `vitbook data list`.")]
-Root = Annotated[
-    Path | None, typer.Option(help="Folder of the data sets; by default VITBOOK_DATA, else data/.")
-]
-
-
-@data_app.command(name="list")
-def list_data(root: Root = None) -> None:
-    """Say of every data set whether it is here: rows, missing files, size, terms."""
-    folder = data_root(root)
-    typer.echo(f"in {folder}")
-    for name in datasets.list_datasets():
-        here = _what_is_here(IMAGE_SETS[name], folder) if name in IMAGE_SETS else _EMBEDDED
-        typer.echo(f"{name:<14} {here}")
-
-
-_EMBEDDED = "inside scikit-learn and scikit-image: needs no file"
-
-
-def _what_is_here(image_set: ImageSet, root: Path) -> str:
-    try:
-        splits = find_splits(root / image_set.name, image_set.splits)
-    except datasets.DatasetError as error:
-        return str(error)
-    if not splits:
-        size = image_set.archive.num_bytes / 1e6
-        return f"not here, {size:.0f} MB to fetch; {image_set.terms}"
-    parts = []
-    for split, shards in splits.items():
-        part = f"{split} {shards.num_rows:,}"
-        if lost := len(shards.origin.missing):
-            part += f" of {image_set.splits[split]:,} ({lost} file{'s' * (lost > 1)} missing)"
-        parts.append(part)
-    size = sum(shards.num_bytes for shards in splits.values()) / 1e6
-    return f"{', '.join(parts)}; {size:.1f} MB; {image_set.terms}"
-
-
-@data_app.command(name="fetch")
-def fetch_data(name: DataName, root: Root = None) -> None:
-    """Download a data set from its official address and convert it to Parquet.
-
-    VITBOOK_MIRROR=http://host/ takes the place of the official host.
-    """
-    image_set = _image_set(name)
-    typer.echo(f"{image_set.title} is in {fetch(image_set, data_root(root))}")
-
-
-@data_app.command(name="check")
-def check_data(name: DataName, root: Root = None) -> None:
-    """Read every file, decode every picture and count the classes."""
-    for report in check(_image_set(name), data_root(root)):
-        about, counts = report.provenance, report.per_class
-        low, high = min(counts), max(counts)
-        sizes = [f"{width} x {height}" for width, height in report.sizes]
-        typer.echo(
-            f"{about['split']}: {about['name']}, {about['pictures']:,} pictures ({about['format']},"
-            f" {sizes[0] if len(sizes) == 1 else f'{len(sizes)} sizes'}) of {len(counts)} classes,"
-            f" {f'{low:,}' if low == high else f'{low:,} to {high:,}'} each; {about['digest'][:23]}"
-        )
-        if "missing" in about:
-            typer.echo(f"{about['split']}: missing {about['missing']}")
-
-
-@data_app.command(name="pack")
-def pack_data(
-    names: Annotated[list[str], typer.Argument(help="Names from `vitbook data list`.")],
-    out: Annotated[Path, typer.Option(help="Folder to write to.")],
-    max_mb: Annotated[float, typer.Option(help="Largest file, in 10^6 bytes.")] = 12,
-    image_size: Annotated[
-        int | None, typer.Option(help="Re-encode to PNG squares of this size.")
-    ] = None,
-    root: Root = None,
-) -> None:
-    """Write data sets as files of a limited size; VITBOOK_DATA=OUT then loads them.
-
-    Pictures stay as they are encoded: the JPEG copy of CIFAR-10 is 18 MB, its pixels are 184 MB.
-    """
-    for image_set in [_image_set(name) for name in names]:
-        written = pack(image_set, data_root(root), out, int(max_mb * 1e6), image_size)
-        files = ", ".join(f"{count} of {split}" for split, count in written.items())
-        typer.echo(f"{image_set.title}: files {files} in {out / image_set.name}")
-    typer.echo(f"sizes and sums are in {out / MANIFEST}; load with VITBOOK_DATA={out}")
-
-
-def _image_set(name: str) -> ImageSet:
-    if name not in datasets.list_datasets():
-        raise UnknownNameError("data set", name, IMAGE_SETS)
-    if name not in IMAGE_SETS:
-        raise ValueError(f"{name} is {_EMBEDDED}; known: {', '.join(IMAGE_SETS)}")
-    return IMAGE_SETS[name]
 
 
 REFUSALS = (

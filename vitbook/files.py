@@ -25,14 +25,15 @@ def write_atomically(path: str | Path, content: bytes) -> Path:
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise could_not_write(path, len(content), error) from error
+        raise could_not_write(path, error, len(content)) from error
     return path
 
 
-def could_not_write(path: Path, num_bytes: int, error: OSError) -> OSError:
-    """The same error in one sentence: which file, how much of it, and what to do."""
+def could_not_write(path: Path, error: OSError, num_bytes: int | None = None) -> OSError:
+    """The same error in one sentence: which file, how much of it was needed, what to do."""
+    needed = "" if num_bytes is None else f" ({num_bytes / 1e6:.1f} MB)"
     return type(error)(
         error.errno,
-        f"could not write {path} ({num_bytes / 1e6:.1f} MB): {error.strerror or error}; "
+        f"could not write {path}{needed}: {error.strerror or error}; "
         "free some space or choose another folder; what was there before is untouched",
     )

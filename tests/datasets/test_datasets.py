@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -40,6 +42,46 @@ def test_unknown_names():
         datasets.load("digit", "train")
     with pytest.raises(UnknownNameError, match="unknown split of digits 'tests': did you mean"):
         datasets.load("digits", "tests")
+
+    with pytest.raises(UnknownNameError, match="split of tiny_imagenet 'test': .*validation"):
+        datasets.load("tiny_imagenet", "test")
+
+
+def test_held_out_splits():
+    held_out = {
+        name: datasets.held_out_split(name) for name in set(datasets.list_datasets()) - {"photos"}
+    }
+    assert held_out.pop("tiny_imagenet") == "validation"
+    assert set(held_out.values()) == {"test"} and len(held_out) == 4
+    with pytest.raises(ValueError, match="photos has only 'all', no held-out split"):
+        datasets.held_out_split("photos")
+    with pytest.raises(UnknownNameError, match="unknown data set 'cifar'"):
+        datasets.held_out_split("cifar")
+
+
+def test_embedded_sets_of_another_size():
+    small = datasets.load("photos", "all", image_size=112)
+    whole = datasets.load("photos", "all")
+    assert small.images.shape == (len(whole), 3, 112, 112)
+    halved = torch.nn.functional.avg_pool2d(whole.images.float(), 2)
+    assert (small.images.float() - halved).abs().mean() < 3  # the same picture, not aliased
+    assert small.provenance["rule"].endswith("resized to 112 px")
+    digits = datasets.load("digits", "test", image_size=16)
+    assert digits.images.shape[1:] == (1, 16, 16)
+    with pytest.raises(ValueError, match="image_size 0: expected at least 1 pixel"):
+        datasets.load("digits", "test", image_size=0)
+
+
+def test_where_data_are_looked_for(tmp_path, monkeypatch):
+    from vitbook.datasets import folders
+
+    assert folders.data_root("~/x") == Path.home() / "x"
+    assert folders.data_root() == Path(__file__).parents[2] / "data"
+    monkeypatch.setenv("VITBOOK_DATA", str(tmp_path))
+    assert folders.data_root() == tmp_path and folders.data_root("here") == Path("here")
+    monkeypatch.delenv("VITBOOK_DATA")
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "site-packages/vitbook/datasets/x.py"))
+    assert folders.data_root() == Path.home() / ".cache" / "vitbook"
 
 
 def test_normalize():

@@ -67,7 +67,7 @@ def load(
     if split not in splits:
         raise UnknownNameError(f"split of {name}", split, splits)
     if image_size is not None and image_size < 1:
-        raise ValueError(f"image_size {image_size}: expected at least 1 pixel, or None for all")
+        raise ValueError(f"image_size {image_size}: expected at least 1 pixel, or None")
     if name in _EMBEDDED:
         return _resized(_EMBEDDED[name][0](split), image_size)
     image_set, root = IMAGE_SETS[name], data_root(root)

@@ -26,17 +26,16 @@ def read_members(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[st
         yield from read(path, wanted)
     except _FAULTS as error:
         raise DatasetError(
-            f"{path} is damaged or no {path.suffix[1:]} archive ({error}): remove it and fetch it "
-            "again"
+            f"{path} is damaged or cut short ({error}): remove it and fetch it again"
         ) from error
 
 
 def _read_tar(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, "r:gz") as archive:
         for member in archive:
             kind = None if member.isfile() or member.isdir() else _TAR_KINDS.get(member.type, "?")
             _check(path, member.name, kind)
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, "r:gz") as archive:
         for member in archive:
             if member.isfile() and wanted(member.name):
                 content = archive.extractfile(member)

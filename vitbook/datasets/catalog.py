@@ -31,7 +31,7 @@ class ImageSet:
         title: as the ledger and the book print it.
         splits: to the number of pictures that the official one has; the last is held out.
         image_size: pixels a side that a picture is loaded with by default.
-        original_format: of an unaltered picture in the files: PNG where pixels are published.
+        lossless: published as pixels, so that a JPEG of them is not the same picture.
         original_size: pixels a side of an unaltered picture; None where they differ.
         archive: where the official set comes from.
         terms: under which the pictures may be used.
@@ -43,16 +43,12 @@ class ImageSet:
     title: str
     splits: dict[str, int]
     image_size: int
-    original_format: str
+    lossless: bool
     original_size: int | None
     archive: Archive
     terms: str
     rule: str
     shards: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def held_out(self) -> str:
-        return tuple(self.splits)[-1]
 
 
 # Sizes and sums as public loaders record them. CIFAR: torchvision's prototype datasets (sha256);
@@ -65,7 +61,7 @@ IMAGE_SETS = {
         title="CIFAR-10",
         splits={"train": 50_000, "test": 10_000},
         image_size=32,
-        original_format="PNG",
+        lossless=True,
         original_size=32,
         archive=Archive(
             "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
@@ -80,7 +76,7 @@ IMAGE_SETS = {
         title="CIFAR-100",
         splits={"train": 50_000, "test": 10_000},
         image_size=32,
-        original_format="PNG",
+        lossless=True,
         original_size=32,
         archive=Archive(
             "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
@@ -95,7 +91,7 @@ IMAGE_SETS = {
         title="TF-Flowers",
         splits={"train": 2_939, "test": 731},
         image_size=160,
-        original_format="JPEG",
+        lossless=False,
         original_size=None,
         archive=Archive(
             "https://storage.googleapis.com/download.tensorflow.org/example_images/"
@@ -111,7 +107,7 @@ IMAGE_SETS = {
         title="Tiny-ImageNet",
         splits={"train": 100_000, "validation": 10_000},
         image_size=64,
-        original_format="JPEG",
+        lossless=False,
         original_size=64,
         archive=Archive(
             "http://cs231n.stanford.edu/tiny-imagenet-200.zip",

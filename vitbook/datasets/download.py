@@ -54,6 +54,7 @@ def download(archive: Archive, folder: Path) -> Path:
         _verify(part, archive, "it was removed; try again, or set VITBOOK_MIRROR to another source")
     except DownloadError:
         part.unlink()
+        _mark(part).unlink(missing_ok=True)
         raise
     os.replace(part, target)
     _mark(part).unlink(missing_ok=True)
@@ -105,7 +106,7 @@ def _continue(archive: Archive, part: Path, bar: tqdm) -> None:
                     _mark(part).write_text(validator)
             file = part.open(mode)
         except OSError as error:
-            raise could_not_write(part, archive.num_bytes, error) from error
+            raise could_not_write(part, error, archive.num_bytes) from error
         with file:
             bar.n = have
             while have < archive.num_bytes and (chunk := response.read1(_CHUNK)):
@@ -119,7 +120,7 @@ def _write(file, chunk: bytes, part: Path, archive: Archive) -> None:
         file.write(chunk)
         file.flush()
     except OSError as error:
-        raise could_not_write(part, archive.num_bytes, error) from error
+        raise could_not_write(part, error, archive.num_bytes) from error
 
 
 def _check_length(archive: Archive, response: HTTPResponse, have: int) -> None:
@@ -156,14 +157,14 @@ def _verify(path: Path, archive: Archive, advice: str) -> None:
 
 
 def _stopped(archive: Archive, have: int, reason: str, target: Path) -> str:
-    total = f"{archive.num_bytes / 1e6:.1f} MB"
+    source, total = address(archive), f"{archive.num_bytes / 1e6:.1f} MB"
     by_hand = f"fetch {archive.url} ({total}) elsewhere and put it at {target}"
     if have:
         return (
-            f"{address(archive)} stopped after {have / 1e6:.1f} of {total} ({reason}): call again "
-            f"and it goes on from there, or {by_hand}"
+            f"{source} stopped after {have / 1e6:.1f} of {total} ({reason}): call again and it "
+            f"goes on from there, or {by_hand}"
         )
-    return f"{address(archive)} cannot be reached ({reason}): {by_hand}, then call again"
+    return f"{urlsplit(source).netloc} cannot be reached ({reason}): {by_hand}, then call again"
 
 
 def _length(path: Path) -> int:

@@ -12,7 +12,7 @@ from vitbook.datasets.cifar import convert_cifar10, convert_cifar100
 from vitbook.datasets.conversion import write_converted
 from vitbook.datasets.dataset import DatasetError
 from vitbook.datasets.download import address, download
-from vitbook.datasets.shards import find_splits
+from vitbook.datasets.shards import find_splits, shard_name
 from vitbook.datasets.tf_flowers import convert_tf_flowers
 from vitbook.datasets.tiny_imagenet import convert_tiny_imagenet
 
@@ -67,6 +67,11 @@ def _acquire(lock: FileLock, image_set: ImageSet) -> None:
 
 def _fetch(image_set: ImageSet, folder: Path, downloads: Path) -> None:
     archive = image_set.archive
+    if odd := sorted(path.name for path in folder.glob("*")):
+        raise DatasetError(
+            f"{folder} holds other files ({', '.join(odd[:3])}): expected "
+            f"{shard_name('train', 0, 1)} and so on, or nothing; move them away"
+        )
     by_hand = (downloads / archive.name).exists()
     if not by_hand:
         _say(
@@ -80,21 +85,13 @@ def _fetch(image_set: ImageSet, folder: Path, downloads: Path) -> None:
     making.mkdir()
     try:
         write_converted(making, _CONVERT[image_set.name](path), image_set.shards)
-        _rename(making, folder)
+        if folder.exists():
+            folder.rmdir()  # empty
+        os.rename(making, folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     if not by_hand:
         path.unlink()
-
-
-def _rename(making: Path, folder: Path) -> None:
-    try:
-        os.rename(making, folder)  # an empty folder may be there already
-    except OSError as error:
-        raise DatasetError(
-            f"{folder} holds other files ({error.strerror}): expected none, or those of the data "
-            "set; move them away"
-        ) from error
 
 
 def _say(sentence: str) -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.dataset import DatasetError
 from vitbook.datasets.pictures import encode_png, open_picture, square
-from vitbook.datasets.shard_writer import write_shard
+from vitbook.datasets.shard_writer import ShardWriter
 from vitbook.datasets.shards import Packed, Row, Shards, find_splits, shard_name
 from vitbook.datasets.stored import Contents, alterations, read_pictures
 from vitbook.files import could_not_write, write_atomically
 
 MANIFEST = "manifest.json"
 
-_ROOM = 100_000  # bytes of a file that are not pictures: names of classes, sizes of pages
+_ROOM = 100_000  # bytes of a file that are not pictures: names of classes, places of pages
 _ROW = 32  # bytes of a row that are not its picture: label, lengths
+_MOST = 1000  # rows that are compressed and read together
 
 
 def pack(
@@ -67,7 +68,7 @@ def pack(
     except OSError as error:
         if error.filename is None:  # could_not_write has said it in a sentence
             raise
-        raise could_not_write(target, max_bytes, error) from error
+        raise could_not_write(target, error) from error
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return written
@@ -88,19 +89,23 @@ def _pack_split(
             pass  # to know how the pictures are before they are changed
         packed = Packed(alterations(image_set, shards, contents), packed.found, packed.missing)
         rows = (_resized(row, image_size) for row in rows)
-    total = 0
-    for group in _groups(rows, max_bytes - _ROOM):
-        path = folder / f"{total}.parquet"
-        write_shard(path, group, shards.class_names, packed)
-        if path.stat().st_size > max_bytes:
+    files: list[ShardWriter] = []
+    for group, needed in _groups(rows, max_bytes // 8):
+        if not files or files[-1].num_bytes + needed + _ROOM > max_bytes:
+            if files:
+                files[-1].close()
+            path = folder / f"{len(files)}.parquet"
+            files.append(ShardWriter(path, shards.class_names, packed))
+        files[-1].write(group)
+    files[-1].close()
+    for index, file in enumerate(files):
+        if (size := file.path.stat().st_size) > max_bytes:
             raise DatasetError(
-                f"{len(group)} pictures of {image_set.title} make {path.stat().st_size:,} bytes, "
-                f"expected at most {max_bytes:,}: allow larger files"
+                f"a file of {image_set.title} would have {size:,} bytes, expected at most "
+                f"{max_bytes:,}: a single picture is too large for it; allow larger files"
             )
-        total += 1
-    for index in range(total):
-        (folder / f"{index}.parquet").rename(folder / shard_name(split, index, total))
-    return total
+        file.path.rename(folder / shard_name(split, index, len(files)))
+    return len(files)
 
 
 def _resized(row: Row, size: int) -> Row:
@@ -111,17 +116,17 @@ def _resized(row: Row, size: int) -> Row:
     return Row(encode_png(square(picture, size)), name, row.label)
 
 
-def _groups(rows: Iterator[Row], max_bytes: int) -> Iterator[list[Row]]:
-    """Rows in their order, as many at a time as fit."""
-    group, used = [], 0
+def _groups(rows: Iterator[Row], max_bytes: int) -> Iterator[tuple[list[Row], int]]:
+    """Rows in their order, some at a time, and the bytes that they need at most."""
+    group, needed = [], 0
     for row in rows:
-        needed = len(row.encoded) + len(row.path.encode()) + _ROW
-        if group and used + needed > max_bytes:
-            yield group
-            group, used = [], 0
+        more = len(row.encoded) + len(row.path.encode()) + _ROW
+        if group and (needed + more > max_bytes or len(group) == _MOST):
+            yield group, needed
+            group, needed = [], 0
         group.append(row)
-        used += needed
-    yield group
+        needed += more
+    yield group, needed
 
 
 def _list_files(out: Path) -> None:

@@ -1,7 +1,8 @@
 """Rows to Parquet files, in the layout that ``shards`` reads."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,41 +12,71 @@ import pyarrow.parquet as pq
 from vitbook.datasets.shards import Packed, Row
 from vitbook.files import could_not_write
 
-_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_SCHEMA = pa.schema(
+    [
+        ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+        ("label", pa.int64()),
+    ]
+)
+_GROUP = 1000  # rows that are compressed and read together
 
 
-def write_shard(
-    path: Path, rows: Sequence[Row], class_names: Sequence[str], packed: Packed | None = None
-) -> None:
-    """The same rows give the same bytes, from one version of pyarrow.
+class ShardWriter:
+    """One Parquet file, written group by group; the same rows make the same bytes.
 
     Raises:
         OSError: the disk is full or the folder not writable.
     """
-    about = {
-        "features": {
-            "image": {"_type": "Image"},
-            "label": {"names": list(class_names), "_type": "ClassLabel"},
-        }
-    }
-    metadata = {"huggingface": json.dumps({"info": about})}
-    if packed is not None:
-        metadata["vitbook"] = json.dumps(asdict(packed))
-    table = pa.table(
-        {
-            "image": pa.array([{"bytes": r.encoded, "path": r.path} for r in rows], type=_IMAGE),
-            "label": pa.array([row.label for row in rows], type=pa.int64()),
-        },
-        metadata=metadata,
-    )
-    try:
-        pq.write_table(
-            table,
-            path,
-            row_group_size=1000,
-            compression="zstd",
-            use_dictionary=False,  # no two pictures are the same
-            write_statistics=["label"],
-        )
-    except OSError as error:
-        raise could_not_write(path, table.nbytes, error) from error
+
+    def __init__(self, path: Path, class_names: Sequence[str], packed: Packed | None = None):
+        label = {"names": list(class_names), "_type": "ClassLabel"}
+        about = {"info": {"features": {"image": {"_type": "Image"}, "label": label}}}
+        metadata = {"huggingface": json.dumps(about)}
+        if packed is not None:
+            metadata["vitbook"] = json.dumps(asdict(packed))
+        self.path = path
+        with self._said():
+            self._file = pa.OSFile(str(path), "wb")
+            self._parquet = pq.ParquetWriter(
+                self._file,
+                _SCHEMA.with_metadata(metadata),
+                compression="zstd",
+                use_dictionary=False,  # no two pictures are the same
+                write_statistics=["label"],
+                write_page_checksum=True,  # a flipped bit is found when it is read
+            )
+
+    @property
+    def num_bytes(self) -> int:
+        """Written so far; the footer adds little to it."""
+        return self._file.tell()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        images = [{"bytes": row.encoded, "path": row.path} for row in rows]
+        with self._said():
+            self._parquet.write_batch(
+                pa.record_batch([images, [row.label for row in rows]], schema=_SCHEMA)
+            )
+
+    def close(self) -> None:
+        with self._said():
+            self._parquet.close()
+            self._file.close()
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise could_not_write(self.path, error) from error
+
+
+def write_shard(path: Path, rows: Sequence[Row], class_names: Sequence[str]) -> None:
+    """
+    Raises:
+        OSError: the disk is full or the folder not writable.
+    """
+    writer = ShardWriter(path, class_names)
+    for start in range(0, len(rows), _GROUP):
+        writer.write(rows[start : start + _GROUP])
+    writer.close()

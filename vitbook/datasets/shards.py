@@ -129,7 +129,7 @@ class Shard:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(self.path) as file:
+            with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
                 yield from file.iter_batches(1000, columns=[self._image, self._label])
         except _FAULTS as error:
             raise _damaged(self.path, error) from error

@@ -154,8 +154,8 @@ def alterations(image_set: ImageSet, shards: Shards, contents: Contents) -> tupl
     """How the stored pictures differ from the official ones: what they show of it, and what the
     files say of those that they were packed from."""
     notes = list(shards.origin.notes)
-    if contents.formats - {image_set.original_format}:
-        notes.append(f"{' and '.join(sorted(contents.formats))} copy")
+    if image_set.lossless and "JPEG" in contents.formats:
+        notes.append("JPEG copy")
     width, height = next(iter(contents.sizes), (0, 0))
     if len(contents.sizes) == 1 and width == height != image_set.original_size:
         notes.append(f"{width} px copy")

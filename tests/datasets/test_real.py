@@ -1,0 +1,123 @@
+"""The real files, where there are any: under VITBOOK_DATA, or beside the checkout."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from vitbook import datasets
+from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.shards import find_shards
+from vitbook.datasets.stored import Contents, read_pictures
+
+ROOT = Path(
+    os.environ.get("VITBOOK_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data"
+)
+
+
+def real(name):
+    there = any((ROOT / name).glob("*.parquet"))
+    return pytest.mark.skipif(not there, reason=f"no {name} in {ROOT}: set VITBOOK_DATA")
+
+
+@cache
+def load(name, split):
+    return datasets.load(name, split, root=ROOT)
+
+
+def is_jpeg_copy(dataset):
+    return dataset.provenance["format"] == "JPEG"
+
+
+@real("cifar10")
+@pytest.mark.parametrize(("split", "per_class"), [("train", 5000), ("test", 1000)])
+def test_cifar10(split, per_class):
+    dataset = load("cifar10", split)
+    assert dataset.images.shape == (10 * per_class, 3, 32, 32)
+    assert dataset.labels.bincount().tolist() == 10 * [per_class]
+    assert dataset.class_names[0] == "airplane" and dataset.class_names[9] == "truck"
+    expected = "CIFAR-10 (JPEG copy)" if is_jpeg_copy(dataset) else "CIFAR-10"
+    assert dataset.provenance["name"] == expected
+    # The means of the channels that everyone prints for CIFAR-10: 0.491, 0.482, 0.447.
+    means = dataset.images[:5000].double().mean((0, 2, 3)) / 255
+    assert torch.allclose(means, torch.tensor([0.491, 0.482, 0.447]).double(), atol=0.015)
+
+
+@real("tf_flowers")
+def test_tf_flowers():
+    train, test = load("tf_flowers", "train"), load("tf_flowers", "test")
+    assert (len(train), len(test)) == (2939, 731)
+    both = train.labels.bincount() + test.labels.bincount()
+    assert dict(zip(train.class_names, both.tolist(), strict=True)) == {
+        "daisy": 633,
+        "dandelion": 898,
+        "roses": 641,
+        "sunflowers": 699,
+        "tulips": 799,
+    }
+    assert test.labels.bincount().tolist() == [126, 179, 128, 139, 159]
+    assert train.images.shape[1:] == (3, 160, 160)
+    assert train.provenance["name"] in ("TF-Flowers (160 px copy)", "TF-Flowers")
+
+
+@real("tf_flowers")
+def test_tf_flowers_are_split_as_we_would():
+    photos = {}
+    for split in ("train", "test"):
+        for shard in find_shards(ROOT / "tf_flowers", split).found:
+            for row in shard.rows():
+                photos.setdefault(row.label, {})[row.path] = split
+    for of_class in photos.values():
+        for turn, path in enumerate(sorted(of_class)):
+            assert of_class[path] == ("test" if turn % 5 == 4 else "train")
+
+
+@real("tf_flowers")
+def test_tf_flowers_at_128_pixels():
+    small = datasets.load("tf_flowers", "test", root=ROOT, image_size=128)
+    assert small.images.shape == (731, 3, 128, 128)
+    large = torch.nn.functional.interpolate(
+        load("tf_flowers", "test").images[:50].float(), size=128, mode="area"
+    )
+    assert (small.images[:50].float() - large).abs().mean() < 6  # the same pictures
+
+
+@real("tiny_imagenet")
+def test_tiny_imagenet_is_as_large_as_it_says():
+    train = find_shards(ROOT / "tiny_imagenet", "train")
+    contents = Contents()
+    modes = {picture.mode for _, picture in read_pictures(train, contents)}
+    assert modes == {"RGB", "L"} and contents.sizes == {(64, 64)}
+    assert len(contents.labels) == train.num_rows == {1: 33_334, 3: 100_000}[len(train.found)]
+    assert len(set(contents.labels)) == 200
+    assert len(train.found) + len(train.absent) == 3
+
+
+@real("tiny_imagenet")
+def test_tiny_imagenet_to_validate_on():
+    dataset = load("tiny_imagenet", "validation")
+    assert dataset.labels.bincount().tolist() == 200 * [50]
+    assert dataset.images.shape == (10_000, 3, 64, 64)
+    assert dataset.class_names[0] == "goldfish"
+    assert dataset.provenance["name"] == "Tiny-ImageNet"
+
+
+@real("tiny_imagenet")
+def test_tiny_imagenet_says_what_is_missing():
+    from vitbook.datasets.stored import provenance
+
+    image_set = IMAGE_SETS["tiny_imagenet"]
+    shards = find_shards(ROOT / "tiny_imagenet", "train")
+    contents = Contents()
+    contents.labels, contents.formats, contents.sizes = [0] * shards.num_rows, {"JPEG"}, {(64, 64)}
+    about = provenance(image_set, "train", shards, contents, 64)
+    if len(shards.found) == 3:
+        assert about["name"] == "Tiny-ImageNet" and "missing" not in about
+        return
+    assert about["name"] == "Tiny-ImageNet (33,334 images)"
+    assert about["shards"] == "1 of 3"
+    assert about["missing"] == (
+        "train-00001-of-00003.parquet, train-00002-of-00003.parquet (66,666 of 100,000 pictures)"
+    )
