@@ -51,6 +51,10 @@ def test_results_of_an_empty_folder(tmp_path):
         ),
         (["train", "vit_micro_patch2_8", "digit"], "vitbook: unknown data set 'digit'"),
         (["train", "vit_micro_patch2_8", "--recipe", "x"], "vitbook: unknown recipe 'x': known: d"),
+        (
+            ["train", "vit_micro_patch2_8", "--probe-at", "x"],
+            "vitbook: --probe-at x: expected epoch",
+        ),
         (["results", "digit"], "vitbook: unknown run 'digit': known: "),
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),
     ],

@@ -91,7 +91,7 @@ def train(
         save_every_s=save_every,
         checkpoint_dtype=torch.float16 if half else None,
         probe=_look,
-        probe_epochs=tuple(int(epoch) for epoch in probe_at.split(",") if epoch),
+        probe_epochs=_epochs(probe_at),
         tensorboard=tensorboard,
     )
     if os.environ.get("RANK", "0") != "0":  # torchrun's other processes
@@ -110,6 +110,13 @@ def _look(model: nn.Module, held_out: Dataset) -> dict:
         "attention_distance": _rounded(mean_attention_distance(model, pictures)),
         "weight_on_prefix": _rounded(mean_weight_on_prefix(model, pictures)),
     }
+
+
+def _epochs(words: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in words.split(",") if word)
+    except ValueError:
+        raise ValueError(f"--probe-at {words}: expected epochs such as 0,1,5,20") from None
 
 
 def _rounded(numbers: torch.Tensor) -> list[list[float]]:

@@ -81,6 +81,27 @@ def test_the_learning_rate():
     assert learning_rate(10, floor) == pytest.approx(0.2)
 
 
+def test_label_smoothing_by_hand():
+    # Two classes with logits 0 and ln 3, so probabilities 1/4 and 3/4; smoothing 0.2 asks for 0.9
+    # of the right class and 0.1 of the other. The right one of a mixed picture is 0.3 and 0.7.
+    class Fixed(torch.nn.Linear):
+        def forward(self, pictures):
+            return self.weight.expand(len(pictures), 2)
+
+    logits, low, high = torch.tensor([[0.0, math.log(3)]]), math.log(4), math.log(4 / 3)
+    for label, wanted in ((0, 0.9 * low + 0.1 * high), (1, 0.1 * low + 0.9 * high)):
+        model = Fixed(2, 1, bias=False)
+        model.weight.data = logits.clone()
+        data = Dataset(torch.zeros(1, 1, 1, 1).byte(), torch.tensor([label]), ("a", "b"), {})
+        recipe = Recipe("r", epochs=1, batch_size=1, learning_rate=1.0, label_smoothing=0.2)
+        run = train(model, data, recipe, progress=False)
+        assert run.curve[0]["loss"] == pytest.approx(wanted, abs=1e-6)
+    mixed = torch.nn.functional.cross_entropy(
+        logits, torch.tensor([[0.3, 0.7]]), label_smoothing=0.2
+    )
+    assert mixed.item() == pytest.approx((0.1 + 0.8 * 0.3) * low + (0.1 + 0.8 * 0.7) * high)
+
+
 def test_the_mean_of_the_weights_by_hand():
     model = torch.nn.Linear(1, 1, bias=False)
     recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, ema=0.75)
@@ -168,6 +189,28 @@ class Greedy(torch.nn.Linear):
 def test_out_of_memory_says_which_batch_would_fit():
     with pytest.raises(BatchTooLargeError, match="batch_size 64 does not fit .*; 8 does .tried.:"):
         train(Greedy(), few_digits(), SHORT, progress=False)
+
+
+@pytest.mark.slow
+def test_compiled_it_learns_the_same(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook import datasets
+        from vitbook.datasets import Dataset
+        from vitbook.training import Recipe, train
+        digits = datasets.load("digits", "train")
+        few = Dataset(digits.images[:256], digits.labels[:256], digits.class_names, {"name": "few"})
+        losses = []
+        for compile in (False, True):
+            torch.manual_seed(0)
+            model = vitbook.create_model("vit_micro_patch2_8")
+            run = train(model, few, Recipe("short", 3, 64, 1e-3, shift=0.5, ema=0.9),
+                        compile=compile, progress=False, device="cpu")
+            losses.append([row["loss"] for row in run.curve])
+        assert losses[0] == pytest.approx(losses[1], abs=1e-3), losses
+        """
+    )
 
 
 def test_a_real_lack_of_memory(plain_vitbook):

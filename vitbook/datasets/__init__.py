@@ -85,7 +85,7 @@ def load(
 
 
 def _resized(dataset: Dataset, size: int | None) -> Dataset:
-    if size is None:
+    if size is None or dataset.images.shape[-2:] == (size, size):
         return dataset
     rule = f"{dataset.provenance['rule']}; centre square, resized to {size} px"
     return replace(
