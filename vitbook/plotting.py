@@ -175,7 +175,7 @@ def distance_by_layer(
     Args:
         distances: name -> "layers heads".
         uniform: where attention alike on every patch would be, drawn as a dashed line.
-        unit: of ``uniform`` and ``distances``.
+        unit: of ``uniform`` and ``distances``; "" for a share.
         quantity: what is measured, for the axis.
     """
     widths = [max(2.3, 0.2 * len(values)) for values in distances.values()]
@@ -194,10 +194,12 @@ def distance_by_layer(
         axis.set(xlabel="layer", title=name, xlim=(0.3, depth + 0.7))
         axis.set_xticks(sorted({1, *layers[pace - 1 :: pace]}))
     top = max(uniform, *(float(values.nan_to_num().max()) for values in distances.values()))
-    axes[0, 0].set(ylabel=f"{quantity} ({unit})", ylim=(-0.02 * top, 1.12 * top))
+    axes[0, 0].set(
+        ylabel=f"{quantity} ({unit})" if unit else quantity, ylim=(-0.02 * top, 1.12 * top)
+    )
     axes[0, -1].annotate(
-        f"uniform: {uniform:.3g} {unit}", (1, uniform), xycoords=("axes fraction", "data"),
-        xytext=(0, 3), textcoords="offset points", ha="right", fontsize=9, color=INK,
+        f"uniform:\n{uniform:.3g} {unit}".strip(), (1, uniform), va="center", fontsize=9,
+        xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points", color=INK,
     )  # fmt: skip
     sns.despine(figure)
     return _finish(figure, title)

@@ -2,8 +2,8 @@
 
 Both train the same body on the same pictures with the same recipe: AdamW, crop, flip, AutoAugment,
 erasing. The plain loop decodes nothing either (its pictures are PIL images in memory), draws its
-augmentation picture by picture with torchvision, and reads through a DataLoader. A round is ten
-batches of 128; rounds alternate. The loader's workers rest between rounds.
+augmentation picture by picture with torchvision, and reads through a DataLoader. A round is five
+batches of 64; rounds alternate. The loader's workers rest between rounds.
 """
 
 import itertools
@@ -24,10 +24,10 @@ from vitbook.training.batches import Batches
 from vitbook.training.loop import fit
 from vitbook.training.optimization import adamw
 
-PICTURES, BATCH = 1280, 128
-AUGMENTED = get_recipe("sl_vit", repeats=1, mix_probability=0.0, drop_path=0.0)
+PICTURES, BATCH = 320, 64
+AUGMENTED = get_recipe("sl_vit", batch_size=BATCH, repeats=1, mix_probability=0.0, drop_path=0.0)
 PLAIN = get_recipe(
-    "sl_vit", repeats=1, mix_probability=0.0, drop_path=0.0,
+    "sl_vit", batch_size=BATCH, repeats=1, mix_probability=0.0, drop_path=0.0,
     crop_padding=0, flip=False, policy=None, erasing=0.0,
 )  # fmt: skip
 
