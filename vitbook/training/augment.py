@@ -48,9 +48,9 @@ def crop_and_flip(
     if recipe.flip:
         mirrored = draws.uniform() < 0.5
         columns[mirrored] = columns[mirrored].flip(1)
-    columns = columns + first()
+    rows, columns = rows.to(device), (columns + first()).to(device)
     pixels = rows[:, :, None] * padded.shape[3] + columns[:, None, :]
-    pixels = pixels.flatten(1).to(device)[:, None].expand(-1, images.shape[1], -1)
+    pixels = pixels.flatten(1)[:, None].expand(-1, images.shape[1], -1)
     return padded.flatten(2).gather(2, pixels).view_as(images)
 
 
@@ -103,10 +103,9 @@ def erase(
     ratio = draws.uniform(math.log(ERASED_RATIO), -math.log(ERASED_RATIO)).exp()
     high = (area * ratio).sqrt().round().clamp(1, height)
     wide = (area / ratio).sqrt().round().clamp(1, width)
-    inside = chosen[:, None, None]
-    inside = inside & _between(draws.uniform(), high, height)[:, :, None]
-    inside = inside & _between(draws.uniform(), wide, width)[:, None, :]
-    return pictures.masked_fill(inside[:, None].to(pictures.device), 0.0)
+    rows = (_between(draws.uniform(), high, height) & chosen[:, None]).to(pictures.device)
+    columns = _between(draws.uniform(), wide, width).to(pictures.device)
+    return pictures.masked_fill(rows[:, None, :, None] & columns[:, None, None, :], 0.0)
 
 
 def _between(place: Tensor, length: Tensor, whole: int) -> Tensor:
