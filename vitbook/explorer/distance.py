@@ -72,10 +72,10 @@ def distance_meter(
         for number in (uniform, published, mean_distance(row, query, grid_size, step))
     )
     finding = (
-        f"At the start every patch gives {share} % of its weight to the class token and spreads the "
-        f"rest evenly over {patches} patches. Where it looks at patches it looks {far} away on "
-        f"average; the published distance is {1 - share / 100:.2f} × {far} = {told}, for the class "
-        "token's column is cut and the rows are not brought back to sum 1."
+        f"At the start every patch gives {share} % of its weight to the class token and spreads "
+        f"the rest evenly over {patches} patches. Where it looks at patches it looks {far} away "
+        f"on average; the published distance is {1 - share / 100:.2f} × {far} = {told}, for the "
+        "class token's column is cut and the rows are not brought back to sum 1."
     )
     goal = published if 0 < share < 100 else None
     if goal:
