@@ -17,6 +17,10 @@ export PYTHONNOUSERSITE := 1
 # Threads spin only briefly: else a second busy process makes training ten times as slow.
 export GOMP_SPINCOUNT := 10000
 
+# One process and one thread a core: two cores are what the project counts on.
+WORKERS ?= 2
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
 # $(call step,1/3,what it does,command): a line before, a line with the seconds after.
 define step
 @printf '[%s] %s\n' '$(1)' '$(2)'; start=$$SECONDS; $(3); printf '[%s] done in %s s\n' '$(1)' $$((SECONDS - start))
@@ -39,8 +43,8 @@ serve: $(BUILT) ## Show the built book on a port of this machine
 
 .PHONY: test
 test: $(INSTALLED) ## Run the unit tests and compare the chapters with their checked outputs
-	$(call step,1/2,Unit tests with the shapes checked,$(BIN)/python -m pytest tests --ignore tests/book/test_pages.py)
-	$(call step,2/2,The chapters against their checked outputs,PYTHONPATH=tools $(BIN)/python -m pytest -p chapter_times --nbval --nbval-current-env book)
+	$(call step,1/2,Unit tests with the shapes checked,$(PARALLEL) tests --ignore tests/book/test_pages.py)
+	$(call step,2/2,The chapters against their checked outputs,PYTHONPATH=tools $(PARALLEL) -p chapter_times --nbval --nbval-current-env book)
 
 .PHONY: pages
 pages: $(BUILT) ## Open every built page in Chromium: requests, console, phone, dark, live figures

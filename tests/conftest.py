@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -17,15 +18,50 @@ def real_data() -> Path:
     return folder
 
 
+# Importing torch takes seconds: done once, then each snippet runs in a fork of that interpreter.
+FORKS = """
+import json, os, sys, traceback, vitbook
+for line in sys.stdin:
+    task = json.loads(line)
+    child = os.fork()
+    if not child:
+        for number, path in ((1, task["out"]), (2, task["err"])):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+        os.environ.update(task["environment"])
+        os.chdir(task["folder"])
+        try:
+            exec(task["code"], {"__name__": "__main__"})
+            sys.stdout.flush()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def forks():
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+
+
 @pytest.fixture
-def plain_vitbook():
-    """Run a snippet as a user would: in a fresh interpreter, without the checking of shapes."""
+def plain_vitbook(forks, tmp_path):
+    """Run a snippet as a user would: in its own process, without the checking of shapes."""
 
     def run(code: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        out, err = (tmp_path / f"plain.{name}" for name in ("out", "err"))
+        task = {
+            "code": textwrap.dedent(code), "out": str(out), "err": str(err),
+            "environment": dict(os.environ), "folder": os.getcwd(),
+        }  # fmt: skip
+        print(json.dumps(task), file=forks.stdin, flush=True)
+        assert forks.stdout.readline() == "0\n", err.read_text()
+        return out.read_text()
 
     return run

@@ -44,6 +44,23 @@ def test_panels_share_a_scale_from_nought_on_which_uniform_is_a_line_with_its_na
     assert figure.axes[2].get_xticks().tolist() == [1, 2, 3]
 
 
+def test_a_null_is_crosses_in_its_model_s_panel_and_a_level_is_a_named_line():
+    null = {"small": torch.full((3, 4), 70.0)}
+    figure = plotting.distance_by_layer(DISTANCES, 40, "t", null=null, levels={"near": 20})
+    crosses = [
+        [line.get_ydata() for line in axis.lines if line.get_marker() == "x"]
+        for axis in figure.axes
+    ]
+    assert [len(heads) for heads in crosses] == [0, 0, 4]
+    assert np.stack(crosses[2], axis=1) == pytest.approx(null["small"].numpy())
+    assert figure.axes[0].get_ylim()[1] > 70
+    for axis in figure.axes:
+        (level,) = [line for line in axis.lines if line.get_linestyle() == ":"]
+        assert set(level.get_ydata()) == {20}
+    named = [text.get_text() for text in figure.axes[-1].texts]
+    assert named == ["uniform:\n40 px", "near:\n20 px"]
+
+
 def test_one_model_of_one_layer_and_a_head_without_a_distance():
     values = torch.tensor([[3.0, torch.nan]])
     figure = plotting.distance_by_layer({"one": values}, 2.0, "t")

@@ -164,6 +164,8 @@ def distance_by_layer(
     uniform: float | int,
     title: str,
     *,
+    null: Mapping[str, Tensor] | None = None,
+    levels: Mapping[str, float | int] | None = None,
     unit: str = "px",
     quantity: str = "mean attention distance",
 ) -> Figure:
@@ -175,6 +177,8 @@ def distance_by_layer(
     Args:
         distances: name -> "layers heads".
         uniform: where attention alike on every patch would be, drawn as a dashed line.
+        null: name -> "layers heads" of the same model before training, drawn as grey crosses.
+        levels: name -> height of a dotted line to compare with.
         unit: of ``uniform`` and ``distances``; "" for a share.
         quantity: what is measured, for the axis.
     """
@@ -187,19 +191,27 @@ def distance_by_layer(
         axes.flat, cycle(COLORS), distances.items(), strict=False
     ):
         depth, heads = len(values), values.float().cpu().numpy()
-        layers, pace = range(1, depth + 1), max(1, round(depth / 3))
+        layers, pace = range(1, depth + 1), 1 if depth < 9 else round(depth / 3)
         axis.axhline(uniform, color="gray", linestyle="--", linewidth=1.2, zorder=0)
+        for level in (levels or {}).values():
+            axis.axhline(level, color="gray", linestyle=":", linewidth=1.2, zorder=0)
+        if null and name in null:
+            crosses = null[name].float().cpu().numpy()
+            axis.plot(layers, crosses, "x", color="gray", markersize=5)
         axis.plot(layers, heads, "o", color=color, alpha=0.65, markeredgecolor="white")
         axis.plot(layers, heads.mean(1), "_", color=INK, markersize=13, markeredgewidth=1.8)
         axis.set(xlabel="layer", title=name, xlim=(0.3, depth + 0.7))
         axis.set_xticks(sorted({1, *layers[pace - 1 :: pace]}))
-    top = max(uniform, *(float(values.nan_to_num().max()) for values in distances.values()))
+    drawn = (*distances.values(), *(null or {}).values())
+    top = max(uniform, *(float(values.nan_to_num().max()) for values in drawn))
     axes[0, 0].set(
         ylabel=f"{quantity} ({unit})" if unit else quantity, ylim=(-0.02 * top, 1.12 * top)
     )
-    axes[0, -1].annotate(
-        f"uniform:\n{uniform:.3g} {unit}".strip(), (1, uniform), va="center", fontsize=9,
-        xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points", color=INK,
-    )  # fmt: skip
+    for name, level in {"uniform": uniform, **(levels or {})}.items():
+        axes[0, -1].annotate(
+            f"{name}:\n{level:.3g} {unit}".strip(), (1, level), va="center", fontsize=9,
+            xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+            color=INK,
+        )  # fmt: skip
     sns.despine(figure)
     return _finish(figure, title)

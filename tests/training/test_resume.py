@@ -176,10 +176,6 @@ def same_bits_after(tmp_path, kills):
     assert {file.suffix for file in cut.iterdir()} - {".lock"} == {".safetensors", ".json"}
 
 
-def test_killed_twice(tmp_path):
-    same_bits_after(tmp_path, kills=2)
-
-
 @pytest.mark.slow
 def test_killed_at_twenty_random_moments(tmp_path):
     same_bits_after(tmp_path, kills=20)

@@ -129,7 +129,7 @@ export function render(root, data) {
     patchesName.textContent = `patches ${left.toFixed(2)}${renormalize && left ? " → 1" : ""}`;
     fromHere.textContent = `From this patch alone: ${px(alone)}`;
     colors.textContent =
-      `Colours from 0 to ${top.toPrecision(2)}, its peak with nothing on the class token`;
+      `Brightest: ${top.toPrecision(2)}, this head's peak with nothing on the class token`;
   }
 
   function showHead({ sigma, left, where, distance }) {
