@@ -10,17 +10,18 @@ from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import capture_attention
-from vitbook.layers import Attention
+from vitbook.layers import Attention, LocalitySelfAttention, RotatedPatches, ShiftedPatches
 from vitbook.measure import peak_memory
 from vitbook.models.vit import vit
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
-def own():
+def own(**parts):
     return vit(
-        image_size=32, patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48, num_classes=5
-    )
+        image_size=32, patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48, num_classes=5,
+        **parts,
+    )  # fmt: skip
 
 
 def from_timm(**settings):
@@ -53,6 +54,8 @@ class HuggingFace(nn.Module):
 
 MODELS = {
     "own": own,
+    "SL-ViT": lambda: own(make_tokenizer=ShiftedPatches, make_attention=LocalitySelfAttention),
+    "Rot-ViT": lambda: own(make_tokenizer=RotatedPatches),
     "timm": from_timm,
     "timm with normed q and k": lambda: from_timm(qk_norm=True),
     "torchvision": from_torchvision,

@@ -3,7 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitbook.layers import Attention, SelfAttention
+from vitbook.analysis import capture_attention
+from vitbook.layers import Attention, LocalitySelfAttention, SelfAttention
 
 
 def naive_self_attention(layer: SelfAttention, tokens: torch.Tensor) -> torch.Tensor:
@@ -82,3 +83,33 @@ def test_permuting_tokens_permutes_the_output():
 def test_a_width_that_the_heads_do_not_divide():
     with pytest.raises(ValueError, match="width 10 is not divisible by 4 heads: use"):
         SelfAttention(10, 4)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@torch.no_grad()
+def test_locality_self_attention_is_its_sum(bias):
+    layer = LocalitySelfAttention(12, num_heads=3, qkv_bias=bias)
+    for parameter in layer.parameters():
+        parameter.add_(torch.randn_like(parameter))
+    tokens = torch.randn(2, 5, 12)
+    q, k, v = (x.unflatten(-1, (3, 4)).transpose(1, 2) for x in layer.qkv(tokens).chunk(3, dim=-1))
+    scores = layer.temperature[:, None, None] * (q @ k.mT)
+    weights = scores.masked_fill(torch.eye(5).bool(), -torch.inf).softmax(-1)
+    expected = layer.projection((weights @ v).transpose(1, 2).flatten(2))
+    with capture_attention(layer) as maps:
+        assert torch.allclose(layer(tokens), expected, atol=1e-4)
+    assert torch.allclose(maps["core"], weights, atol=1e-5)
+    assert (maps["core"].diagonal(dim1=-2, dim2=-1) == 0).all()
+
+
+def test_locality_self_attention_starts_at_the_usual_temperature():
+    layer = LocalitySelfAttention(12, num_heads=3)
+    assert layer.temperature.tolist() == [0.5] * 3
+    layer(torch.randn(2, 5, 12)).square().sum().backward()
+    assert (layer.temperature.grad != 0).all()
+
+
+def test_locality_self_attention_takes_no_mask():
+    layer = LocalitySelfAttention(12, num_heads=3)
+    with pytest.raises(ValueError, match="a mask came, but LSA masks by itself"):
+        layer(torch.randn(1, 5, 12), torch.ones(5, 5).bool())

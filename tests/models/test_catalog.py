@@ -30,6 +30,13 @@ PARAMETERS = {
     "vit_mini_patch4_32": 459_178,
     "vit_mini_patch8_128": 490_949,
     "vit_micro_patch2_8": 136_138,
+    "sl_vit_tiny_patch4_32": 2_729_878,
+    "sl_vit_tiny_patch8_64": 2_906_228,
+    "spt_vit_tiny_patch4_32": 2_729_770,
+    "lsa_vit_tiny_patch4_32": 2_692_534,
+    "rot_vit_tiny_patch4_32": 2_711_146,
+    "rot_vit_tiny_patch8_64": 2_831_624,
+    "rot_vit_tiny_patch8_128": 2_830_853,
 }
 
 

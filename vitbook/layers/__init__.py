@@ -1,10 +1,11 @@
 """Parts of a Vision Transformer, one idea a file."""
 
-from vitbook.layers.attention import Attention, SelfAttention
+from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, StochasticDepth
 from vitbook.layers.heads import ClassTokenHead, MeanPoolHead
 from vitbook.layers.positions import LearnedPosition, resize_positions
 from vitbook.layers.tokenizers import PatchEmbedding
+from vitbook.layers.views import RotatedPatches, ShiftedPatches
 
 __all__ = [
     "MLP",
@@ -13,9 +14,12 @@ __all__ = [
     "Encoder",
     "EncoderBlock",
     "LearnedPosition",
+    "LocalitySelfAttention",
     "MeanPoolHead",
     "PatchEmbedding",
+    "RotatedPatches",
     "SelfAttention",
+    "ShiftedPatches",
     "StochasticDepth",
     "resize_positions",
 ]

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -83,4 +83,38 @@ class SelfAttention(nn.Module):
             self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
         )
         mixed = self.core(q, k, v, mask)
+        return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
+
+
+class LocalitySelfAttention(SelfAttention):
+    r"""Self-attention whose temperature is learned, and in which no token looks at itself (LSA).
+
+    .. math:: \mathrm{softmax}(\tau_h\, qk^\top - \infty\, I)\,v
+
+    Lee, Lee and Song 2021, "Vision Transformer for small-size datasets", section 3.2. As in their
+    code every head has its own :math:`\tau_h`, which starts at :math:`1/\sqrt{d}`, and the class
+    token is masked like any other. The temperature is folded into the weights that make the
+    queries, so that the fused kernel is still the only pass over the scores.
+    """
+
+    def __init__(self, width: int, num_heads: int, qkv_bias: bool = False):
+        super().__init__(width, num_heads, qkv_bias)
+        self.temperature = nn.Parameter(torch.full((num_heads,), (width // num_heads) ** -0.5))
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
+    ) -> Float[Tensor, "batch tokens width"]:
+        if mask is not None:
+            raise ValueError("a mask came, but LSA masks by itself: expected none")
+        width, heads = tokens.shape[-1], self.num_heads
+        head_width = width // heads
+        # The kernel divides by the root of the head's width: taken back here.
+        per_head = self.temperature * head_width**0.5
+        of_queries = repeat(per_head, "h -> (h d)", d=head_width)
+        scale = F.pad(of_queries, (0, 2 * width), value=1.0)
+        bias = None if self.qkv.bias is None else self.qkv.bias * scale
+        qkv = F.linear(tokens, self.qkv.weight * scale[:, None], bias)
+        q, k, v = rearrange(qkv, "b n (three h d) -> three b h n d", three=3, h=heads)
+        others = ~torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
+        mixed = self.core(q, k, v, others)
         return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))

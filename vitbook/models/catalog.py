@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from vitbook.errors import UnknownNameError
+from vitbook.models.rot_vit import ROT_VIT_MODELS
+from vitbook.models.sl_vit import SL_VIT_MODELS
 from vitbook.models.vit import VIT_MODELS, vit
 
 
@@ -21,7 +23,9 @@ class ModelSpec:
 
 # name -> (factory, its settings); a later paper adds its own table.
 CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
-    name: (vit, settings) for name, settings in VIT_MODELS.items()
+    name: (vit, settings)
+    for table in (VIT_MODELS, SL_VIT_MODELS, ROT_VIT_MODELS)
+    for name, settings in table.items()
 }
 
 

@@ -1,6 +1,6 @@
 """The Vision Transformer (Dosovitskiy et al. 2021, "An image is worth 16x16 words")."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from einops import repeat
@@ -99,20 +99,24 @@ def vit(
     num_classes: int,
     qkv_bias: bool = True,
     pretraining_head: bool = False,
+    make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
+    make_attention: Callable[..., nn.Module] = SelfAttention,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
 
     Args:
         pretraining_head: with the tanh layer before the classifier, as in pre-training.
+        make_tokenizer: called with ``image_size, patch_size, channels, width``.
+        make_attention: called for each block with ``width, num_heads, qkv_bias``.
     """
-    tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
+    tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     return VisionTransformer(
         tokenizer=tokenizer,
         position=LearnedPosition(tokenizer.grid_size, width),
         encoder=Encoder(
             [
                 EncoderBlock(
-                    attention=SelfAttention(width, num_heads, qkv_bias),
+                    attention=make_attention(width, num_heads, qkv_bias),
                     mlp=MLP(width, mlp_width),
                     width=width,
                 )

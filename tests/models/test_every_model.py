@@ -1,0 +1,76 @@
+"""Every name of the catalogue learns: one step moves all of it, and a cut run ends in its bits."""
+
+from functools import cache
+
+import pytest
+import torch
+
+import vitbook
+from vitbook.datasets import Dataset
+from vitbook.measure import count_parameters
+from vitbook.models.catalog import CATALOG
+from vitbook.training import Recipe, train
+
+RECIPE = Recipe(
+    name="three steps", epochs=3, batch_size=4, learning_rate=1e-3, warmup_epochs=1.0, erasing=0.5
+)
+
+
+class PulledPlugError(Exception):
+    pass
+
+
+@cache
+def parameters(name):
+    with torch.device("meta"):
+        return count_parameters(vitbook.create_model(name))
+
+
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow if parameters(name) > 10e6 else ())
+    for name in CATALOG
+]
+
+
+def small(name):
+    """The model on four patches; a large one with two layers."""
+    torch.manual_seed(0)
+    large = parameters(name) > 30e6
+    factory, settings = CATALOG[name]
+    patch = settings["patch_size"]
+    settings = settings | {"image_size": (2 * patch, 2 * patch), "num_classes": 3}
+    return factory(**settings | ({"depth": 2} if large else {}))
+
+
+def pictures(model):
+    shape = (4, model.tokenizer.channels, *model.tokenizer.image_size)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+    return Dataset(images, torch.tensor([0, 1, 2, 0]), ("a", "b", "c"), {"name": "noise"})
+
+
+def learn(name, state=None, stop_at=None):
+    model, steps = small(name), 0
+
+    def count(module, _):
+        nonlocal steps
+        steps += module.training
+        if stop_at and steps > stop_at:
+            raise PulledPlugError
+
+    model.register_forward_pre_hook(count)
+    train(
+        model, pictures(model), RECIPE, progress=False, device="cpu", state=state, save_every_s=0
+    )  # fmt: skip
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cut_run_ends_in_the_bits_of_a_whole_one(name, tmp_path):
+    start, whole = small(name).state_dict(), learn(name)
+    still = [key for key, tensor in whole.items() if torch.equal(tensor, start[key])]
+    assert not still, f"learned nothing: {still}"
+    with pytest.raises(PulledPlugError):
+        learn(name, tmp_path / "run.unfinished", stop_at=1)
+    resumed = learn(name, tmp_path / "run.unfinished")
+    assert all(torch.equal(resumed[key], tensor) for key, tensor in whole.items())

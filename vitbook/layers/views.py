@@ -1,0 +1,209 @@
+"""Tokenizers that let a token see beyond its patch: shifted and rotated views of the picture."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.layers.initialization import linear
+from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
+
+
+class PatchesOfViews(nn.Module):
+    r"""Several views of a picture, stacked on channels, cut into patches and mapped to tokens.
+
+    .. math::
+        z^i = \mathrm{LN}\big(\mathcal{P}([X\; X^1\; \ldots\; X^V])_i\big)\, W
+
+    What all views show at one place becomes one token. A subclass says in :meth:`views` what
+    views there are.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal).
+        patch_size: likewise; must divide the image size.
+        channels: of the picture, 3 for colour.
+        width: of a token.
+        num_views: beside the picture itself.
+    """
+
+    def __init__(
+        self,
+        image_size: int | Sequence[int],
+        patch_size: int | Sequence[int],
+        channels: int,
+        width: int,
+        num_views: int,
+    ):
+        super().__init__()
+        self.image_size = pair(image_size, "image size")
+        self.patch = pair(patch_size, "patch size")
+        self.channels = channels
+        self.grid_size = divide_into_patches(self.image_size, self.patch)
+        inputs = (1 + num_views) * channels * self.patch[0] * self.patch[1]
+        self.norm = nn.LayerNorm(inputs)
+        self.projection = linear(inputs, width)
+        nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
+
+    @property
+    def patch_size(self) -> int:
+        """Pixels that a token steps (vertically, if the patch is not square)."""
+        return self.patch[0]
+
+    def views(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch views_channels height width"]:
+        """The picture first, then the others, stacked on channels."""
+        raise NotImplementedError
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch patches token_width"]:
+        check_images(images, self.channels, self.image_size)
+        patches = rearrange(
+            self.views(images), "b c (rows p) (columns q) -> b (rows columns) (c p q)",
+            p=self.patch[0], q=self.patch[1],
+        )  # fmt: skip
+        return self.projection(self.norm(patches))
+
+
+class ShiftedPatches(PatchesOfViews):
+    """Shifted Patch Tokenization (SPT): the picture and four copies shifted along the diagonals.
+
+    Lee, Lee and Song 2021, "Vision Transformer for small-size datasets", section 3.1, and their
+    code: half a patch each way, zeros where a copy ends. The views come in the code's order: what
+    lies left above, right above, left below and right below of each pixel. A token so sees twice
+    its patch, up and down and across.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal).
+        patch_size: likewise; must divide the image size and be at least 2.
+        channels: of the picture.
+        width: of a token.
+    """
+
+    def __init__(
+        self,
+        image_size: int | Sequence[int],
+        patch_size: int | Sequence[int],
+        channels: int,
+        width: int,
+    ):
+        super().__init__(image_size, patch_size, channels, width, num_views=4)
+        if min(self.patch) < 2:
+            raise ValueError(
+                f"patch size {patch_size}: expected at least 2, for SPT shifts by half a patch"
+            )
+        self.shift = (self.patch[0] // 2, self.patch[1] // 2)
+
+    def views(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch views_channels height width"]:
+        down, across = self.shift
+        height, width = self.image_size
+        wide = F.pad(images, (across, across, down, down))
+        return torch.cat(
+            [images]
+            + [
+                wide[..., top : top + height, left : left + width]
+                for top in (0, 2 * down)
+                for left in (0, 2 * across)
+            ],
+            dim=1,
+        )
+
+
+class RotatedPatches(PatchesOfViews):
+    r"""Rotated Patch Tokenization (RPT): the picture and copies turned a little, both ways.
+
+    From a project poster, "Rotated Patch Tokenization"; no code of it is public. Each copy is
+    turned about the picture's centre by a random angle and cut to the picture's size. Copies come
+    in pairs, by :math:`+\alpha` (counter-clockwise) and :math:`-\alpha`. The poster leaves open,
+    and here it is so:
+
+    - in training every picture of a batch draws its own angle (``per_image=False``: all share one);
+    - in evaluation the angle is the middle of the range, so that a picture has one answer;
+    - with more than one pair each draws from its own equal part of the range, low to high;
+    - pixels are read bilinearly, and beyond the picture is zero, which is mid-grey after
+      :func:`vitbook.datasets.normalize`: nothing is invented in the corners.
+
+    All copies are read by one ``grid_sample``, on the images' device.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal).
+        patch_size: likewise; must divide the image size.
+        channels: of the picture.
+        width: of a token.
+        num_rotations: copies, an even number.
+        angles: lowest and highest angle in radians, from 0 to below a quarter turn.
+        per_image: whether each picture draws its own angles.
+    """
+
+    def __init__(
+        self,
+        image_size: int | Sequence[int],
+        patch_size: int | Sequence[int],
+        channels: int,
+        width: int,
+        num_rotations: int = 2,
+        angles: tuple[float, float] = (math.pi / 20, math.pi / 14),
+        per_image: bool = True,
+    ):
+        super().__init__(image_size, patch_size, channels, width, num_views=num_rotations)
+        if num_rotations < 2 or num_rotations % 2:
+            raise ValueError(
+                f"{num_rotations} rotations: expected an even number, for they come in pairs, "
+                "one each way"
+            )
+        low, high = angles
+        if not 0 <= low <= high < math.pi / 2:
+            raise ValueError(
+                f"angles from {low:.4g} to {high:.4g}: expected radians, the lower first, from 0 "
+                f"to below {math.pi / 2:.4g}; math.radians(10) makes them from degrees"
+            )
+        self.num_rotations = num_rotations
+        self.angles = (low, high)
+        self.per_image = per_image
+
+    def draw_angles(self, batch: int, device: torch.device) -> Float[Tensor, "batch rotations"]:
+        """Radians, counter-clockwise positive: of each pair first the one, then the other way."""
+        low, high = self.angles
+        pairs = self.num_rotations // 2
+        if self.training:
+            place = torch.rand(batch if self.per_image else 1, pairs, device=device)
+        else:
+            place = torch.full((1, pairs), 0.5, device=device)
+        place = (torch.arange(pairs, device=device) + place) / pairs
+        angles = low + (high - low) * place
+        return torch.stack([angles, -angles], dim=-1).flatten(1).expand(batch, -1)
+
+    def rotate(
+        self,
+        images: Float[Tensor, "batch channels height width"],
+        angles: Float[Tensor, "batch rotations"],
+    ) -> Float[Tensor, "batch rotations channels height width"]:
+        """Every picture turned about its centre by each of its angles, cut to its size."""
+        height, width = images.shape[2:]
+        # Places of pixels from the centre; a picture turned by a shows at p what lay at p by -a.
+        y = torch.arange(height, device=images.device) - (height - 1) / 2
+        x = torch.arange(width, device=images.device) - (width - 1) / 2
+        cos, sin = (f(angles)[..., None, None] for f in (torch.cos, torch.sin))
+        # Rows grow downward: counter-clockwise to the eye is clockwise in (x, y).
+        across = cos * x - sin * y[:, None]
+        down = sin * x + cos * y[:, None]
+        # grid_sample's units: -1 and 1 are the outer edges of the picture.
+        grid = torch.stack([across * (2 / width), down * (2 / height)], dim=-1)
+        grid = rearrange(grid, "b v h w xy -> b (v h) w xy")
+        # In float32 at least: half precision cannot name a pixel of a large picture.
+        exact = images.to(torch.promote_types(images.dtype, torch.float32))
+        turned = F.grid_sample(exact, grid.to(exact), padding_mode="zeros", align_corners=False)
+        return rearrange(turned.to(images.dtype), "b c (v h) w -> b v c h w", h=height)
+
+    def views(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch views_channels height width"]:
+        turned = self.rotate(images, self.draw_angles(len(images), images.device))
+        return torch.cat([images, rearrange(turned, "b v c h w -> b (v c) h w")], dim=1)

@@ -1,0 +1,14 @@
+"""Rot-ViT: the small body with Rotated Patch Tokenization (a project poster, without code)."""
+
+from vitbook.layers import RotatedPatches
+from vitbook.models.vit import SMALL_BODY
+
+RPT = dict(make_tokenizer=RotatedPatches)
+
+# Settings of `vitbook.models.vit.vit`.
+ROT_VIT_MODELS = {
+    f"rot_vit_tiny_patch{patch}_{size}": dict(
+        image_size=size, patch_size=patch, num_classes=classes, **SMALL_BODY, **RPT
+    )
+    for size, patch, classes in ((32, 4, 10), (64, 8, 200), (128, 8, 5))
+}
