@@ -36,12 +36,13 @@ Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GP
 @app.command()
 def models() -> None:
     """List every model with its picture size and number of parameters."""
+    longest = max(map(len, list_models()))
     for name in list_models():
         with torch.device("meta"):  # shapes without memory
             model = create_model(name)
         spec = model.spec
         typer.echo(
-            f"{name:<24} {spec.image_size:>4} px  {spec.channels} x {model.patch_size:<3}"
+            f"{name:<{longest}} {spec.image_size:>4} px  {spec.channels} x {model.patch_size:<3}"
             f"{spec.num_classes:>5} classes {count_parameters(model):>12,} parameters"
         )
 

@@ -5,9 +5,11 @@ from torch import nn
 from vitbook.layers import (
     MLP,
     ClassTokenHead,
+    DistilledHead,
     Encoder,
     EncoderBlock,
     MeanPoolHead,
+    PostNormBlock,
     SelfAttention,
     StochasticDepth,
 )
@@ -24,6 +26,42 @@ def test_the_encoder_ends_in_a_norm():
     out = Encoder([EncoderBlock(SelfAttention(8, 2), MLP(8, 16), 8)], 8)(torch.randn(2, 5, 8) * 9)
     assert torch.allclose(out.mean(-1), torch.zeros(2, 5), atol=1e-6)
     assert torch.allclose(out.std(-1, correction=0), torch.ones(2, 5), atol=1e-3)
+
+
+@pytest.mark.parametrize("block", [EncoderBlock, PostNormBlock])
+@torch.no_grad()
+def test_a_block_is_torchs(block):
+    ours = block(SelfAttention(8, 2), MLP(8, 16), 8)
+    theirs = nn.TransformerEncoderLayer(
+        8, 2, 16, 0.0, "gelu", 1e-6, batch_first=True, norm_first=block is EncoderBlock
+    )
+    for parameter in ours.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.3)
+    names = {
+        "self_attn.in_proj_": "attention.qkv.", "self_attn.out_proj.": "attention.projection.",
+        "linear1.": "mlp.expand.", "linear2.": "mlp.contract.", "norm1.": "norm1.",
+        "norm2.": "norm2.",
+    }  # fmt: skip
+    state = ours.state_dict()
+    theirs.load_state_dict(
+        {a + kind: state[b + kind] for a, b in names.items() for kind in ("weight", "bias")}
+    )
+    tokens = torch.randn(2, 5, 8)
+    assert torch.allclose(ours(tokens), theirs(tokens), atol=1e-5)
+
+
+def test_a_post_norm_encoder_has_no_second_last_norm():
+    blocks = [PostNormBlock(SelfAttention(8, 2), MLP(8, 16), 8) for _ in range(2)]
+    tokens = torch.randn(2, 5, 8)
+    assert torch.equal(Encoder(blocks, 8)(tokens), blocks[1](blocks[0](tokens)))
+
+
+def test_a_distilled_head_has_two_answers_in_training_and_their_mean_after():
+    head, tokens = DistilledHead(8, 3), torch.randn(2, 5, 8)
+    label, teacher = head(tokens)
+    assert torch.equal(label, head.classifier(tokens[:, 0]))
+    assert torch.equal(teacher, head.distillation(tokens[:, 1]))
+    assert torch.allclose(head.eval()(tokens), (label + teacher) / 2)
 
 
 def test_stochastic_depth_drops_whole_pictures_and_keeps_the_mean():
@@ -54,10 +92,10 @@ def test_heads_read_what_they_say():
     assert torch.equal(hidden(tokens), expected)
 
 
-@pytest.mark.parametrize("head", [ClassTokenHead, MeanPoolHead])
+@pytest.mark.parametrize("head", [ClassTokenHead, MeanPoolHead, DistilledHead])
 def test_a_zero_initialised_head_answers_zero(head):
-    assert (head(8, 3, zero_init=True)(torch.randn(2, 5, 8)) == 0).all()
-    assert (head(8, 3)(torch.randn(2, 5, 8)) != 0).any()
+    assert (head(8, 3, zero_init=True).eval()(torch.randn(2, 5, 8)) == 0).all()
+    assert (head(8, 3).eval()(torch.randn(2, 5, 8)) != 0).any()
 
 
 def test_no_classes():

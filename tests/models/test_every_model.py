@@ -37,13 +37,14 @@ def small(name):
     torch.manual_seed(0)
     large = parameters(name) > 30e6
     factory, settings = CATALOG[name]
-    patch = settings["patch_size"]
-    settings = settings | {"image_size": (2 * patch, 2 * patch), "num_classes": 3}
+    step = settings.get("patch_size", 4)
+    settings = settings | {"image_size": (2 * step, 2 * step), "num_classes": 3}
     return factory(**settings | ({"depth": 2} if large else {}))
 
 
 def pictures(model):
-    shape = (4, model.tokenizer.channels, *model.tokenizer.image_size)
+    first = getattr(model, "tokenizer", model)
+    shape = (4, first.channels, *first.image_size)
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
     return Dataset(images, torch.tensor([0, 1, 2, 0]), ("a", "b", "c"), {"name": "noise"})

@@ -16,7 +16,13 @@ def random_timm(name: str, **settings) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize(
-    "name", ["vit_tiny_patch16_224", "vit_base_patch16_224", "vit_base_patch32_224"]
+    "name",
+    [
+        "vit_tiny_patch16_224",
+        "vit_base_patch16_224",
+        "vit_base_patch32_224",
+        "deit_tiny_distilled_patch16_224",
+    ],
 )
 @torch.no_grad()
 def test_the_logits_are_timms(name):
@@ -36,6 +42,17 @@ def test_the_logits_are_timms_at_another_resolution():
     source.set_input_size((160, 256))
     images = torch.randn(1, 3, 160, 256)
     assert (ours.eval()(images) - source(images)).abs().max() < 1e-4
+
+
+@torch.no_grad()
+def test_both_heads_of_a_distilled_model_are_timms():
+    source = random_timm("deit_tiny_distilled_patch16_224")
+    ours = load_timm(vitbook.create_model("deit_tiny_distilled_patch16_224"), source)
+    source.distilled_training = True  # timm then tells its heads apart
+    images = torch.randn(2, 3, 224, 224)
+    for mine, theirs in zip(ours.train()(images), source.train()(images), strict=True):
+        assert (mine - theirs).abs().max() < 1e-4
+    assert (ours.head.classifier.weight - ours.head.distillation.weight).abs().max() > 0.01
 
 
 def test_a_model_without_a_head_leaves_ours():

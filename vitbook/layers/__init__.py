@@ -1,8 +1,8 @@
 """Parts of a Vision Transformer, one idea a file."""
 
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
-from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, StochasticDepth
-from vitbook.layers.heads import ClassTokenHead, MeanPoolHead
+from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, PostNormBlock, StochasticDepth
+from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
 from vitbook.layers.positions import LearnedPosition, resize_positions
 from vitbook.layers.tokenizers import PatchEmbedding
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
@@ -11,12 +11,14 @@ __all__ = [
     "MLP",
     "Attention",
     "ClassTokenHead",
+    "DistilledHead",
     "Encoder",
     "EncoderBlock",
     "LearnedPosition",
     "LocalitySelfAttention",
     "MeanPoolHead",
     "PatchEmbedding",
+    "PostNormBlock",
     "RotatedPatches",
     "SelfAttention",
     "ShiftedPatches",

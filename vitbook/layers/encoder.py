@@ -74,13 +74,34 @@ class EncoderBlock(nn.Module):
         return tokens + self.drop_path(self.mlp(self.norm2(tokens)))
 
 
+class PostNormBlock(EncoderBlock):
+    r"""The block of the first Transformer: each LayerNorm stands behind its shortcut (Post-LN).
+
+    .. math::
+        z' = \mathrm{LN}(\mathrm{MSA}(z) + z), \qquad z'' = \mathrm{LN}(\mathrm{MLP}(z') + z')
+
+    Vaswani et al. 2017, section 3.1. Near the output its gradients start large, and it needs a
+    warm-up where the Pre-LN block does without (Xiong et al. 2020).
+    """
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        tokens = self.norm1(tokens + self.drop_path(self.attention(tokens)))
+        return self.norm2(tokens + self.drop_path(self.mlp(tokens)))
+
+
 class Encoder(nn.Module):
-    """A stack of blocks and the LayerNorm after the last one (equation 4)."""
+    """A stack of blocks and the LayerNorm after the last one (equation 4).
+
+    A stack that ends in a :class:`PostNormBlock` has had its last LayerNorm.
+    """
 
     def __init__(self, blocks: Sequence[nn.Module], width: int):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
-        self.norm = nn.LayerNorm(width, eps=1e-6)
+        normed = bool(blocks) and isinstance(blocks[-1], PostNormBlock)
+        self.norm = nn.Identity() if normed else nn.LayerNorm(width, eps=1e-6)
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]

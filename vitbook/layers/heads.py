@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from vitbook.layers.initialization import linear
 
+Both = tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch classes"]]
+
 
 class ClassTokenHead(nn.Module):
     r"""Classify by the class token, :math:`y = z_L^0`, with one linear layer.
@@ -46,6 +48,25 @@ class MeanPoolHead(nn.Module):
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch classes"]:
         return self.classifier(tokens[:, self.num_prefix_tokens :].mean(dim=1))
+
+
+class DistilledHead(nn.Module):
+    """Two heads: the class token answers the label, the distillation token answers a teacher.
+
+    DeiT (Touvron et al. 2021), section 4. In training it gives the logits of both, in evaluation
+    their mean.
+    """
+
+    def __init__(self, width: int, num_classes: int, zero_init: bool = False):
+        super().__init__()
+        self.classifier = classifier(width, num_classes, zero_init)
+        self.distillation = classifier(width, num_classes, zero_init)
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch classes"] | Both:
+        logits, distilled = self.classifier(tokens[:, 0]), self.distillation(tokens[:, 1])
+        return (logits, distilled) if self.training else (logits + distilled) / 2
 
 
 def classifier(width: int, num_classes: int, zero_init: bool) -> nn.Linear:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from vitbook.errors import UnknownNameError
+from vitbook.models.deit import DEIT_MODELS, distilled_vit
+from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import ROT_VIT_MODELS
 from vitbook.models.sl_vit import SL_VIT_MODELS
 from vitbook.models.vit import VIT_MODELS, vit
@@ -23,8 +25,14 @@ class ModelSpec:
 
 # name -> (factory, its settings); a later paper adds its own table.
 CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
-    name: (vit, settings)
-    for table in (VIT_MODELS, SL_VIT_MODELS, ROT_VIT_MODELS)
+    name: (factory, settings)
+    for factory, table in (
+        (vit, VIT_MODELS),
+        (vit, SL_VIT_MODELS),
+        (vit, ROT_VIT_MODELS),
+        (distilled_vit, DEIT_MODELS),
+        (resnet, RESNET_MODELS),
+    )
     for name, settings in table.items()
 }
 

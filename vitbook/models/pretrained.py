@@ -19,6 +19,7 @@ _TIMM_NAMES = (
     (r"^blocks\.(\d+)\.mlp\.fc2\.", r"encoder.blocks.\1.mlp.contract."),
     (r"^norm\.", "encoder.norm."),
     (r"^head\.", "head.classifier."),
+    (r"^head_dist\.", "head.distillation."),
 )
 
 
@@ -51,7 +52,8 @@ def load_timm(
     state = {_our_name(name): tensor for name, tensor in source.state_dict().items()}
     own = model.state_dict()
     if "prefix" in state:
-        state["prefix"] = state["prefix"][0]
+        tokens = [state["prefix"], state.pop("dist_token", None)]
+        state["prefix"] = torch.cat([token[0] for token in tokens if token is not None])
     if "position.table" in state:
         state["position.table"] = resize_positions(
             state["position.table"][0],

@@ -14,8 +14,10 @@ from vitbook.layers import (
     EncoderBlock,
     LearnedPosition,
     PatchEmbedding,
+    PostNormBlock,
     SelfAttention,
 )
+from vitbook.layers.heads import Both
 
 
 class VisionTransformer(nn.Module):
@@ -83,7 +85,7 @@ class VisionTransformer(nn.Module):
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch classes"]:
+    ) -> Float[Tensor, "batch classes"] | Both:
         return self.head(self.features(images))
 
 
@@ -101,6 +103,7 @@ def vit(
     pretraining_head: bool = False,
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
     make_attention: Callable[..., nn.Module] = SelfAttention,
+    make_block: Callable[..., nn.Module] = EncoderBlock,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
 
@@ -108,6 +111,7 @@ def vit(
         pretraining_head: with the tanh layer before the classifier, as in pre-training.
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
         make_attention: called for each block with ``width, num_heads, qkv_bias``.
+        make_block: called with ``attention, mlp, width``.
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     return VisionTransformer(
@@ -115,7 +119,7 @@ def vit(
         position=LearnedPosition(tokenizer.grid_size, width),
         encoder=Encoder(
             [
-                EncoderBlock(
+                make_block(
                     attention=make_attention(width, num_heads, qkv_bias),
                     mlp=MLP(width, mlp_width),
                     width=width,
@@ -136,6 +140,8 @@ SIZES = {
     "large": dict(width=1024, depth=24, num_heads=16, mlp_width=4096),
     "huge": dict(width=1280, depth=32, num_heads=16, mlp_width=5120),
 }
+# ViT-b of figure 4: "all hidden dimensions halved".
+HALF_BASE = dict(width=384, depth=12, num_heads=12, mlp_width=1536)
 SMALL_BODY = dict(width=192, depth=9, num_heads=12, mlp_width=384, qkv_bias=False)
 MINI_BODY = dict(width=96, depth=6, num_heads=6, mlp_width=192, qkv_bias=False)
 MICRO_BODY = dict(width=64, depth=4, num_heads=4, mlp_width=128)
@@ -148,6 +154,10 @@ VIT_MODELS = {
     for size, numbers in SIZES.items()
     for patch in (14, 16, 32)
 } | {
+    "vit_halfbase_patch32_224": dict(image_size=224, patch_size=32, num_classes=1000, **HALF_BASE),
+    "vit_postnorm_tiny_patch4_32": dict(
+        image_size=32, patch_size=4, num_classes=10, make_block=PostNormBlock, **SMALL_BODY
+    ),
     "vit_tiny_patch4_32": dict(image_size=32, patch_size=4, num_classes=10, **SMALL_BODY),
     "vit_tiny_patch8_64": dict(image_size=64, patch_size=8, num_classes=200, **SMALL_BODY),
     "vit_tiny_patch8_128": dict(image_size=128, patch_size=8, num_classes=5, **SMALL_BODY),

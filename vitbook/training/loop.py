@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -15,6 +14,7 @@ from vitbook.models import set_stochastic_depth
 from vitbook.training.batches import Batches
 from vitbook.training.draws import seed_of
 from vitbook.training.evaluation import check_outputs, predict
+from vitbook.training.loss import cross_entropy
 from vitbook.training.memory import BatchTooLargeError, is_out_of_memory, say_what_fits
 from vitbook.training.optimization import adamw, learning_rate, moving_average
 from vitbook.training.processes import processes
@@ -62,7 +62,7 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step):
         pictures, targets = batches[step]  # shuffled, each picture changed in its own way
         with precision:
             logits = model(pictures)
-            loss = F.cross_entropy(logits, targets, label_smoothing=recipe.label_smoothing)
+            loss = cross_entropy(logits, targets, recipe.label_smoothing)
         optimizer.zero_grad()
         loss.backward()
         if recipe.gradient_clip:

@@ -1,0 +1,68 @@
+"""DeiT (Touvron et al. 2021, "Training data-efficient image transformers"), distilled."""
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from vitbook.layers import (
+    MLP,
+    DistilledHead,
+    Encoder,
+    EncoderBlock,
+    LearnedPosition,
+    PatchEmbedding,
+    SelfAttention,
+)
+from vitbook.models.vit import SIZES, SMALL_BODY, VisionTransformer
+
+
+def distilled_vit(
+    *,
+    image_size: int | Sequence[int],
+    patch_size: int | Sequence[int],
+    channels: int = 3,
+    width: int,
+    depth: int,
+    num_heads: int,
+    mlp_width: int,
+    num_classes: int,
+    qkv_bias: bool = True,
+    make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
+) -> VisionTransformer:
+    """A Vision Transformer with a second learned token, which listens to a teacher (section 4).
+
+    The tokens are class, distillation, patches; each of the first two has a head of its own.
+
+    Args:
+        make_tokenizer: called with ``image_size, patch_size, channels, width``.
+    """
+    tokenizer = make_tokenizer(image_size, patch_size, channels, width)
+    blocks = [
+        EncoderBlock(
+            attention=SelfAttention(width, num_heads, qkv_bias),
+            mlp=MLP(width, mlp_width),
+            width=width,
+        )
+        for _ in range(depth)
+    ]
+    return VisionTransformer(
+        tokenizer=tokenizer,
+        position=LearnedPosition(tokenizer.grid_size, width, num_prefix_tokens=2),
+        encoder=Encoder(blocks, width),
+        head=DistilledHead(width, num_classes),
+        width=width,
+        num_prefix_tokens=2,
+    )
+
+
+# Settings of `distilled_vit`: the paper's three, and the small body.
+DEIT_MODELS = {
+    f"deit_{size}_distilled_patch16_224": dict(
+        image_size=224, patch_size=16, num_classes=1000, **SIZES[size]
+    )
+    for size in ("tiny", "small", "base")
+} | {
+    "deit_tiny_distilled_patch4_32": dict(
+        image_size=32, patch_size=4, num_classes=10, **SMALL_BODY
+    ),
+}

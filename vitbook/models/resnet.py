@@ -1,0 +1,106 @@
+"""ResNet for small pictures (He et al. 2016, "Deep residual learning", section 4.2)."""
+
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.layers.heads import MeanPoolHead
+from vitbook.layers.tokenizers import check_images, pair
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions around a shortcut without parameters.
+
+    Where the map shrinks, the shortcut takes every second pixel and pads the new channels with
+    zeros (option A of the paper).
+    """
+
+    def __init__(self, channels_in: int, channels: int, stride: int = 1):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(channels)
+        self.stride = stride
+
+    def forward(
+        self, x: Float[Tensor, "batch channels_in height width"]
+    ) -> Float[Tensor, "batch channels new_height new_width"]:
+        branch = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        new = branch.shape[1] - x.shape[1]
+        shortcut = x[..., :: self.stride, :: self.stride]
+        return F.relu(branch + F.pad(shortcut, (0, 0, 0, 0, new // 2, new - new // 2)))
+
+
+class ResNet(nn.Module):
+    """A 3x3 convolution, three stages of 16, 32 and 64 channels, and the mean of the last map.
+
+    With n blocks a stage it has 6n + 2 layers: n = 9 is ResNet-56.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal); divisible by 4.
+        channels: of the picture.
+        blocks: of each stage.
+        num_classes: length of the logits.
+    """
+
+    num_prefix_tokens = 0
+    patch_size = 4
+
+    def __init__(
+        self, image_size: int | tuple[int, int], channels: int, blocks: int, num_classes: int
+    ):
+        super().__init__()
+        self.image_size = pair(image_size, "image size")
+        if any(size % self.patch_size for size in self.image_size):
+            raise ValueError(
+                f"image {self.image_size[0]}x{self.image_size[1]} is not divisible by 4, and the "
+                "map is halved twice: use such a size, or pad"
+            )
+        self.channels = channels
+        self.grid_size = (self.image_size[0] // 4, self.image_size[1] // 4)
+        self.stem = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.stages = nn.Sequential(
+            *(
+                ResidualBlock(
+                    channels_in=width // 2 if first and width > 16 else width,
+                    channels=width,
+                    stride=2 if first and width > 16 else 1,
+                )
+                for width in (16, 32, 64)
+                for first in (True, *[False] * (blocks - 1))
+            )
+        )
+        self.head = MeanPoolHead(64, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def features(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch tokens token_width"]:
+        """The last map, its places in a row."""
+        check_images(images, self.channels, self.image_size)
+        last = self.stages(F.relu(self.norm(self.stem(images))))
+        return rearrange(last, "b c rows columns -> b (rows columns) c")
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch classes"]:
+        return self.head(self.features(images))
+
+
+def resnet(
+    *, image_size: int | tuple[int, int], channels: int = 3, blocks: int, num_classes: int
+) -> ResNet:
+    """The paper's network for CIFAR-10 of any depth (table 6)."""
+    return ResNet(image_size, channels, blocks, num_classes)
+
+
+# Settings of `resnet`.
+RESNET_MODELS = {
+    f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)
+    for blocks in (3, 9, 18)
+}
