@@ -3,7 +3,12 @@
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, PostNormBlock, StochasticDepth
 from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
-from vitbook.layers.positions import LearnedPosition, resize_positions
+from vitbook.layers.positions import (
+    LearnedPosition,
+    LearnedPosition2D,
+    NoPosition,
+    resize_positions,
+)
 from vitbook.layers.tokenizers import PatchEmbedding
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
 
@@ -15,8 +20,10 @@ __all__ = [
     "Encoder",
     "EncoderBlock",
     "LearnedPosition",
+    "LearnedPosition2D",
     "LocalitySelfAttention",
     "MeanPoolHead",
+    "NoPosition",
     "PatchEmbedding",
     "PostNormBlock",
     "RotatedPatches",

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -82,3 +82,64 @@ class LearnedPosition(nn.Module):
             self.table, self.grid_size, grid_size, self.num_prefix_tokens, method
         )
         self.table, self.grid_size = nn.Parameter(table.clone()), grid_size
+
+
+class NoPosition(nn.Module):
+    """Tokens as they are: the model sees a set (ViT paper, appendix D.4, "No Pos. Emb.").
+
+    Args:
+        grid_size: (rows, columns) of the patches.
+        width: of a token.
+        num_prefix_tokens: tokens before the patches.
+    """
+
+    def __init__(self, grid_size: tuple[int, int], width: int, num_prefix_tokens: int = 1):
+        super().__init__()
+        self.grid_size = grid_size
+        self.num_prefix_tokens = num_prefix_tokens
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        return tokens
+
+
+class LearnedPosition2D(nn.Module):
+    r"""One learned half for the column and one for the row, side by side.
+
+    .. math:: p_{ij} = [X_j;\, Y_i], \qquad X, Y \in \mathbb{R}^{\cdot \times D/2}
+
+    ViT paper, appendix D.4. The grid is given: two tokens of one row share half of their vector.
+    A prefix token has a whole vector of its own.
+
+    Args:
+        grid_size: (rows, columns) of the patches.
+        width: of a token; must be even.
+        num_prefix_tokens: tokens before the patches that have a place of their own.
+    """
+
+    def __init__(self, grid_size: tuple[int, int], width: int, num_prefix_tokens: int = 1):
+        super().__init__()
+        if width % 2:
+            raise ValueError(f"width {width}: expected an even one, half for the row")
+        self.grid_size = grid_size
+        self.num_prefix_tokens = num_prefix_tokens
+        rows, columns = grid_size
+        self.prefix = nn.Parameter(torch.empty(num_prefix_tokens, width))
+        self.of_columns = nn.Parameter(torch.empty(columns, width // 2))
+        self.of_rows = nn.Parameter(torch.empty(rows, width // 2))
+        for table in self.parameters():
+            nn.init.trunc_normal_(table, std=0.02)
+
+    @property
+    def table(self) -> Float[Tensor, "tokens width"]:
+        """The vector of every token, prefix first, then row by row."""
+        rows, columns = self.grid_size
+        x = repeat(self.of_columns, "columns d -> (rows columns) d", rows=rows)
+        y = repeat(self.of_rows, "rows d -> (rows columns) d", columns=columns)
+        return torch.cat([self.prefix, torch.cat([x, y], dim=1)])
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        return tokens + self.table

@@ -104,6 +104,7 @@ def vit(
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_block: Callable[..., nn.Module] = EncoderBlock,
+    make_position: Callable[..., nn.Module] = LearnedPosition,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
 
@@ -112,11 +113,12 @@ def vit(
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
         make_attention: called for each block with ``width, num_heads, qkv_bias``.
         make_block: called with ``attention, mlp, width``.
+        make_position: called with ``grid_size, width``.
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=LearnedPosition(tokenizer.grid_size, width),
+        position=make_position(tokenizer.grid_size, width),
         encoder=Encoder(
             [
                 make_block(
