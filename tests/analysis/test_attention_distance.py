@@ -424,3 +424,12 @@ def test_memory_grows_neither_with_depth_nor_with_images():
 
     one_map = 2 * 1025 * 1025 * 4
     assert peak(6, 4) - peak(2, 1) < 0.1 * one_map
+
+
+def test_a_tokenizer_that_attends_is_no_layer():
+    model = vitbook.create_model("t2t_vit_7", image_size=32).eval()
+    distance = mean_attention_distance(model, torch.randn(1, 3, 32, 32))
+    assert distance.shape == (7, 4)
+    # fresh: nearly even over the class token and 2 x 2 patches, 16 px a step
+    even = 16 * (2 + 2**0.5) / 4 * 4 / 5
+    assert (distance - even).abs().max() < 0.5

@@ -8,6 +8,7 @@ from vitbook.models.vit import vit
 
 # The published or counted numbers, to the last digit; patch 14 and 32 of the other sizes
 # differ from patch 16 by the patch embedding and the positions alone (see the test below).
+# T2T-ViT's fixed waves and random features are buffers: test_t2t_vit.py counts them too.
 PARAMETERS = {
     "vit_tiny_patch14_224": 5_694_376,
     "vit_tiny_patch16_224": 5_717_416,
@@ -43,6 +44,20 @@ PARAMETERS = {
     "deit_small_distilled_patch16_224": 22_436_432,
     "deit_base_distilled_patch16_224": 87_338_192,
     "deit_tiny_distilled_patch4_32": 2_694_740,
+    "t2t_vit_7": 4_255_694,
+    "t2t_vit_10": 5_834_702,
+    "t2t_vit_12": 6_887_374,
+    "t2t_vit_14": 21_465_806,
+    "t2t_vit_19": 39_085_070,
+    "t2t_vit_24": 64_000_974,
+    "t2t_vit_t_14": 21_465_422,
+    "t2t_vit_t_19": 39_084_686,
+    "t2t_vit_t_24": 64_000_590,
+    "t2t_vit_14_wide": 25_000_910,
+    "t2t_vit_14_resnext": 21_465_806,
+    "t2t_vit_14_se": 21_723_854,
+    "t2t_vit_14_ghost": 16_173_518,
+    "t2t_vit_14_dense": 23_617_750,
     "resnet20": 269_722,
     "resnet56": 853_018,
     "resnet110": 1_727_962,

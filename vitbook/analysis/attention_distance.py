@@ -231,13 +231,15 @@ def _mean_over_images(
 
     like = next((p for p in model.parameters() if p.is_floating_point()), images)
     total = 0
+    # A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
+    watched, where = (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")
     with _evaluating(model):
         for batch in images.split(batch_size):
-            with capture_attention(model, reduce=attempt) as layers:
+            with capture_attention(watched, reduce=attempt) as layers:
                 model(batch.to(like.device, like.dtype))
             for path, heads in layers.items():
                 if isinstance(heads, ValueError):
-                    raise ValueError(f"{path}: {heads}") from heads
+                    raise ValueError(f"{where}{path}: {heads}") from heads
             counts = [len(heads) for heads in layers.values()]
             if len(set(counts)) > 1:
                 raise ValueError(

@@ -3,13 +3,16 @@
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, PostNormBlock, StochasticDepth
 from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
+from vitbook.layers.performer import PerformerAttention
 from vitbook.layers.positions import (
     LearnedPosition,
     LearnedPosition2D,
     NoPosition,
     resize_positions,
 )
+from vitbook.layers.sinusoid import SinusoidPosition
 from vitbook.layers.tokenizers import PatchEmbedding
+from vitbook.layers.tokens_to_tokens import TokensToTokens
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
 
 __all__ = [
@@ -25,10 +28,13 @@ __all__ = [
     "MeanPoolHead",
     "NoPosition",
     "PatchEmbedding",
+    "PerformerAttention",
     "PostNormBlock",
     "RotatedPatches",
     "SelfAttention",
     "ShiftedPatches",
+    "SinusoidPosition",
     "StochasticDepth",
+    "TokensToTokens",
     "resize_positions",
 ]

@@ -10,6 +10,12 @@ from vitbook.models.deit import DEIT_MODELS, distilled_vit
 from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import ROT_VIT_MODELS
 from vitbook.models.sl_vit import SL_VIT_MODELS
+from vitbook.models.t2t_vit import (
+    T2T_VIT_DENSE_MODELS,
+    T2T_VIT_MODELS,
+    t2t_vit,
+    t2t_vit_dense,
+)
 from vitbook.models.vit import VIT_MODELS, vit
 
 
@@ -31,6 +37,8 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),
+        (t2t_vit, T2T_VIT_MODELS),
+        (t2t_vit_dense, T2T_VIT_DENSE_MODELS),
         (resnet, RESNET_MODELS),
     )
     for name, settings in table.items()

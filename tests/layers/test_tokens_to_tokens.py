@@ -1,0 +1,187 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vitbook.analysis import capture_attention
+from vitbook.layers.sinusoid import SinusoidPosition, sinusoid_table
+from vitbook.layers.tokens_to_tokens import (
+    TokenPerformer,
+    TokensToTokens,
+    TokenTransformer,
+    soft_split,
+)
+
+BLOCKS = pytest.mark.parametrize("make_block", [TokenPerformer, TokenTransformer])
+
+
+def shaken(module):
+    """With no weight at zero or one, so that none can be left out unseen."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return module.eval()
+
+
+def naive_split(picture, kernel, stride, padding):
+    """Patches of one picture, cut out one by one; and their grid."""
+    wide = F.pad(picture, (padding,) * 4)
+    tops, lefts = (range(0, side - kernel + 1, stride) for side in wide.shape[1:])
+    patches = [wide[:, t : t + kernel, x : x + kernel].flatten() for t in tops for x in lefts]
+    return torch.stack(patches), (len(tops), len(lefts))
+
+
+def naive_block(block, tokens):
+    """One picture's tokens; attention from the definition, the shortcut from v."""
+    x = F.layer_norm(tokens, tokens.shape[1:], block.norm1.weight, block.norm1.bias, 1e-6)
+    if isinstance(block, TokenPerformer):
+        k, q, v = block.kqv(x).chunk(3, dim=1)
+        w = block.core.directions
+        scores = [(t @ w.T - t.square().sum(1, keepdim=True) / 2).exp() for t in (q, k)]
+        weights = scores[0] @ scores[1].T
+        weights = weights / weights.sum(1, keepdim=True)
+    else:
+        q, k, v = block.qkv(x).chunk(3, dim=1)
+        weights = (q @ k.T / tokens.shape[1] ** 0.5).softmax(1)
+    z = v + block.projection(weights @ v)
+    y = F.layer_norm(z, z.shape[1:], block.norm2.weight, block.norm2.bias, 1e-6)
+    return z + block.mlp.contract(F.gelu(block.mlp.expand(y)))
+
+
+@BLOCKS
+@torch.no_grad()
+def test_the_module_is_the_papers_steps_one_by_one(make_block):
+    module = shaken(TokensToTokens((37, 50), 2, 24, make_block, token_width=16))
+    images = torch.randn(2, 2, 37, 50)
+    expected = []
+    for tokens in images:
+        for split, block in (((7, 4, 2), module.block1), ((3, 2, 1), module.block2)):
+            patches, grid = naive_split(tokens, *split)
+            tokens = naive_block(block, patches).T.unflatten(1, grid)
+        patches, grid = naive_split(tokens, 3, 2, 1)
+        expected.append(module.projection(patches))
+    assert module.grid_size == grid
+    assert torch.allclose(module(images), torch.stack(expected), atol=1e-4)
+
+
+@given(height=st.integers(3, 70), width=st.integers(3, 70))
+@settings(deadline=None, max_examples=30)
+def test_any_picture(height, width):
+    module = TokensToTokens((height, width), 1, 8, TokenTransformer, token_width=4)
+    rows, columns = module.grid_size
+    assert module(torch.randn(1, 1, height, width)).shape == (1, rows * columns, 8)
+    if height % 16 == 0 and width % 16 == 0:
+        assert module.grid_size == (height // 16, width // 16)
+
+
+def test_the_papers_grid():
+    with torch.device("meta"):
+        module = TokensToTokens(224, 3, 384)
+    assert module.grids == [(56, 56), (28, 28), (14, 14)]
+    assert (module.patch_size, module.channels, module.image_size) == (16, 3, (224, 224))
+    assert (module.block1.kqv.in_features, module.block2.kqv.in_features) == (147, 576)
+
+
+def test_a_soft_split_by_hand():
+    picture = torch.arange(1.0, 10).view(1, 1, 3, 3)
+    patches = soft_split(picture, 3, 2, 1)
+    assert patches.shape == (1, 4, 9)
+    assert patches[0, 0].tolist() == [0, 0, 0, 0, 1, 2, 0, 4, 5]
+    assert patches[0, 3].tolist() == [5, 6, 0, 8, 9, 0, 0, 0, 0]
+
+
+@BLOCKS
+def test_with_attention_off_the_values_pass(make_block):
+    block = make_block(12, 6).eval()
+    for layer in (block.projection, block.mlp.contract):
+        torch.nn.init.zeros_(layer.weight)
+    tokens = torch.randn(2, 5, 12)
+    values = block.project(block.norm1(tokens))[2]
+    assert torch.allclose(block(tokens), values[:, 0], atol=1e-6)
+
+
+def test_dropout_is_the_performers_alone_and_only_while_training():
+    images = torch.randn(1, 3, 32, 32)
+    for make_block, drops in ((TokenPerformer, True), (TokenTransformer, False)):
+        module = TokensToTokens(32, 3, 8, make_block)
+        assert torch.equal(module(images), module(images)) is not drops
+        assert torch.equal(module.eval()(images), module(images))
+
+
+@BLOCKS
+def test_capture_shows_both_blocks(make_block):
+    module = TokensToTokens((32, 48), 3, 8, make_block).eval()
+    images = torch.randn(2, 3, 32, 48)
+    outside = module(images)
+    with capture_attention(module) as maps:
+        assert torch.equal(module(images), outside)
+    assert {path: tuple(m.shape) for path, m in maps.items()} == {
+        "block1.core": (2, 1, 96, 96),
+        "block2.core": (2, 1, 24, 24),
+    }
+    assert all(
+        torch.allclose(m.sum(-1), torch.ones(m.shape[:-1]), atol=1e-5) for m in maps.values()
+    )
+
+
+@BLOCKS
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.no_grad()
+def test_half_precision(make_block, dtype):
+    module = shaken(TokensToTokens(32, 3, 8, make_block))
+    images = torch.randn(2, 3, 32, 32) * 20
+    exact = module(images)
+    out = module.to(dtype)(images.to(dtype)).float()
+    assert (out - exact).abs().max() <= 5e-2 * exact.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (2, "image 2x2 is too small for the first soft split.*use 3 pixels a side at least"),
+        ((32, 1), "image 32x1 is too small"),
+        (0, "image size 0: expected a positive whole number or a pair of them"),
+    ],
+)
+def test_sizes_that_cannot_be(size, words):
+    with pytest.raises(ValueError, match=words):
+        TokensToTokens(size, 3, 8)
+
+
+def test_images_that_it_cannot_take():
+    module = TokensToTokens(32, 3, 8)
+    with pytest.raises(ValueError, match="image 32x33, but the model takes 32x32"):
+        module(torch.zeros(1, 3, 32, 33))
+    with pytest.raises(ValueError, match="images have 1 channels, the model takes 3"):
+        module(torch.zeros(1, 1, 32, 32))
+
+
+def test_sinusoids_are_the_definitions():
+    table = sinusoid_table(197, 7)
+    for i in (0, 1, 5, 196):
+        for j in range(7):
+            wave = math.cos if j % 2 else math.sin
+            expected = wave(i / 10000 ** (2 * (j // 2) / 7))
+            assert table[i, j].item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_sinusoid_positions_are_added_and_saved_but_not_learned():
+    position = SinusoidPosition((2, 3), 8)
+    tokens = torch.randn(2, 7, 8)
+    assert torch.equal(position(tokens), tokens + sinusoid_table(7, 8))
+    assert list(position.state_dict()) == ["table"]
+    assert not list(position.parameters())
+    assert (position.grid_size, position.num_prefix_tokens) == ((2, 3), 1)
+
+
+def test_sinusoid_positions_carry_to_another_grid():
+    position = SinusoidPosition((4, 4), 8)
+    first = position.table[0].clone()
+    position.resize((6, 5))
+    assert position.grid_size == (6, 5)
+    assert position.table.shape == (31, 8)
+    assert torch.equal(position.table[0], first)
+    assert list(position.state_dict()) == ["table"]

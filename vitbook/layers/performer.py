@@ -1,0 +1,102 @@
+"""Attention in linear time, by random features (Performer)."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.layers.attention import Attention, Mask
+
+
+class PerformerAttention(Attention):
+    r"""Softmax attention through a few random features, in time linear in the tokens.
+
+    .. math::
+        \mathrm{out}_i = \frac{\sum_j \phi(q_i)^\top\phi(k_j)\, v_j}
+                              {\sum_j \phi(q_i)^\top\phi(k_j)}, \qquad
+        \phi(x) = \frac{1}{\sqrt m}\, e^{Wx - |x|^2/2}
+
+    Choromanski et al. 2021, "Rethinking attention with Performers", lemma 1; as in T2T-ViT's code
+    :math:`W` is orthogonal, drawn once and stretched by :math:`\sqrt m`, and nothing divides
+    :math:`q^\top k`: with many features it stands for :math:`\mathrm{softmax}(qk^\top)`. Only small
+    inputs come near it: the error falls as :math:`1/\sqrt m`, but from a height that grows
+    exponentially with :math:`|q + k|^2`. With fewer features than the width :math:`d` the rows are
+    too short for the lemma: what their mean stands for is then close to
+    :math:`\mathrm{softmax}_j(r\,q^\top k_j - (1 - r)\,|k_j|^2/2)` with :math:`r = m/d`, one half in
+    T2T-ViT.
+
+    The T2T-ViT code adds ``1e-8`` to the denominator, which is zero in half precision. Here the
+    same ratio is taken as two softmaxes (:meth:`factors`): no denominator can vanish.
+    ``directions`` is :math:`W`: a buffer, saved with the model, never learned.
+
+    Args:
+        width: of a query and a key.
+        num_features: :math:`m`, the rows of :math:`W`; T2T-ViT takes half the width.
+    """
+
+    def __init__(self, width: int, num_features: int):
+        super().__init__()
+        if width < 1 or num_features < 1:
+            raise ValueError(
+                f"width {width} with {num_features} features: expected at least 1 of both"
+            )
+        directions = nn.init.orthogonal_(torch.empty(num_features, width))
+        self.register_buffer("directions", directions * num_features**0.5)
+
+    def forward(
+        self,
+        q: Float[Tensor, "batch heads queries width"],
+        k: Float[Tensor, "batch heads keys width"],
+        v: Float[Tensor, "batch heads keys value_width"],
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "batch heads queries value_width"]:
+        mixing, pooling = self.factors(q, k, mask)
+        with full_precision(q.device):
+            return (mixing @ (pooling @ v.to(pooling.dtype))).to(v.dtype)
+
+    def weights(
+        self,
+        q: Float[Tensor, "batch heads queries width"],
+        k: Float[Tensor, "batch heads keys width"],
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "batch heads queries keys"]:
+        """The map that forward applies to ``v`` and never writes: each row sums to 1."""
+        mixing, pooling = self.factors(q, k, mask)
+        with full_precision(q.device):
+            return mixing @ pooling
+
+    def factors(
+        self,
+        q: Float[Tensor, "batch heads queries width"],
+        k: Float[Tensor, "batch heads keys width"],
+        mask: Mask | None = None,
+    ) -> tuple[
+        Float[Tensor, "batch heads queries features"], Float[Tensor, "batch heads features keys"]
+    ]:
+        r"""The two thin factors of the map; the rows of both sum to 1.
+
+        Each feature pools the keys by its own softmax over them, and each query mixes the pools
+        by a softmax over the features:
+
+        .. math::
+            A = \mathrm{softmax}_m\Big(Wq_i + \log\sum_j e^{g_{mj}}\Big)\,
+                \mathrm{softmax}_j(g_{mj}), \qquad g_{mj} = (Wk_j)_m - |k_j|^2/2
+
+        It is the definition's ratio: what a query's features share, :math:`|q|^2/2` and
+        :math:`\sqrt m`, cancels. Both are float32 at least.
+        """
+        if mask is not None:
+            raise ValueError("a mask came, but Performer attention sums over all keys: use None")
+        exact = torch.promote_types(q.dtype, torch.float32)
+        with full_precision(q.device):
+            q, k, directions = q.to(exact), k.to(exact), self.directions.to(exact)
+            of_keys = directions @ k.mT - k.square().sum(-1)[..., None, :] / 2
+            of_queries = q @ directions.mT + of_keys.logsumexp(-1)[..., None, :]
+            return of_queries.softmax(-1), of_keys.softmax(-1)
+
+
+def full_precision(device: torch.device) -> AbstractContextManager:
+    """Keep autocast away: in half precision the exponents would err, and the errors grow."""
+    # Tensors without storage, which only count shapes, know no autocast.
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)

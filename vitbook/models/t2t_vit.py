@@ -1,0 +1,118 @@
+"""T2T-ViT (Yuan et al. 2021, "Tokens-to-Token ViT: training Vision Transformers from scratch")."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from torch import nn
+
+from vitbook.layers.attention import SelfAttention
+from vitbook.layers.cnn_designs import (
+    DenseEncoder,
+    GhostMLP,
+    GhostSelfAttention,
+    SqueezedSelfAttention,
+)
+from vitbook.layers.encoder import MLP, Encoder, EncoderBlock
+from vitbook.layers.heads import ClassTokenHead
+from vitbook.layers.sinusoid import SinusoidPosition
+from vitbook.layers.tokens_to_tokens import TokensToTokens, TokenTransformer
+from vitbook.models.vit import VisionTransformer
+
+
+def t2t_vit(
+    *,
+    image_size: int | Sequence[int],
+    channels: int = 3,
+    width: int,
+    depth: int,
+    num_heads: int,
+    mlp_width: int,
+    num_classes: int,
+    make_tokenizer: Callable[..., nn.Module] = TokensToTokens,
+    make_attention: Callable[..., nn.Module] = SelfAttention,
+    make_mlp: Callable[..., nn.Module] = MLP,
+) -> VisionTransformer:
+    """A deep and narrow encoder behind the Tokens-to-Token module (figure 4).
+
+    The positions are fixed waves, and queries, keys and values have no bias.
+
+    Args:
+        make_tokenizer: called with ``image_size, channels, width``.
+        make_attention: called for each block with ``width, num_heads, qkv_bias``.
+        make_mlp: called for each block with ``width, mlp_width``.
+    """
+    tokenizer = make_tokenizer(image_size, channels, width)
+    return VisionTransformer(
+        tokenizer=tokenizer,
+        position=SinusoidPosition(tokenizer.grid_size, width),
+        encoder=Encoder(
+            [
+                EncoderBlock(
+                    attention=make_attention(width, num_heads, qkv_bias=False),
+                    mlp=make_mlp(width, mlp_width),
+                    width=width,
+                )
+                for _ in range(depth)
+            ],
+            width,
+        ),
+        head=ClassTokenHead(width, num_classes),
+        width=width,
+    )
+
+
+def t2t_vit_dense(
+    *,
+    image_size: int | Sequence[int],
+    channels: int = 3,
+    width: int,
+    depths: Sequence[int],
+    growth: int,
+    num_heads: int,
+    mlp_ratio: int,
+    num_classes: int,
+) -> VisionTransformer:
+    """T2T-ViT-Dense (section 3.2): a token grows with every block, as in DenseNet."""
+    tokenizer = TokensToTokens(image_size, channels, width)
+    encoder = DenseEncoder(width, depths, growth, num_heads, mlp_ratio)
+    return VisionTransformer(
+        tokenizer=tokenizer,
+        position=SinusoidPosition(tokenizer.grid_size, width),
+        encoder=encoder,
+        head=ClassTokenHead(encoder.out_width, num_classes),
+        width=width,
+    )
+
+
+IMAGENET = dict(image_size=224, num_classes=1000)
+SOFTMAX_TOKENS = dict(make_tokenizer=partial(TokensToTokens, make_block=TokenTransformer))
+SIZES = {
+    "7": dict(width=256, depth=7, num_heads=4, mlp_width=512),
+    "10": dict(width=256, depth=10, num_heads=4, mlp_width=512),
+    "12": dict(width=256, depth=12, num_heads=4, mlp_width=512),
+    "14": dict(width=384, depth=14, num_heads=6, mlp_width=1152),
+    "19": dict(width=448, depth=19, num_heads=7, mlp_width=1344),
+    "24": dict(width=512, depth=24, num_heads=8, mlp_width=1536),
+}
+
+# Everything that `t2t_vit` takes, by name: the paper's sizes, and T2T-ViT-14 with one idea of a
+# convolutional network. The paper prints depth 8 for 7, 14 for Wide and 14 for Ghost; here are
+# the depths of its code.
+T2T_VIT_MODELS = (
+    {f"t2t_vit_{size}": IMAGENET | numbers for size, numbers in SIZES.items()}
+    | {f"t2t_vit_t_{size}": IMAGENET | SIZES[size] | SOFTMAX_TOKENS for size in ("14", "19", "24")}
+    | {
+        "t2t_vit_14_wide": IMAGENET | dict(width=768, depth=4, num_heads=12, mlp_width=2304),
+        "t2t_vit_14_resnext": IMAGENET | SIZES["14"] | dict(num_heads=32),
+        "t2t_vit_14_se": IMAGENET | SIZES["14"] | dict(make_attention=SqueezedSelfAttention),
+        "t2t_vit_14_ghost": IMAGENET
+        | SIZES["14"]
+        | dict(depth=16, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+    }
+)
+
+# Everything that `t2t_vit_dense` takes, by name.
+T2T_VIT_DENSE_MODELS = {
+    "t2t_vit_14_dense": IMAGENET
+    | dict(width=128, depths=(3, 6, 6, 4), growth=64, num_heads=8, mlp_ratio=2),
+}
