@@ -40,9 +40,13 @@ def small(name):
     with torch.device("meta"):
         side = 2 * vitbook.create_model(name).patch_size
     settings = settings | {"image_size": (side, side), "num_classes": 3}
-    if "depths" in settings:
-        return factory(**settings | {"depths": (1, 1)})
-    return factory(**settings | ({"depth": 2} if large else {}))
+    for cut in (
+        {"depths": (1, 1)},
+        {"stage_depths": (1, 1, 1, 1), "width_factor": 1},
+        {"depth": 2} if large else {},
+    ):
+        if cut.keys() <= settings.keys():
+            return factory(**settings | cut)
 
 
 def pictures(model):

@@ -1,6 +1,8 @@
 """Parts of a Vision Transformer, one idea a file."""
 
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
+from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv2d
+from vitbook.layers.convolutional_stem import ConvolutionalStem
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, PostNormBlock, StochasticDepth
 from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
 from vitbook.layers.performer import PerformerAttention
@@ -19,6 +21,7 @@ __all__ = [
     "MLP",
     "Attention",
     "ClassTokenHead",
+    "ConvolutionalStem",
     "DistilledHead",
     "Encoder",
     "EncoderBlock",
@@ -30,10 +33,12 @@ __all__ = [
     "PatchEmbedding",
     "PerformerAttention",
     "PostNormBlock",
+    "PreActivationBottleneck",
     "RotatedPatches",
     "SelfAttention",
     "ShiftedPatches",
     "SinusoidPosition",
+    "StandardizedConv2d",
     "StochasticDepth",
     "TokensToTokens",
     "resize_positions",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from vitbook.errors import UnknownNameError
+from vitbook.models.bit import BIT_MODELS, bit
 from vitbook.models.deit import DEIT_MODELS, distilled_vit
+from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import ROT_VIT_MODELS
 from vitbook.models.sl_vit import SL_VIT_MODELS
@@ -37,9 +39,11 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),
+        (hybrid, HYBRID_MODELS),
         (t2t_vit, T2T_VIT_MODELS),
         (t2t_vit_dense, T2T_VIT_DENSE_MODELS),
         (resnet, RESNET_MODELS),
+        (bit, BIT_MODELS),
     )
     for name, settings in table.items()
 }

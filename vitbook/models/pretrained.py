@@ -3,24 +3,12 @@
 import re
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.layers.positions import resize_positions
-
-# timm's names -> ours, first match wins.
-_TIMM_NAMES = (
-    (r"^patch_embed\.proj\.", "tokenizer.projection."),
-    (r"^cls_token$", "prefix"),
-    (r"^pos_embed$", "position.table"),
-    (r"^blocks\.(\d+)\.(norm[12])\.", r"encoder.blocks.\1.\2."),
-    (r"^blocks\.(\d+)\.attn\.qkv\.", r"encoder.blocks.\1.attention.qkv."),
-    (r"^blocks\.(\d+)\.attn\.proj\.", r"encoder.blocks.\1.attention.projection."),
-    (r"^blocks\.(\d+)\.mlp\.fc1\.", r"encoder.blocks.\1.mlp.expand."),
-    (r"^blocks\.(\d+)\.mlp\.fc2\.", r"encoder.blocks.\1.mlp.contract."),
-    (r"^norm\.", "encoder.norm."),
-    (r"^head\.", "head.classifier."),
-    (r"^head_dist\.", "head.distillation."),
-)
+from vitbook.models.bit import ResNetV2
+from vitbook.models.timm_names import BIT_NAMES, TRANSFORMER_NAMES
 
 
 @torch.no_grad()
@@ -29,10 +17,11 @@ def load_timm(
     name_or_timm_model: str | nn.Module,
     resize_method: str = "timm_bicubic",
 ) -> nn.Module:
-    """Copy a timm Vision Transformer's weights into ours; the logits are then the same.
+    """Copy the weights of a timm model into ours; the logits are then the same.
 
-    Positions are resized if the grids differ. A timm model without a head (``num_classes=0``)
-    leaves ours as it is. Nothing is copied unless everything fits.
+    ViT, distilled DeiT, the hybrid of ResNet and ViT, and BiT. Positions are resized if the grids
+    differ. A timm model without a head (``num_classes=0``) leaves ours as it is. Nothing is copied
+    unless everything fits.
 
     Args:
         model: one of ours, for example ``create_model("vit_base_patch16_224")``.
@@ -49,7 +38,8 @@ def load_timm(
     source = name_or_timm_model
     if isinstance(source, str):
         source = _download(source)
-    state = {_our_name(name): tensor for name, tensor in source.state_dict().items()}
+    names = BIT_NAMES if isinstance(model, ResNetV2) else TRANSFORMER_NAMES
+    state = {_our_name(name, names): tensor for name, tensor in source.state_dict().items()}
     own = model.state_dict()
     if "prefix" in state:
         tokens = [state["prefix"], state.pop("dist_token", None)]
@@ -62,6 +52,9 @@ def load_timm(
             model.num_prefix_tokens,
             resize_method,
         )
+    classifier = state.get("head.classifier.weight")
+    if classifier is not None and classifier.ndim == 4:  # a convolution of one pixel
+        state["head.classifier.weight"] = rearrange(classifier, "classes d 1 1 -> classes d")
     if not any(name.startswith("head.") for name in state):
         state |= {name: tensor for name, tensor in own.items() if name.startswith("head.")}
     check_state(state, own, "the timm model")
@@ -89,8 +82,8 @@ def check_state(state: dict[str, Tensor], own: dict[str, Tensor], whose: str) ->
             )
 
 
-def _our_name(name: str) -> str:
-    for pattern, ours in _TIMM_NAMES:
+def _our_name(name: str, names: tuple[tuple[str, str], ...]) -> str:
+    for pattern, ours in names:
         if re.match(pattern, name):
             return re.sub(pattern, ours, name)
     return name

@@ -1,0 +1,120 @@
+"""Convolutions with standardised weights, and the residual block that BiT is made of."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+GROUPS = 32
+
+
+class StandardizedConv2d(nn.Conv2d):
+    r"""A convolution that brings each of its filters to mean 0 and variance 1 before use.
+
+    .. math::
+        \hat W_o = \frac{W_o - \mathrm{mean}(W_o)}{\sqrt{\mathrm{var}(W_o) + 10^{-8}}}
+
+    Qiao et al. 2019, "Weight standardization"; BiT (Kolesnikov et al. 2020), section 2.1, sets it
+    beside GroupNorm in the place of BatchNorm, so that a picture's answer does not depend on the
+    others of its batch. It has no bias, for a norm follows.
+
+    Args:
+        inputs: channels of the map that comes.
+        outputs: channels of the map that leaves.
+        kernel_size: an odd number of pixels.
+        stride: pixels that a filter steps; a map keeps ``1 / stride`` of its size, rounded up.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel_size: int, stride: int = 1):
+        super().__init__(inputs, outputs, kernel_size, stride, kernel_size // 2, bias=False)
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+
+    def standardized(self) -> Float[Tensor, "outputs inputs kernel kernel"]:
+        """The filters as they are used."""
+        # A LayerNorm without gain or bias over each filter is the same sum in one kernel.
+        return F.layer_norm(self.weight, self.weight.shape[1:], eps=1e-8)
+
+    def forward(
+        self, maps: Float[Tensor, "batch inputs height width"]
+    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+        return F.conv2d(maps, self.standardized(), None, self.stride, self.padding)
+
+
+def group_norm(channels: int) -> nn.GroupNorm:
+    """Normalise each picture over 32 groups of its channels (Wu and He 2018).
+
+    Raises:
+        ValueError: 32 does not divide the channels.
+    """
+    if channels % GROUPS:
+        raise ValueError(f"{channels} channels: expected a multiple of {GROUPS}, one a group")
+    return nn.GroupNorm(GROUPS, channels)
+
+
+class PreActivationBottleneck(nn.Module):
+    r"""Narrow, look around, widen; each convolution stands behind its norm and ReLU.
+
+    .. math::
+        x' = \mathrm{shortcut} + W_3\,\sigma(W_2\,\sigma(W_1\,\sigma(x))), \qquad
+        \sigma = \mathrm{ReLU} \circ \mathrm{GN}
+
+    He et al. 2016, "Identity mappings in deep residual networks", figure 4e, with GroupNorm and
+    standardised weights as in BiT. The shortcut is :math:`x` itself; where the map changes its
+    shape it is one linear layer on :math:`\sigma(x)`. The 3x3 convolution takes the stride.
+
+    Args:
+        inputs: channels of the map that comes.
+        outputs: channels of the map that leaves; a quarter of them are used between.
+        stride: 2 halves the map.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int = 1):
+        super().__init__()
+        narrow = outputs // 4
+        self.activation = nn.ReLU()
+        self.norm1 = group_norm(inputs)
+        self.conv1 = StandardizedConv2d(inputs, narrow, kernel_size=1)
+        self.norm2 = group_norm(narrow)
+        self.conv2 = StandardizedConv2d(narrow, narrow, kernel_size=3, stride=stride)
+        self.norm3 = group_norm(narrow)
+        self.conv3 = StandardizedConv2d(narrow, outputs, kernel_size=1)
+        changes = inputs != outputs or stride != 1
+        self.shortcut = StandardizedConv2d(inputs, outputs, 1, stride) if changes else None
+
+    def forward(
+        self, maps: Float[Tensor, "batch inputs height width"]
+    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+        active = self.activation(self.norm1(maps))
+        shortcut = maps if self.shortcut is None else self.shortcut(active)
+        branch = self.conv1(active)
+        branch = self.conv2(self.activation(self.norm2(branch)))
+        branch = self.conv3(self.activation(self.norm3(branch)))
+        return shortcut + branch
+
+
+def make_stages(
+    block: Callable[[int, int, int], nn.Module], inputs: int, depths: tuple[int, ...]
+) -> nn.Sequential:
+    """Stages of residual blocks: the first widens four times, each later one widens and halves.
+
+    Args:
+        block: makes a block from its input channels, output channels and stride.
+        inputs: channels of the map that comes.
+        depths: blocks of each stage.
+
+    Raises:
+        ValueError: no stage, or a stage without a block.
+    """
+    if not depths or min(depths) < 1:
+        raise ValueError(f"stage depths {depths}: expected at least one block in each stage")
+    stages, width = [], inputs
+    for number, depth in enumerate(depths):
+        wide, stride = inputs * 4 * 2**number, 1 if number == 0 else 2
+        stages.append(
+            nn.Sequential(
+                block(width, wide, stride), *(block(wide, wide, 1) for _ in range(depth - 1))
+            )
+        )
+        width = wide
+    return nn.Sequential(*stages)
