@@ -4,16 +4,8 @@ from collections.abc import Callable, Sequence
 
 from torch import nn
 
-from vitbook.layers import (
-    MLP,
-    DistilledHead,
-    Encoder,
-    EncoderBlock,
-    LearnedPosition,
-    PatchEmbedding,
-    SelfAttention,
-)
-from vitbook.models.vit import SIZES, SMALL_BODY, VisionTransformer
+from vitbook.layers import DistilledHead, LearnedPosition, PatchEmbedding
+from vitbook.models.vit import SIZES, SMALL_BODY, VisionTransformer, make_encoder
 
 
 def distilled_vit(
@@ -37,18 +29,10 @@ def distilled_vit(
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
-    blocks = [
-        EncoderBlock(
-            attention=SelfAttention(width, num_heads, qkv_bias),
-            mlp=MLP(width, mlp_width),
-            width=width,
-        )
-        for _ in range(depth)
-    ]
     return VisionTransformer(
         tokenizer=tokenizer,
         position=LearnedPosition(tokenizer.grid_size, width, num_prefix_tokens=2),
-        encoder=Encoder(blocks, width),
+        encoder=make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
         head=DistilledHead(width, num_classes),
         width=width,
         num_prefix_tokens=2,

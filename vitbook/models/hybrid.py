@@ -2,16 +2,8 @@
 
 from collections.abc import Sequence
 
-from vitbook.layers import (
-    MLP,
-    ClassTokenHead,
-    Encoder,
-    EncoderBlock,
-    LearnedPosition,
-    SelfAttention,
-)
-from vitbook.layers.convolutional_stem import ConvolutionalStem
-from vitbook.models.vit import SIZES, VisionTransformer
+from vitbook.layers import ClassTokenHead, ConvolutionalStem, LearnedPosition
+from vitbook.models.vit import SIZES, VisionTransformer, make_encoder
 
 
 def hybrid(
@@ -42,17 +34,7 @@ def hybrid(
     return VisionTransformer(
         tokenizer=tokenizer,
         position=LearnedPosition(tokenizer.grid_size, width),
-        encoder=Encoder(
-            [
-                EncoderBlock(
-                    attention=SelfAttention(width, num_heads),
-                    mlp=MLP(width, mlp_width),
-                    width=width,
-                )
-                for _ in range(depth)
-            ],
-            width,
-        ),
+        encoder=make_encoder(width, depth, num_heads, mlp_width),
         head=ClassTokenHead(width, num_classes),
         width=width,
     )

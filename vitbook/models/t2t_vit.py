@@ -12,11 +12,11 @@ from vitbook.layers.cnn_designs import (
     GhostSelfAttention,
     SqueezedSelfAttention,
 )
-from vitbook.layers.encoder import MLP, Encoder, EncoderBlock
+from vitbook.layers.encoder import MLP
 from vitbook.layers.heads import ClassTokenHead
 from vitbook.layers.sinusoid import SinusoidPosition
 from vitbook.layers.tokens_to_tokens import TokensToTokens, TokenTransformer
-from vitbook.models.vit import VisionTransformer
+from vitbook.models.vit import VisionTransformer, make_encoder
 
 
 def t2t_vit(
@@ -38,23 +38,21 @@ def t2t_vit(
 
     Args:
         make_tokenizer: called with ``image_size, channels, width``.
-        make_attention: called for each block with ``width, num_heads, qkv_bias``.
-        make_mlp: called for each block with ``width, mlp_width``.
+        make_attention: as in :func:`~vitbook.models.vit.make_encoder`.
+        make_mlp: likewise.
     """
     tokenizer = make_tokenizer(image_size, channels, width)
     return VisionTransformer(
         tokenizer=tokenizer,
         position=SinusoidPosition(tokenizer.grid_size, width),
-        encoder=Encoder(
-            [
-                EncoderBlock(
-                    attention=make_attention(width, num_heads, qkv_bias=False),
-                    mlp=make_mlp(width, mlp_width),
-                    width=width,
-                )
-                for _ in range(depth)
-            ],
+        encoder=make_encoder(
             width,
+            depth,
+            num_heads,
+            mlp_width,
+            qkv_bias=False,
+            make_attention=make_attention,
+            make_mlp=make_mlp,
         ),
         head=ClassTokenHead(width, num_classes),
         width=width,

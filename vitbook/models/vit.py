@@ -89,6 +89,36 @@ class VisionTransformer(nn.Module):
         return self.head(self.features(images))
 
 
+def make_encoder(
+    width: int,
+    depth: int,
+    num_heads: int,
+    mlp_width: int,
+    qkv_bias: bool = True,
+    make_attention: Callable[..., nn.Module] = SelfAttention,
+    make_mlp: Callable[..., nn.Module] = MLP,
+    make_block: Callable[..., nn.Module] = EncoderBlock,
+) -> Encoder:
+    """The paper's encoder: ``depth`` blocks alike, and the last norm.
+
+    Args:
+        make_attention: called for each block with ``width, num_heads, qkv_bias``.
+        make_mlp: called for each block with ``width, mlp_width``.
+        make_block: called with ``attention, mlp, width``.
+    """
+    return Encoder(
+        [
+            make_block(
+                attention=make_attention(width, num_heads, qkv_bias),
+                mlp=make_mlp(width, mlp_width),
+                width=width,
+            )
+            for _ in range(depth)
+        ],
+        width,
+    )
+
+
 def vit(
     *,
     image_size: int | Sequence[int],
@@ -102,33 +132,25 @@ def vit(
     qkv_bias: bool = True,
     pretraining_head: bool = False,
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
+    make_position: Callable[..., nn.Module] = LearnedPosition,
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_block: Callable[..., nn.Module] = EncoderBlock,
-    make_position: Callable[..., nn.Module] = LearnedPosition,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
 
     Args:
         pretraining_head: with the tanh layer before the classifier, as in pre-training.
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
-        make_attention: called for each block with ``width, num_heads, qkv_bias``.
-        make_block: called with ``attention, mlp, width``.
         make_position: called with ``grid_size, width``.
+        make_attention: as in :func:`make_encoder`.
+        make_block: likewise.
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     return VisionTransformer(
         tokenizer=tokenizer,
         position=make_position(tokenizer.grid_size, width),
-        encoder=Encoder(
-            [
-                make_block(
-                    attention=make_attention(width, num_heads, qkv_bias),
-                    mlp=MLP(width, mlp_width),
-                    width=width,
-                )
-                for _ in range(depth)
-            ],
-            width,
+        encoder=make_encoder(
+            width, depth, num_heads, mlp_width, qkv_bias, make_attention, make_block=make_block
         ),
         head=ClassTokenHead(width, num_classes, hidden_width=width if pretraining_head else None),
         width=width,
