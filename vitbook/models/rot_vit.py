@@ -1,7 +1,7 @@
 """Rot-ViT: the small body with Rotated Patch Tokenization (a project poster, without code)."""
 
 from vitbook.layers import RotatedPatches
-from vitbook.models.vit import SMALL_BODY
+from vitbook.models.vit import MICRO_BODY, SMALL_BODY
 
 RPT = dict(make_tokenizer=RotatedPatches)
 
@@ -11,4 +11,8 @@ ROT_VIT_MODELS = {
         image_size=size, patch_size=patch, num_classes=classes, **SMALL_BODY, **RPT
     )
     for size, patch, classes in ((32, 4, 10), (64, 8, 200), (128, 8, 5))
+} | {
+    "rot_vit_micro_patch2_8": dict(
+        image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY, **RPT
+    )
 }
