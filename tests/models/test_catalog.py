@@ -70,6 +70,8 @@ PARAMETERS = {
     "bit_resnet101x3": 387_934_888,
     "bit_resnet152x2": 236_335_208,
     "bit_resnet152x4": 936_533_224,
+    "resnet8_digits": 75_002,
+    "resnet20_digits": 269_434,
     "resnet20": 269_722,
     "resnet56": 853_018,
     "resnet110": 1_727_962,

@@ -103,4 +103,7 @@ def resnet(
 RESNET_MODELS = {
     f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)
     for blocks in (3, 9, 18)
+} | {
+    f"resnet{6 * blocks + 2}_digits": dict(image_size=8, channels=1, blocks=blocks, num_classes=10)
+    for blocks in (1, 3)
 }
