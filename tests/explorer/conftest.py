@@ -6,7 +6,13 @@ import torch
 from browser import FLAGS, chromium
 
 from vitbook import create_model
-from vitbook.explorer import attention_maps, digit_reader, distance_meter, soft_lookup
+from vitbook.explorer import (
+    attention_maps,
+    digit_reader,
+    distance_meter,
+    soft_lookup,
+    token_footprint,
+)
 
 
 @pytest.fixture
@@ -23,6 +29,12 @@ def lookup():
 @pytest.fixture
 def meter():
     return distance_meter()
+
+
+@pytest.fixture
+def footprint():
+    picture = torch.randint(0, 256, (3, 16, 24), dtype=torch.uint8, generator=_seed(2))
+    return token_footprint(picture, 4)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
+from vitbook.explorer.footprint import token_footprint
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
@@ -14,4 +15,5 @@ __all__ = [
     "digit_reader",
     "distance_meter",
     "soft_lookup",
+    "token_footprint",
 ]
