@@ -134,6 +134,28 @@ def test_evaluation_gives_one_answer_and_training_many():
     assert torch.equal(tokenizer.eval()(images), tokenizer(images))
 
 
+def test_the_angle_of_evaluation_can_be_chosen():
+    tokenizer = rotated((0.1, 0.5), evaluation_angle=0.0)
+    assert tokenizer.eval().draw_angles(2, torch.device("cpu")).abs().max() == 0
+    assert tokenizer.train().draw_angles(2, torch.device("cpu")).abs().min() >= 0.1
+
+
+@pytest.mark.parametrize("fill", ["border", "reflection"])
+def test_a_fill_from_the_picture_turns_one_colour_into_itself(fill):
+    plain = torch.full((1, 2, 12, 18), 0.7)
+    turned = rotated((0.1, 0.4), fill=fill).rotate(plain, torch.tensor([[0.4]]))
+    grey = rotated((0.1, 0.4)).rotate(plain, torch.tensor([[0.4]]))
+    assert torch.allclose(turned[:, 0], plain) and grey.min() == 0
+
+
+def test_nearest_invents_no_value():
+    image = torch.rand(1, 2, 12, 18)
+    turned = rotated((0.1, 0.4), interpolation="nearest", fill="border").rotate(
+        image, torch.tensor([[0.3]])
+    )
+    assert torch.isin(turned, image).all() and not torch.equal(turned[:, 0], image)
+
+
 @torch.no_grad()
 def test_half_precision_turns_like_full():
     images = torch.rand(1, 1, 224, 224)
@@ -152,6 +174,9 @@ def test_half_precision_turns_like_full():
         (lambda: RotatedPatches(32, 4, 3, 8, num_rotations=0), "0 rotations: expected an even"),
         (lambda: rotated((0.3, 0.2)), "angles from 0.3 to 0.2: expected radians, the lower first"),
         (lambda: rotated((-0.1, 0.2)), "angles from -0.1 to 0.2: expected radians"),
+        (lambda: rotated((0.1, 0.2), evaluation_angle=2.0), "2 in evaluation: expected radians"),
+        (lambda: rotated((0.1, 0.2), fill="mirror"), "unknown fill 'mirror'.*known: zeros"),
+        (lambda: rotated((0.1, 0.2), interpolation="cubic"), "unknown interpolation 'cubic'"),
         (lambda: rotated((9.0, 12.9)), r"angles from 9 to 12.9: .* math.radians\(10\)"),
     ],
 )

@@ -46,6 +46,7 @@ PARAMETERS = {
     "rot_vit_micro_patch2_8": 136_674,
     "rot_vit_micro_batch_patch2_8": 136_674,
     "rot_vit_micro_fixed_patch2_8": 136_674,
+    "rot_vit_micro_border_patch2_8": 136_674,
     "rot_vit_micro_zero_patch2_8": 136_674,
     "deit_tiny_distilled_patch16_224": 5_910_800,
     "deit_small_distilled_patch16_224": 22_436_432,

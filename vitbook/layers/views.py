@@ -9,8 +9,13 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.errors import UnknownNameError
 from vitbook.layers.initialization import linear
 from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
+
+# What `grid_sample` knows.
+INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
+FILLS = ("zeros", "border", "reflection")
 
 
 class PatchesOfViews(nn.Module):
@@ -121,14 +126,15 @@ class RotatedPatches(PatchesOfViews):
 
     From a project poster, "Rotated Patch Tokenization"; no code of it is public. Each copy is
     turned about the picture's centre by a random angle and cut to the picture's size. Copies come
-    in pairs, by :math:`+\alpha` (counter-clockwise) and :math:`-\alpha`. The poster leaves open,
-    and here it is so:
+    in pairs, by :math:`+\alpha` (counter-clockwise) and :math:`-\alpha`. The poster leaves the rest
+    open; here it is so, and the arguments change it:
 
-    - in training every picture of a batch draws its own angle (``per_image=False``: all share one);
+    - in training every picture of a batch draws its own angle;
     - in evaluation the angle is the middle of the range, so that a picture has one answer;
     - with more than one pair each draws from its own equal part of the range, low to high;
     - pixels are read bilinearly, and beyond the picture is zero, which is mid-grey after
-      :func:`vitbook.datasets.normalize`: nothing is invented in the corners.
+      :func:`vitbook.datasets.normalize`: nothing is invented there, but where the picture is not
+      grey the fill marks its border.
 
     All copies are read by one ``grid_sample``, on the images' device.
 
@@ -139,7 +145,10 @@ class RotatedPatches(PatchesOfViews):
         width: of a token.
         num_rotations: copies, an even number.
         angles: lowest and highest angle in radians, from 0 to below a quarter turn.
-        per_image: whether each picture draws its own angles.
+        per_image: whether each picture draws its own angles, or a batch shares one draw.
+        evaluation_angle: radians of every pair in evaluation; by default the middle of its part.
+        interpolation: how a pixel is read: ``bilinear``, ``nearest`` or ``bicubic``.
+        fill: what lies beyond the picture: ``zeros``, the ``border`` pixel, or a ``reflection``.
     """
 
     def __init__(
@@ -151,6 +160,9 @@ class RotatedPatches(PatchesOfViews):
         num_rotations: int = 2,
         angles: tuple[float, float] = (math.pi / 20, math.pi / 14),
         per_image: bool = True,
+        evaluation_angle: float | None = None,
+        interpolation: str = "bilinear",
+        fill: str = "zeros",
     ):
         super().__init__(image_size, patch_size, channels, width, num_views=num_rotations)
         if num_rotations < 2 or num_rotations % 2:
@@ -159,14 +171,24 @@ class RotatedPatches(PatchesOfViews):
                 "one each way"
             )
         low, high = angles
-        if not 0 <= low <= high < math.pi / 2:
+        fixed = low if evaluation_angle is None else evaluation_angle
+        if not (0 <= low <= high < math.pi / 2 and 0 <= fixed < math.pi / 2):
             raise ValueError(
-                f"angles from {low:.4g} to {high:.4g}: expected radians, the lower first, from 0 "
-                f"to below {math.pi / 2:.4g}; math.radians(10) makes them from degrees"
+                f"angles from {low:.4g} to {high:.4g}, {fixed:.4g} in evaluation: expected "
+                f"radians, the lower first, from 0 to below {math.pi / 2:.4g}; math.radians(10) "
+                "makes them from degrees"
             )
+        for kind, name, known in (
+            ("interpolation", interpolation, INTERPOLATIONS), ("fill", fill, FILLS)
+        ):  # fmt: skip
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
         self.num_rotations = num_rotations
         self.angles = (low, high)
         self.per_image = per_image
+        self.evaluation_angle = evaluation_angle
+        self.interpolation = interpolation
+        self.fill = fill
 
     def draw_angles(self, batch: int, device: torch.device) -> Float[Tensor, "batch rotations"]:
         """Radians, counter-clockwise positive: of each pair first the one, then the other way."""
@@ -178,6 +200,8 @@ class RotatedPatches(PatchesOfViews):
             place = torch.full((1, pairs), 0.5, device=device)
         place = (torch.arange(pairs, device=device) + place) / pairs
         angles = low + (high - low) * place
+        if not self.training and self.evaluation_angle is not None:
+            angles = torch.full_like(angles, self.evaluation_angle)
         return torch.stack([angles, -angles], dim=-1).flatten(1).expand(batch, -1)
 
     def rotate(
@@ -199,7 +223,9 @@ class RotatedPatches(PatchesOfViews):
         grid = rearrange(grid, "b v h w xy -> b (v h) w xy")
         # In float32 at least: half precision cannot name a pixel of a large picture.
         exact = images.to(torch.promote_types(images.dtype, torch.float32))
-        turned = F.grid_sample(exact, grid.to(exact), padding_mode="zeros", align_corners=False)
+        turned = F.grid_sample(
+            exact, grid.to(exact), self.interpolation, self.fill, align_corners=False
+        )
         return rearrange(turned.to(images.dtype), "b c (v h) w -> b v c h w", h=height)
 
     def views(

@@ -15,6 +15,7 @@ VARIANTS = {
     "": {},
     "_batch": dict(per_image=False),
     "_fixed": dict(angles=(MIDDLE, MIDDLE)),
+    "_border": dict(fill="border"),
     "_zero": dict(angles=(0.0, 0.0)),
 }
 
