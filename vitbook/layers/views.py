@@ -171,12 +171,16 @@ class RotatedPatches(PatchesOfViews):
                 "one each way"
             )
         low, high = angles
-        fixed = low if evaluation_angle is None else evaluation_angle
-        if not (0 <= low <= high < math.pi / 2 and 0 <= fixed < math.pi / 2):
+        quarter = math.pi / 2
+        if not 0 <= low <= high < quarter:
             raise ValueError(
-                f"angles from {low:.4g} to {high:.4g}, {fixed:.4g} in evaluation: expected "
-                f"radians, the lower first, from 0 to below {math.pi / 2:.4g}; math.radians(10) "
-                "makes them from degrees"
+                f"angles from {low:.4g} to {high:.4g}: expected radians, the lower first, from 0 "
+                f"to below {quarter:.4g}; math.radians(10) makes them from degrees"
+            )
+        if evaluation_angle is not None and not 0 <= evaluation_angle < quarter:
+            raise ValueError(
+                f"evaluation_angle {evaluation_angle:.4g}: expected radians from 0 to below "
+                f"{quarter:.4g}, or None"
             )
         for kind, name, known in (
             ("interpolation", interpolation, INTERPOLATIONS), ("fill", fill, FILLS)
