@@ -132,6 +132,20 @@ def test_the_stem_gives_a_token_for_each_pixel_of_its_last_map():
     assert torch.allclose(tokens[1, 2 * 6 + 3], expected, atol=1e-5)
 
 
+@torch.no_grad()
+def test_the_stem_of_small_pictures_halves_between_stages_alone():
+    stem = randomized(
+        ConvolutionalStem((8, 12), 2, 6, stage_depths=(1, 1), stem_width=32, small_pictures=True)
+    )
+    assert (stem.patch_size, stem.grid_size) == (2, (4, 6))
+    images = torch.randn(2, 2, 8, 12)
+    maps = F.conv2d(images, naive_weights(stem.conv), padding=1)
+    maps = stem.stages(naive_active(maps, stem.norm))
+    assert maps.shape == (2, 256, 4, 6)
+    expected = stem.projection(maps).flatten(2).mT
+    assert torch.allclose(stem(images), expected, rtol=1e-4, atol=1e-3)
+
+
 def test_stages_widen_and_halve():
     stages = make_stages(PreActivationBottleneck, 32, (2, 1, 1))
     assert [len(stage) for stage in stages] == [2, 1, 1]

@@ -15,7 +15,8 @@ def naive_performer(layer, q, k, v):
     w, out = layer.directions.double(), []
     for query in q.double():
         shares = torch.stack([phi(query) @ phi(key) for key in k.double()])
-        out.append(sum(s * x for s, x in zip(shares, v.double(), strict=True)) / shares.sum())
+        total = shares.sum() + layer.epsilon
+        out.append(sum(s * x for s, x in zip(shares, v.double(), strict=True)) / total)
     return torch.stack(out).float()
 
 
@@ -42,6 +43,18 @@ def test_performer_is_the_definitions_ratio():
         for h in range(3):
             expected = naive_performer(layer, q[b, h], k[b, h], v[b, h])
             assert torch.allclose(out[b, h], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("std", "low", "high"), [(0.1, 0.99, 1.0), (1.9, 0.1, 0.9), (9.0, 0.0, 1e-6)]
+)
+def test_an_epsilon_dims_long_queries_and_keys_as_in_the_definition(std, low, high):
+    torch.manual_seed(0)
+    layer = PerformerAttention(8, 5, epsilon=1e-8)
+    q, k, v = drawn(std, width=8, tokens=3)
+    assert low <= layer.weights(q, k).sum(-1).mean() <= high + 1e-6
+    expected = naive_performer(layer, q[0, 0], k[0, 0], v[0, 0])
+    assert torch.allclose(layer(q, k, v)[0, 0], expected, atol=1e-5)
 
 
 def test_queries_and_keys_may_differ_in_number_and_values_in_width():

@@ -36,7 +36,7 @@ def naive_split(picture, kernel, stride, padding):
 
 def naive_block(block, tokens):
     """One picture's tokens; attention from the definition, the shortcut from v."""
-    x = F.layer_norm(tokens, tokens.shape[1:], block.norm1.weight, block.norm1.bias, 1e-6)
+    x = F.layer_norm(tokens, tokens.shape[1:], block.norm1.weight, block.norm1.bias, 1e-5)
     if isinstance(block, TokenPerformer):
         k, q, v = block.kqv(x).chunk(3, dim=1)
         w = block.core.directions
@@ -47,23 +47,34 @@ def naive_block(block, tokens):
         q, k, v = block.qkv(x).chunk(3, dim=1)
         weights = (q @ k.T / tokens.shape[1] ** 0.5).softmax(1)
     z = v + block.projection(weights @ v)
-    y = F.layer_norm(z, z.shape[1:], block.norm2.weight, block.norm2.bias, 1e-6)
+    y = F.layer_norm(z, z.shape[1:], block.norm2.weight, block.norm2.bias, 1e-5)
     return z + block.mlp.contract(F.gelu(block.mlp.expand(y)))
 
 
 @BLOCKS
+@pytest.mark.parametrize(
+    ("splits", "step"),
+    [
+        (((7, 4, 2), (3, 2, 1), (3, 2, 1)), 16),
+        (((3, 2, 1), (3, 2, 1)), 4),
+        (((3, 1, 1), (5, 4, 2)), 4),
+        (((5, 3, 1),), 3),
+    ],
+)
 @torch.no_grad()
-def test_the_module_is_the_papers_steps_one_by_one(make_block):
-    module = shaken(TokensToTokens((37, 50), 2, 24, make_block, token_width=16))
-    images = torch.randn(2, 2, 37, 50)
+def test_the_module_is_the_papers_steps_one_by_one(make_block, splits, step):
+    size = (37, 50) if step == 16 else (11, 14)
+    module = shaken(TokensToTokens(size, 2, 24, make_block, token_width=16, soft_splits=splits))
+    blocks = [getattr(module, f"block{number}") for number in range(1, len(splits))]
+    images = torch.randn(2, 2, *size)
     expected = []
     for tokens in images:
-        for split, block in (((7, 4, 2), module.block1), ((3, 2, 1), module.block2)):
+        for split, block in zip(splits[:-1], blocks, strict=True):
             patches, grid = naive_split(tokens, *split)
             tokens = naive_block(block, patches).T.unflatten(1, grid)
-        patches, grid = naive_split(tokens, 3, 2, 1)
+        patches, grid = naive_split(tokens, *splits[-1])
         expected.append(module.projection(patches))
-    assert module.grid_size == grid
+    assert (module.grid_size, module.patch_size) == (grid, step)
     assert torch.allclose(module(images), torch.stack(expected), atol=1e-4)
 
 
@@ -141,7 +152,7 @@ def test_half_precision(make_block, dtype):
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (2, "image 2x2 is too small for the first soft split.*use 3 pixels a side at least"),
+        (2, "image 2x2 is too small for soft splits .*: use 3 pixels a side at least"),
         ((32, 1), "image 32x1 is too small"),
         (0, "image size 0: expected a positive whole number or a pair of them"),
     ],
@@ -149,6 +160,15 @@ def test_half_precision(make_block, dtype):
 def test_sizes_that_cannot_be(size, words):
     with pytest.raises(ValueError, match=words):
         TokensToTokens(size, 3, 8)
+
+
+def test_the_least_picture_is_the_least():
+    splits = ((5, 3, 0), (4, 2, 1))
+    assert TokensToTokens(8, 3, 8, soft_splits=splits).grid_size == (1, 1)
+    with pytest.raises(ValueError, match="image 7x9 is too small .*: use 8 pixels a side at least"):
+        TokensToTokens((7, 9), 3, 8, soft_splits=splits)
+    with pytest.raises(ValueError, match="no soft split: expected one at least"):
+        TokensToTokens(8, 3, 8, soft_splits=())
 
 
 def test_images_that_it_cannot_take():

@@ -31,6 +31,10 @@ COUNTS = {
     "t2t_vit_14_se": (21_723_854, 75_648, 4096, 21_803_598),
     "t2t_vit_14_ghost": (16_173_518, 75_648, 4096, 16_253_262),
     "t2t_vit_14_dense": (23_617_750, 197 * 128, 4096, 23_647_062),
+    "t2t_vit_t_12_patch4_32": (6_484_928, 65 * 256, 0, 6_501_568),
+    "t2t_vit_t_12_patch8_64": (6_658_110, 65 * 256, 0, 6_674_750),
+    "t2t_vit_micro_patch2_8": (144_588, 17 * 64, 8 * 16, 145_804),
+    "t2t_vit_t_micro_patch2_8": (144_540, 17 * 64, 0, 145_628),
 }
 MODELS = {name: (t2t_vit, settings) for name, settings in T2T_VIT_MODELS.items()} | {
     name: (t2t_vit_dense, settings) for name, settings in T2T_VIT_DENSE_MODELS.items()
@@ -61,6 +65,31 @@ def test_parameters_and_frozen_numbers(name):
 
 def test_no_entry_is_missing_from_the_counts():
     assert set(MODELS) == set(COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "grids"),
+    [
+        ("t2t_vit_t_12_patch4_32", [(16, 16), (8, 8)]),
+        ("t2t_vit_t_12_patch8_64", [(32, 32), (16, 16), (8, 8)]),
+        ("t2t_vit_micro_patch2_8", [(8, 8), (4, 4)]),
+    ],
+)
+def test_the_grids_of_small_pictures(name, grids):
+    make, settings = MODELS[name]
+    with torch.device("meta"):
+        tokenizer = make(**settings).tokenizer
+    assert (tokenizer.grids, tokenizer.patch_size) == (
+        grids,
+        settings["image_size"] // grids[-1][0],
+    )
+
+
+def test_every_norm_adds_what_the_papers_code_adds():
+    for name in ("t2t_vit_t_14", "t2t_vit_14_dense"):
+        norms = [m for m in small(name).modules() if isinstance(m, torch.nn.LayerNorm)]
+        assert len(norms) > 8
+        assert {norm.eps for norm in norms} == {1e-5}
 
 
 @pytest.mark.parametrize("name", IDEAS)

@@ -37,6 +37,16 @@ class SamePadConv2d(StandardizedConv2d):
         return F.conv2d(padded, self.standardized(), stride=stride)
 
 
+class SamePadMaxPool2d(nn.MaxPool2d):
+    """A maximum that pads by :func:`pad_same`, of a map in which no value is below zero."""
+
+    def forward(
+        self, maps: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels new_height new_width"]:
+        # The zeros around the map win no maximum.
+        return super().forward(pad_same(maps, self.kernel_size, self.stride))
+
+
 class Bottleneck(nn.Module):
     r"""Narrow, look around, widen; each convolution stands before its norm.
 
@@ -90,13 +100,18 @@ class ConvolutionalStem(nn.Module):
     (3, 4, 6, 3): as deep, and four times as many tokens. Its filters are standardised and its norm
     is GroupNorm. A token steps 16 pixels and sees far more: through the norm, the whole picture.
 
+    For small pictures the map is not halved before the first stage, as in the networks for
+    CIFAR-10 of He et al. 2016, "Deep residual learning", section 4.2.
+
     Args:
         image_size: height and width in pixels (one number if they are equal); the step of a
-            token must divide it, 16 pixels with three stages.
+            token must divide it, 16 pixels with three stages (4 for small pictures).
         channels: of the picture, 3 for colour.
         width: of a token.
         stage_depths: residual blocks of each stage.
         stem_width: channels of the first convolution, a multiple of 32.
+        small_pictures: the first convolution is 3x3 and steps one pixel, and nothing is pooled;
+            else it is 7x7, and it and the pooling halve the map each.
     """
 
     def __init__(
@@ -106,17 +121,19 @@ class ConvolutionalStem(nn.Module):
         width: int,
         stage_depths: tuple[int, ...] = (3, 4, 9),
         stem_width: int = 64,
+        small_pictures: bool = False,
     ):
         super().__init__()
         self.image_size = pair(image_size, "image size")
         self.channels = channels
-        # The first convolution, the pooling and every stage but the first halve the map.
-        self.patch_size = 2 ** (1 + len(stage_depths))
+        kernel_size, halvings = (3, 0) if small_pictures else (7, 2)
+        # Every stage but the first halves the map too.
+        self.patch_size = 2 ** (halvings + len(stage_depths) - 1)
         self.grid_size = divide_into_patches(self.image_size, (self.patch_size, self.patch_size))
-        self.conv = SamePadConv2d(channels, stem_width, kernel_size=7, stride=2)
+        self.conv = SamePadConv2d(channels, stem_width, kernel_size, 1 if small_pictures else 2)
         self.norm = group_norm(stem_width)
         self.activation = nn.ReLU()
-        self.pool = nn.MaxPool2d(kernel_size=3, stride=2)
+        self.pool = nn.Identity() if small_pictures else SamePadMaxPool2d(3, stride=2)
         self.stages = make_stages(Bottleneck, stem_width, stage_depths)
         inputs = stem_width * 2 ** (1 + len(stage_depths))
         self.projection = nn.Conv2d(inputs, width, kernel_size=1)
@@ -128,8 +145,6 @@ class ConvolutionalStem(nn.Module):
     ) -> Float[Tensor, "batch patches token_width"]:
         check_images(images, self.channels, self.image_size)
         maps = self.activation(self.norm(self.conv(images)))
-        # No value is below zero here, so that the zeros around the map win no maximum.
-        maps = self.pool(pad_same(maps, self.pool.kernel_size, self.pool.stride))
         return rearrange(
-            self.projection(self.stages(maps)), "b d rows columns -> b (rows columns) d"
+            self.projection(self.stages(self.pool(maps))), "b d rows columns -> b (rows columns) d"
         )

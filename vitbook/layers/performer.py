@@ -1,5 +1,6 @@
 """Attention in linear time, by random features (Performer)."""
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -27,20 +28,24 @@ class PerformerAttention(Attention):
     T2T-ViT.
 
     The T2T-ViT code adds ``1e-8`` to the denominator, which is zero in half precision. Here the
-    same ratio is taken as two softmaxes (:meth:`factors`): no denominator can vanish.
+    same ratio is taken as two softmaxes (:meth:`factors`): no denominator can vanish. Where
+    queries and keys are long, their features are so small that the ``1e-8`` outweighs them and
+    dims the output: weights that grew with it are answered as there by ``epsilon``.
     ``directions`` is :math:`W`: a buffer, saved with the model, never learned.
 
     Args:
         width: of a query and a key.
         num_features: :math:`m`, the rows of :math:`W`; T2T-ViT takes half the width.
+        epsilon: added to the denominator; above zero, a row of the map sums to less than 1.
     """
 
-    def __init__(self, width: int, num_features: int):
+    def __init__(self, width: int, num_features: int, epsilon: float = 0.0):
         super().__init__()
         if width < 1 or num_features < 1:
             raise ValueError(
                 f"width {width} with {num_features} features: expected at least 1 of both"
             )
+        self.epsilon = epsilon
         directions = nn.init.orthogonal_(torch.empty(num_features, width))
         self.register_buffer("directions", directions * num_features**0.5)
 
@@ -61,7 +66,10 @@ class PerformerAttention(Attention):
         k: Float[Tensor, "batch heads keys width"],
         mask: Mask | None = None,
     ) -> Float[Tensor, "batch heads queries keys"]:
-        """The map that forward applies to ``v`` and never writes: each row sums to 1."""
+        """The map that forward applies to ``v`` and never writes: each row sums to 1.
+
+        To less, if there is an ``epsilon``.
+        """
         mixing, pooling = self.factors(q, k, mask)
         with full_precision(q.device):
             return mixing @ pooling
@@ -84,7 +92,8 @@ class PerformerAttention(Attention):
                 \mathrm{softmax}_j(g_{mj}), \qquad g_{mj} = (Wk_j)_m - |k_j|^2/2
 
         It is the definition's ratio: what a query's features share, :math:`|q|^2/2` and
-        :math:`\sqrt m`, cancels. Both are float32 at least.
+        :math:`\sqrt m`, cancels. Both are float32 at least. An ``epsilon`` dims the first by
+        :math:`D / (D + \epsilon)`, where :math:`D` is the definition's denominator.
         """
         if mask is not None:
             raise ValueError("a mask came, but Performer attention sums over all keys: use None")
@@ -93,7 +102,13 @@ class PerformerAttention(Attention):
             q, k, directions = q.to(exact), k.to(exact), self.directions.to(exact)
             of_keys = directions @ k.mT - k.square().sum(-1)[..., None, :] / 2
             of_queries = q @ directions.mT + of_keys.logsumexp(-1)[..., None, :]
-            return of_queries.softmax(-1), of_keys.softmax(-1)
+            mixing = of_queries.softmax(-1)
+            if self.epsilon:
+                squares = q.square().sum(-1, keepdim=True) / 2
+                log_total = of_queries.logsumexp(-1, keepdim=True) - squares
+                log_total = log_total - math.log(len(directions))
+                mixing = mixing * (log_total - math.log(self.epsilon)).sigmoid()
+            return mixing, of_keys.softmax(-1)
 
 
 def full_precision(device: torch.device) -> AbstractContextManager:

@@ -1,5 +1,6 @@
 """Tokens-to-Token: tokens that are cut out, mixed and merged again, until few are left."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
@@ -14,7 +15,8 @@ from vitbook.layers.performer import PerformerAttention
 from vitbook.layers.tokenizers import check_images, pair
 
 # Kernel, stride and padding of the three soft splits (T2T-ViT paper, section 3, and its code).
-SOFT_SPLITS = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
+SoftSplit = tuple[int, int, int]
+SOFT_SPLITS: tuple[SoftSplit, ...] = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
 
 
 def soft_split(
@@ -47,10 +49,10 @@ class TokenBlock(nn.Module):
 
     def __init__(self, inputs: int, width: int, core: nn.Module, dropout: float):
         super().__init__()
-        self.norm1 = nn.LayerNorm(inputs, eps=1e-6)
+        self.norm1 = nn.LayerNorm(inputs)
         self.core = core
         self.projection = linear(width, width)
-        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.norm2 = nn.LayerNorm(width)
         self.mlp = MLP(width, width)
         self.dropout = nn.Dropout(dropout)
 
@@ -101,22 +103,23 @@ class TokenTransformer(TokenBlock):
 
 
 class TokensToTokens(nn.Module):
-    """Pictures to tokens in three soft splits, with a token block after the first and second.
+    """Pictures to tokens in a few soft splits, with a token block between each and the next.
 
     T2T-ViT paper, section 3.1 and figure 3. Each split merges neighbours that overlap, so that
-    edges and textures are seen before the tokens are few. A token steps 16 pixels. Where 16 does
-    not divide the picture, the last tokens see less of it and more of the zeros around it.
+    edges and textures are seen before the tokens are few. With the paper's three splits a token
+    steps 16 pixels. Where its step does not divide the picture, the last tokens see less of it
+    and more of the zeros around it.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal), 3 at least.
+        image_size: height and width in pixels (one number if they are equal), large enough that
+            each split finds a patch.
         channels: of the picture, 3 for colour.
         width: of a token that goes out.
-        make_block: called with ``inputs, token_width`` for each of the two token blocks:
+        make_block: called with ``inputs, token_width`` for each token block:
             :class:`TokenPerformer` or :class:`TokenTransformer`.
         token_width: of a token between the splits.
+        soft_splits: kernel, stride and padding of each.
     """
-
-    patch_size = 16
 
     def __init__(
         self,
@@ -125,15 +128,19 @@ class TokensToTokens(nn.Module):
         width: int,
         make_block: Callable[[int, int], nn.Module] = TokenPerformer,
         token_width: int = 64,
+        soft_splits: Sequence[SoftSplit] = SOFT_SPLITS,
     ):
         super().__init__()
         self.image_size = pair(image_size, "image size")
         self.channels = channels
-        self.grids = split_grids(self.image_size)
-        (first, _, _), (second, _, _), (third, _, _) = SOFT_SPLITS
-        self.block1 = make_block(channels * first**2, token_width)
-        self.block2 = make_block(token_width * second**2, token_width)
-        self.projection = linear(token_width * third**2, width)
+        self.soft_splits = tuple(soft_splits)
+        self.grids = split_grids(self.image_size, self.soft_splits)
+        self.patch_size = math.prod(stride for _, stride, _ in self.soft_splits)
+        inputs = channels
+        for number, (kernel, _, _) in enumerate(self.soft_splits[:-1], start=1):
+            self.add_module(f"block{number}", make_block(inputs * kernel**2, token_width))
+            inputs = token_width
+        self.projection = linear(inputs * self.soft_splits[-1][0] ** 2, width)
 
     @property
     def grid_size(self) -> tuple[int, int]:
@@ -144,10 +151,11 @@ class TokensToTokens(nn.Module):
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch tokens token_width"]:
         check_images(images, self.channels, self.image_size)
-        first, second, third = SOFT_SPLITS
-        tokens = self.block1(soft_split(images, *first))
-        tokens = self.block2(soft_split(as_image(tokens, self.grids[0]), *second))
-        return self.projection(soft_split(as_image(tokens, self.grids[1]), *third))
+        tokens = soft_split(images, *self.soft_splits[0])
+        for number, split in enumerate(self.soft_splits[1:], start=1):
+            mixed = getattr(self, f"block{number}")(tokens)
+            tokens = soft_split(as_image(mixed, self.grids[number - 1]), *split)
+        return self.projection(tokens)
 
 
 def as_image(
@@ -157,19 +165,26 @@ def as_image(
     return rearrange(tokens, "b (rows columns) d -> b d rows columns", rows=grid_size[0])
 
 
-def split_grids(image_size: tuple[int, int]) -> list[tuple[int, int]]:
+def split_grids(
+    image_size: tuple[int, int], soft_splits: Sequence[SoftSplit] = SOFT_SPLITS
+) -> list[tuple[int, int]]:
     """(rows, columns) after each soft split.
 
     Raises:
-        ValueError: the picture is smaller than the first patch with its padding.
+        ValueError: no split, or a picture that is smaller than a patch with its padding.
     """
-    if min(image_size) < 3:
+    if not soft_splits:
+        raise ValueError("no soft split: expected one at least, as (kernel, stride, padding)")
+    least = 1
+    for kernel, stride, padding in reversed(soft_splits):
+        least = max((least - 1) * stride + kernel - 2 * padding, 1)
+    if min(image_size) < least:
         raise ValueError(
-            f"image {image_size[0]}x{image_size[1]} is too small for the first soft split, "
-            "7x7 with 2 pixels of padding: use 3 pixels a side at least, or pad"
+            f"image {image_size[0]}x{image_size[1]} is too small for soft splits (kernel, stride, "
+            f"padding) {tuple(soft_splits)}: use {least} pixels a side at least, or pad"
         )
     sizes, size = [], image_size
-    for kernel, stride, padding in SOFT_SPLITS:
+    for kernel, stride, padding in soft_splits:
         size = tuple((side + 2 * padding - kernel) // stride + 1 for side in size)
         sizes.append(size)
     return sizes

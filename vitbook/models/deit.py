@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from torch import nn
 
 from vitbook.layers import DistilledHead, LearnedPosition, PatchEmbedding
-from vitbook.models.vit import SIZES, SMALL_BODY, VisionTransformer, make_encoder
+from vitbook.models.vit import MICRO_BODY, SIZES, SMALL_BODY, VisionTransformer, make_encoder
 
 
 def distilled_vit(
@@ -39,7 +39,7 @@ def distilled_vit(
     )
 
 
-# Settings of `distilled_vit`: the paper's three, and the small body.
+# Settings of `distilled_vit`: the paper's three, and the small bodies.
 DEIT_MODELS = {
     f"deit_{size}_distilled_patch16_224": dict(
         image_size=224, patch_size=16, num_classes=1000, **SIZES[size]
@@ -48,5 +48,11 @@ DEIT_MODELS = {
 } | {
     "deit_tiny_distilled_patch4_32": dict(
         image_size=32, patch_size=4, num_classes=10, **SMALL_BODY
+    ),
+    "deit_micro_distilled_patch2_8": dict(
+        image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY
+    ),
+    "deit_micro_distilled_patch1_8": dict(
+        image_size=8, patch_size=1, channels=1, num_classes=10, **MICRO_BODY
     ),
 }

@@ -14,6 +14,7 @@ MIDDLE = (math.pi / 20 + math.pi / 14) / 2  # of the poster's range, radians
 VARIANTS = {
     "": {},
     "_batch": dict(per_image=False),
+    "_r4": dict(num_rotations=4),
     "_fixed": dict(angles=(MIDDLE, MIDDLE)),
     "_border": dict(fill="border"),
     "_zero": dict(angles=(0.0, 0.0)),

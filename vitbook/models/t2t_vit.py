@@ -15,8 +15,14 @@ from vitbook.layers.cnn_designs import (
 from vitbook.layers.encoder import MLP
 from vitbook.layers.heads import ClassTokenHead
 from vitbook.layers.sinusoid import SinusoidPosition
-from vitbook.layers.tokens_to_tokens import TokensToTokens, TokenTransformer
-from vitbook.models.vit import VisionTransformer, make_encoder
+from vitbook.layers.tokens_to_tokens import (
+    SoftSplit,
+    TokenPerformer,
+    TokensToTokens,
+    TokenTransformer,
+)
+from vitbook.models.norm_eps import set_norm_eps
+from vitbook.models.vit import MICRO_BODY, VisionTransformer, make_encoder
 
 
 def t2t_vit(
@@ -34,7 +40,8 @@ def t2t_vit(
 ) -> VisionTransformer:
     """A deep and narrow encoder behind the Tokens-to-Token module (figure 4).
 
-    The positions are fixed waves, and queries, keys and values have no bias.
+    The positions are fixed waves, and queries, keys and values have no bias. Each LayerNorm adds
+    1e-5 to the variance, as in the paper's code (ViT and DeiT: 1e-6).
 
     Args:
         make_tokenizer: called with ``image_size, channels, width``.
@@ -42,7 +49,7 @@ def t2t_vit(
         make_mlp: likewise.
     """
     tokenizer = make_tokenizer(image_size, channels, width)
-    return VisionTransformer(
+    model = VisionTransformer(
         tokenizer=tokenizer,
         position=SinusoidPosition(tokenizer.grid_size, width),
         encoder=make_encoder(
@@ -57,6 +64,8 @@ def t2t_vit(
         head=ClassTokenHead(width, num_classes),
         width=width,
     )
+    set_norm_eps(model, NORM_EPS)
+    return model
 
 
 def t2t_vit_dense(
@@ -73,15 +82,18 @@ def t2t_vit_dense(
     """T2T-ViT-Dense (section 3.2): a token grows with every block, as in DenseNet."""
     tokenizer = TokensToTokens(image_size, channels, width)
     encoder = DenseEncoder(width, depths, growth, num_heads, mlp_ratio)
-    return VisionTransformer(
+    model = VisionTransformer(
         tokenizer=tokenizer,
         position=SinusoidPosition(tokenizer.grid_size, width),
         encoder=encoder,
         head=ClassTokenHead(encoder.out_width, num_classes),
         width=width,
     )
+    set_norm_eps(model, NORM_EPS)
+    return model
 
 
+NORM_EPS = 1e-5
 IMAGENET = dict(image_size=224, num_classes=1000)
 SOFTMAX_TOKENS = dict(make_tokenizer=partial(TokensToTokens, make_block=TokenTransformer))
 SIZES = {
@@ -93,9 +105,35 @@ SIZES = {
     "24": dict(width=512, depth=24, num_heads=8, mlp_width=1536),
 }
 
-# Everything that `t2t_vit` takes, by name: the paper's sizes, and T2T-ViT-14 with one idea of a
-# convolutional network. The paper prints depth 8 for 7, 14 for Wide and 14 for Ghost; here are
-# the depths of its code.
+# Small pictures have shorter steps. The SL-ViT authors' code leaves 8x8 tokens and T2T-ViT-12's
+# body, with softmax attention in the token blocks. It also adds each attention's normed input to
+# its output, for the token block's attention, with its shortcut, takes the encoder's name there;
+# here the encoder is the paper's. The digits' splits mix 64 tokens and leave 4x4.
+STEP_1, STEP_2 = (3, 1, 1), (3, 2, 1)
+CIFAR10 = dict(image_size=32, num_classes=10)
+TINY_IMAGENET = dict(image_size=64, num_classes=200)
+DIGITS = dict(image_size=8, channels=1, num_classes=10)
+
+
+def small_tokens(
+    *soft_splits: SoftSplit,
+    token_width: int = 64,
+    make_block: Callable[[int, int], nn.Module] = TokenTransformer,
+) -> dict:
+    """The tokenizer's place in a row of the table, for pictures of few pixels."""
+    return dict(
+        make_tokenizer=partial(
+            TokensToTokens,
+            make_block=make_block,
+            token_width=token_width,
+            soft_splits=soft_splits,
+        )
+    )
+
+
+# Everything that `t2t_vit` takes, by name: the paper's sizes, T2T-ViT-14 with one idea of a
+# convolutional network, and those for small pictures. The paper prints depth 8 for 7, 14 for Wide
+# and 14 for Ghost; here are the depths of its code.
 T2T_VIT_MODELS = (
     {f"t2t_vit_{size}": IMAGENET | numbers for size, numbers in SIZES.items()}
     | {f"t2t_vit_t_{size}": IMAGENET | SIZES[size] | SOFTMAX_TOKENS for size in ("14", "19", "24")}
@@ -106,6 +144,16 @@ T2T_VIT_MODELS = (
         "t2t_vit_14_ghost": IMAGENET
         | SIZES["14"]
         | dict(depth=16, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+        "t2t_vit_t_12_patch4_32": CIFAR10 | SIZES["12"] | small_tokens(STEP_2, STEP_2),
+        "t2t_vit_t_12_patch8_64": TINY_IMAGENET
+        | SIZES["12"]
+        | small_tokens(STEP_2, STEP_2, STEP_2),
+        "t2t_vit_micro_patch2_8": DIGITS
+        | MICRO_BODY
+        | small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer),
+        "t2t_vit_t_micro_patch2_8": DIGITS
+        | MICRO_BODY
+        | small_tokens(STEP_1, STEP_2, token_width=16),
     }
 )
 

@@ -190,4 +190,12 @@ VIT_MODELS = {
     "vit_micro_patch2_8": dict(
         image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY
     ),
+    "vit_postnorm_micro_patch2_8": dict(
+        image_size=8,
+        patch_size=2,
+        channels=1,
+        num_classes=10,
+        make_block=PostNormBlock,
+        **MICRO_BODY,
+    ),
 }

@@ -1,0 +1,79 @@
+"""What authors call the parameters of our models: (our name, theirs, layout).
+
+The first pattern that matches our name wins. Their number of a token block and ours are the same.
+A layout is the einops pattern from our tensor to theirs, where the two differ. Patches are
+flattened as (channels, rows, columns) by us, and with the channels last by SL-ViT's authors.
+"""
+
+Names = tuple[tuple[str, str, str], ...]
+
+# Blocks, last norm and head: timm's words, taken over by DeiT and T2T-ViT.
+_ENCODER = (
+    (r"^encoder\.blocks\.(\d+)\.(norm[12])\.", r"blocks.\1.\2.", ""),
+    (r"^encoder\.blocks\.(\d+)\.attention\.qkv\.", r"blocks.\1.attn.qkv.", ""),
+    (r"^encoder\.blocks\.(\d+)\.attention\.projection\.", r"blocks.\1.attn.proj.", ""),
+    (r"^encoder\.blocks\.(\d+)\.mlp\.expand\.", r"blocks.\1.mlp.fc1.", ""),
+    (r"^encoder\.blocks\.(\d+)\.mlp\.contract\.", r"blocks.\1.mlp.fc2.", ""),
+    (r"^encoder\.norm\.", "norm.", ""),
+    (r"^head\.classifier\.", "head.", ""),
+    (r"^prefix\.0$", "cls_token", "d -> 1 1 d"),
+    (r"^position\.table$", "pos_embed", "n d -> 1 n d"),
+)
+
+# github.com/facebookresearch/deit, models.py.
+DEIT_NAMES: Names = (
+    *_ENCODER,
+    (r"^prefix\.1$", "dist_token", "d -> 1 1 d"),
+    (r"^tokenizer\.projection\.", "patch_embed.proj.", ""),
+    (r"^head\.distillation\.", "head_dist.", ""),
+)
+
+# github.com/yitu-opensource/T2T-ViT, models/t2t_vit.py; the token blocks in token_performer.py
+# and token_transformer.py.
+_T2T = (
+    *_ENCODER,
+    (r"^tokenizer\.block(\d)\.(norm[12]|kqv)\.", r"tokens_to_token.attention\1.\2.", ""),
+    (r"^tokenizer\.block(\d)\.core\.directions$", r"tokens_to_token.attention\1.w", ""),
+    (r"^tokenizer\.projection\.", "tokens_to_token.project.", ""),
+)
+T2T_PERFORMER_NAMES: Names = (
+    *_T2T,
+    (r"^tokenizer\.block(\d)\.projection\.", r"tokens_to_token.attention\1.proj.", ""),
+    (r"^tokenizer\.block(\d)\.mlp\.expand\.", r"tokens_to_token.attention\1.mlp.0.", ""),
+    (r"^tokenizer\.block(\d)\.mlp\.contract\.", r"tokens_to_token.attention\1.mlp.2.", ""),
+)
+T2T_TRANSFORMER_NAMES: Names = (
+    *_T2T,
+    (r"^tokenizer\.block(\d)\.qkv\.", r"tokens_to_token.attention\1.attn.qkv.", ""),
+    (r"^tokenizer\.block(\d)\.projection\.", r"tokens_to_token.attention\1.attn.proj.", ""),
+    (r"^tokenizer\.block(\d)\.mlp\.expand\.", r"tokens_to_token.attention\1.mlp.fc1.", ""),
+    (r"^tokenizer\.block(\d)\.mlp\.contract\.", r"tokens_to_token.attention\1.mlp.fc2.", ""),
+)
+
+# github.com/aanna0701/SPT_LSA_ViT, models/vit.py and models/SPT.py.
+_LAYER = r"^encoder\.blocks\.(\d+)\."
+_SMALL = (
+    (r"^prefix\.0$", "cls_token", "d -> 1 1 d"),
+    (r"^position\.table$", "pos_embedding", "n d -> 1 n d"),
+    (_LAYER + r"norm1\.", r"transformer.layers.\1.0.norm.", ""),
+    (_LAYER + r"attention\.qkv\.", r"transformer.layers.\1.0.fn.to_qkv.", ""),
+    (_LAYER + r"attention\.temperature$", r"transformer.layers.\1.0.fn.scale", ""),
+    (_LAYER + r"attention\.projection\.", r"transformer.layers.\1.0.fn.to_out.0.", ""),
+    (_LAYER + r"norm2\.", r"transformer.layers.\1.1.norm.", ""),
+    (_LAYER + r"mlp\.expand\.", r"transformer.layers.\1.1.fn.net.0.", ""),
+    (_LAYER + r"mlp\.contract\.", r"transformer.layers.\1.1.fn.net.3.", ""),
+    (r"^encoder\.norm\.", "mlp_head.0.", ""),
+    (r"^head\.classifier\.", "mlp_head.1.", ""),
+)
+SL_PATCH_NAMES: Names = (
+    *_SMALL,
+    (r"^tokenizer\.projection\.weight$", "to_patch_embedding.1.weight", "d c p q -> d (p q c)"),
+    (r"^tokenizer\.projection\.bias$", "to_patch_embedding.1.bias", ""),
+)
+_MERGING = "to_patch_embedding.merging."
+SL_SHIFTED_NAMES: Names = (
+    *_SMALL,
+    (r"^tokenizer\.norm\.", _MERGING + "1.", "(c p q) -> (p q c)"),
+    (r"^tokenizer\.projection\.weight$", _MERGING + "2.weight", "d (c p q) -> d (p q c)"),
+    (r"^tokenizer\.projection\.bias$", _MERGING + "2.bias", ""),
+)
