@@ -10,18 +10,32 @@ from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import capture_attention
-from vitbook.layers import Attention, LocalitySelfAttention, RotatedPatches, ShiftedPatches
+from vitbook.layers import (
+    Attention,
+    LocalitySelfAttention,
+    RelativePosition,
+    RelativePosition2D,
+    RotatedPatches,
+    ShiftedPatches,
+)
 from vitbook.measure import peak_memory
 from vitbook.models.vit import vit
+from vitbook.models.vit_positions import (
+    one_for_all_layers,
+    one_for_each_layer,
+    relative_vit,
+)
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
+BODY = dict(
+    image_size=32, patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48, num_classes=5
+)
+
+
 def own(**parts):
-    return vit(
-        image_size=32, patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48, num_classes=5,
-        **parts,
-    )  # fmt: skip
+    return vit(**BODY, **parts)
 
 
 def from_timm(**settings):
@@ -56,6 +70,10 @@ MODELS = {
     "own": own,
     "SL-ViT": lambda: own(make_tokenizer=ShiftedPatches, make_attention=LocalitySelfAttention),
     "Rot-ViT": lambda: own(make_tokenizer=RotatedPatches),
+    "relative": lambda: relative_vit(**BODY, make_positions=one_for_each_layer(RelativePosition)),
+    "relative, on a grid, shared": lambda: relative_vit(
+        **BODY, make_positions=one_for_all_layers(RelativePosition2D)
+    ),
     "timm": from_timm,
     "timm with normed q and k": lambda: from_timm(qk_norm=True),
     "torchvision": from_torchvision,

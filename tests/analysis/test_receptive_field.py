@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from vitbook.analysis import pixels_seen, window
-from vitbook.layers import PatchEmbedding, RotatedPatches, ShiftedPatches
+from vitbook.layers import OverlappingPatches, PatchEmbedding, RotatedPatches, ShiftedPatches
 
 
 class SoftSplit(nn.Module):
@@ -52,6 +52,25 @@ def test_a_plain_token_sees_its_patch_and_all_see_the_picture_once():
 def test_a_shifted_token_sees_twice_its_patch_cut_at_the_border():
     seen = pixels_seen(ShiftedPatches(32, 4, 3, 8), (32, 32)).sum((1, 2)).reshape(8, 8)
     assert seen[3, 3] == 64 and seen[0, 3] == 48 and seen[0, 0] == 36
+
+
+@pytest.mark.parametrize("overlap", [1, 2, 5])
+def test_an_overlapping_token_sees_the_pixels_around_its_patch(overlap):
+    seen = pixels_seen(OverlappingPatches(32, 4, 3, 8, overlap), (32, 32))
+    side = window([(4 + 2 * overlap, 4)])
+    assert side == 4 + 2 * overlap and seen[3 * 8 + 3].sum() == side**2
+    for token, view in enumerate(seen):  # at the border the window is cut
+        y, x = token // 8 * 4, token % 8 * 4
+        expected = torch.zeros(32, 32, dtype=torch.bool)
+        expected[max(y - overlap, 0) : y + 4 + overlap, max(x - overlap, 0) : x + 4 + overlap] = 1
+        assert torch.equal(view, expected)
+
+
+def test_by_default_overlap_and_shift_see_the_same():
+    overlapping, shifted = (
+        pixels_seen(kind(32, 4, 3, 8), (32, 32)) for kind in (OverlappingPatches, ShiftedPatches)
+    )
+    assert torch.equal(overlapping, shifted)
 
 
 def test_a_rotated_token_sees_most_beside_the_corner():

@@ -8,7 +8,9 @@ from vitbook.layers import (
     DistilledHead,
     Encoder,
     EncoderBlock,
+    LearnedPosition,
     MeanPoolHead,
+    PositionedEncoder,
     PostNormBlock,
     SelfAttention,
     StochasticDepth,
@@ -26,6 +28,26 @@ def test_the_encoder_ends_in_a_norm():
     out = Encoder([EncoderBlock(SelfAttention(8, 2), MLP(8, 16), 8)], 8)(torch.randn(2, 5, 8) * 9)
     assert torch.allclose(out.mean(-1), torch.zeros(2, 5), atol=1e-6)
     assert torch.allclose(out.std(-1, correction=0), torch.ones(2, 5), atol=1e-3)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_places_are_told_at_every_block(shared):
+    blocks = [EncoderBlock(SelfAttention(8, 2), MLP(8, 16), 8) for _ in range(3)]
+    first = LearnedPosition((2, 2), 8)
+    positions = [first if shared else LearnedPosition((2, 2), 8) for _ in range(3)]
+    encoder, tokens = PositionedEncoder(blocks, positions, 8), torch.randn(2, 5, 8)
+    expected = tokens
+    for position, block in zip(positions, blocks, strict=True):
+        expected = block(expected + position.table)
+    assert torch.equal(encoder(tokens), encoder.norm(expected))
+    tables = sum(name.startswith("positions.") for name, _ in encoder.named_parameters())
+    assert tables == (1 if shared else 3)
+
+
+def test_positions_for_another_number_of_blocks():
+    blocks = [EncoderBlock(SelfAttention(8, 2), MLP(8, 16), 8) for _ in range(3)]
+    with pytest.raises(ValueError, match="1 positions for 3 blocks: expected one for each"):
+        PositionedEncoder(blocks, [LearnedPosition((2, 2), 8)], 8)
 
 
 @pytest.mark.parametrize("block", [EncoderBlock, PostNormBlock])

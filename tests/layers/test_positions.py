@@ -1,11 +1,22 @@
+import math
+
 import numpy as np
 import pytest
 import timm
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.ndimage import zoom
 
 from vitbook.errors import UnknownNameError
-from vitbook.layers import LearnedPosition, LearnedPosition2D, NoPosition, resize_positions
+from vitbook.layers import (
+    LearnedPosition,
+    LearnedPosition2D,
+    NoPosition,
+    SinusoidPosition,
+    SinusoidPosition2D,
+    resize_positions,
+)
 from vitbook.models.vit import vit
 
 
@@ -23,6 +34,17 @@ def test_google_bilinear_is_scipys_zoom(new):
     table = torch.from_numpy(grid).reshape(-1, 8)
     ours = resize_positions(table, (14, 14), new, 0, "google_bilinear")
     assert np.abs(ours.reshape(*new, 8).numpy() - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("method", ["google_bilinear", "bicubic", "timm_bicubic"])
+@pytest.mark.parametrize("rows", [4, 7, 13])
+def test_a_single_column_is_one_of_four_alike(method, rows):
+    """On one column torch's antialiasing gives numbers of its own."""
+    table = torch.randn(7, 3)
+    four = resize_positions(table.repeat_interleave(4, 0), (7, 4), (rows, 4), 0, method)
+    for columns, alike in ((1, table), (3, table.repeat_interleave(3, 0))):
+        one = resize_positions(alike, (7, columns), (rows, 1), 0, method)
+        assert torch.allclose(one, four[::4], atol=1e-5)
 
 
 def test_bicubic_differs_from_timms_when_the_grid_shrinks():
@@ -68,6 +90,70 @@ def test_an_odd_width_has_no_halves():
         LearnedPosition2D((2, 3), width=5)
 
 
+@pytest.mark.parametrize("method", ["google_bilinear", "bicubic", "timm_bicubic"])
+@given(
+    old=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    new=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+)
+@settings(deadline=None, max_examples=20)
+@torch.no_grad()
+def test_halves_resized_are_the_whole_resized(method, old, new):
+    position = LearnedPosition2D(old, width=6, num_prefix_tokens=2)
+    whole = resize_positions(position.table, old, new, 2, method)
+    position.resize(new, method)
+    assert position.grid_size == new
+    assert torch.allclose(position.table, whole, atol=1e-6)
+    assert position(torch.zeros(1, 2 + new[0] * new[1], 6)).shape[1] == len(whole)
+
+
+@pytest.mark.parametrize("kind", [LearnedPosition2D, LearnedPosition, NoPosition])
+def test_every_learned_kind_is_carried_to_another_grid(kind):
+    position = kind((2, 3), 8)
+    position.resize((4, 5))
+    assert position(torch.zeros(1, 21, 8)).shape == (1, 21, 8)
+    assert all(isinstance(p, torch.nn.Parameter) for p in position.parameters())
+
+
+@given(
+    grid_size=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    quarter=st.integers(1, 5),
+    prefix=st.integers(0, 2),
+)
+@settings(deadline=None, max_examples=30)
+def test_waves_along_both_sides_number_by_number(grid_size, quarter, prefix):
+    width = 4 * quarter
+    rows, columns = grid_size
+    tokens = torch.zeros(1, prefix + rows * columns, width)
+    out = SinusoidPosition2D(grid_size, width, prefix)(tokens)[0]
+    assert (out[:prefix] == 0).all()
+    for y in range(rows):
+        for x in range(columns):
+            for number, place in enumerate((x, y)):
+                for pair in range(quarter):
+                    angle = place / 10000 ** (pair / quarter)
+                    channel = number * width // 2 + 2 * pair
+                    wave = out[prefix + y * columns + x, channel : channel + 2].tolist()
+                    assert wave == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-6)
+
+
+def test_waves_on_a_grid_know_its_sides():
+    """Two places a step apart differ alike in every row; in one dimension only along the row."""
+    plane, line = (kind((3, 4), 8, 0).table.unflatten(0, (3, 4)) for kind in (
+        SinusoidPosition2D, SinusoidPosition))  # fmt: skip
+    assert torch.equal(plane[0, 1] - plane[0, 0], plane[2, 1] - plane[2, 0])
+    assert (line[0, 1] - line[0, 0] - line[2, 1] + line[2, 0]).abs().max() > 0.1
+
+
+def test_waves_that_do_not_fit_and_waves_that_are_carried():
+    with pytest.raises(ValueError, match="width 6 is not divisible by 4"):
+        SinusoidPosition2D((2, 3), 6)
+    position = SinusoidPosition2D((4, 4), 8)
+    assert not list(position.parameters()) and set(position.state_dict()) == {"table"}
+    whole = resize_positions(position.table, (4, 4), (6, 5), 1, "bicubic")
+    position.resize((6, 5))
+    assert torch.equal(position.table, whole)
+
+
 @torch.no_grad()
 def test_without_positions_the_class_token_sees_a_set():
     body = dict(width=12, depth=2, num_heads=3, mlp_width=24, num_classes=5)
@@ -75,8 +161,8 @@ def test_without_positions_the_class_token_sees_a_set():
     picture = torch.randn(1, 3, 4, 4)
     patches = picture.unfold(2, 2, 2).unfold(3, 2, 2).flatten(2, 3)[:, :, order]
     shuffled = patches.unflatten(2, (2, 2)).permute(0, 1, 2, 4, 3, 5).reshape(1, 3, 4, 4)
-    for kind, blind in ((NoPosition, True), (LearnedPosition, False), (LearnedPosition2D, False)):
+    for kind in (NoPosition, LearnedPosition, LearnedPosition2D, SinusoidPosition2D):
         model = vit(image_size=4, patch_size=2, make_position=kind, **body).eval()
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
-        assert torch.allclose(model(picture), model(shuffled), atol=1e-5) == blind
+        assert torch.allclose(model(picture), model(shuffled), atol=1e-5) == (kind is NoPosition)

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitbook.layers import PatchEmbedding
+from vitbook.layers import OverlappingPatches, PatchEmbedding
 
 
 @given(
@@ -21,6 +21,45 @@ def test_the_convolution_is_flatten_and_linear(rows, columns, patch, channels):
     assert tokens.shape == (2, rows * columns, 6)
     assert embed.grid_size == (rows, columns)
     assert torch.allclose(tokens, embed.flatten_and_project(images), atol=1e-5)
+
+
+@given(
+    rows=st.integers(1, 4),
+    columns=st.integers(1, 4),
+    patch=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    overlap=st.none() | st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    channels=st.integers(1, 3),
+)
+@settings(deadline=None, max_examples=30)
+def test_overlapping_patches_are_windows_and_linear(rows, columns, patch, overlap, channels):
+    size = (rows * patch[0], columns * patch[1])
+    embed = OverlappingPatches(size, patch, channels, 6, overlap)
+    torch.nn.init.normal_(embed.projection.bias)
+    down, right = overlap or (max(patch[0] // 2, 1), max(patch[1] // 2, 1))
+    images = torch.randn(2, channels, *size)
+    tokens = embed(images)
+    assert embed.grid_size == (rows, columns) and embed.patch_size == patch[0]
+    assert tokens.shape == (2, rows * columns, 6)
+    assert torch.allclose(tokens, embed.flatten_and_project(images), atol=1e-5)
+    padded = torch.nn.functional.pad(images, (right, right, down, down))
+    for token in range(rows * columns):  # the patch, and so many pixels around it
+        y, x = token // columns * patch[0], token % columns * patch[1]
+        window = padded[:, :, y : y + patch[0] + 2 * down, x : x + patch[1] + 2 * right]
+        by_hand = (window[:, None] * embed.projection.weight).sum((2, 3, 4))
+        assert torch.allclose(tokens[:, token], by_hand + embed.projection.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (dict(image_size=30), "image 30x30 is not divisible by patch 4"),
+        (dict(overlap=0), "overlap 0: expected a positive whole number or a pair"),
+        (dict(overlap=(1, -2)), r"overlap \(1, -2\): expected"),
+    ],
+)
+def test_overlaps_that_cannot_be(settings, words):
+    with pytest.raises(ValueError, match=words):
+        OverlappingPatches(**dict(image_size=32, patch_size=4, channels=3, width=8) | settings)
 
 
 def test_tokens_read_the_picture_row_by_row():

@@ -34,6 +34,28 @@ PARAMETERS = {
     "vit_mini_patch8_128": 490_949,
     "vit_micro_patch2_8": 136_138,
     "vit_postnorm_micro_patch2_8": 136_138 - 2 * 64,
+    "vit_nopos_tiny_patch4_32": 2_679_946,  # less 65 x 192
+    "vit_pos2d_tiny_patch4_32": 2_681_674,  # and then (8 + 8) x 96 + 192
+    "vit_sinusoid_tiny_patch4_32": 2_679_946,
+    "vit_sinusoid2d_tiny_patch4_32": 2_679_946,
+    "vit_overlap_tiny_patch4_32": 2_720_074,  # 192 x 3 x (8 x 8 - 4 x 4) more
+    "vit_layerpos_tiny_patch4_32": 2_792_266,  # 9 x 65 x 192 on none
+    "vit_layerpos2d_tiny_patch4_32": 2_695_498,
+    "vit_sharedpos_tiny_patch4_32": 2_692_426,
+    "vit_sharedpos2d_tiny_patch4_32": 2_681_674,
+    "vit_relpos_tiny_patch4_32": 2_698_666,  # 9 x (127 + 3) x 16 on none
+    "vit_relpos2d_tiny_patch4_32": 2_684_698,  # 9 x (15 + 15 + 3) x 16 on none
+    "vit_nopos_micro_patch2_8": 135_050,  # less 17 x 64
+    "vit_pos2d_micro_patch2_8": 135_370,  # and then (4 + 4) x 32 + 64
+    "vit_sinusoid_micro_patch2_8": 135_050,
+    "vit_sinusoid2d_micro_patch2_8": 135_050,
+    "vit_overlap_micro_patch2_8": 136_906,  # 64 x (4 x 4 - 2 x 2) more
+    "vit_layerpos_micro_patch2_8": 139_402,  # 4 x 17 x 64 on none
+    "vit_layerpos2d_micro_patch2_8": 136_330,
+    "vit_sharedpos_micro_patch2_8": 136_138,
+    "vit_sharedpos2d_micro_patch2_8": 135_370,
+    "vit_relpos_micro_patch2_8": 137_226,  # 4 x (31 + 3) x 16 on none
+    "vit_relpos2d_micro_patch2_8": 136_138,  # 4 x (7 + 7 + 3) x 16 on none
     "sl_vit_tiny_patch4_32": 2_729_878,
     "sl_vit_tiny_patch8_64": 2_906_228,
     "sl_vit_tiny_patch8_128": 2_755_973 + (2 * 960 + 768 * 192) + 9 * 12,

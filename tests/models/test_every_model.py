@@ -32,6 +32,14 @@ NAMES = [
 ]
 
 
+# The class token reads its own row of the last attention, in which no patch looks at another.
+UNREAD = {
+    f"vit_{kind}_{body}": {f"encoder.blocks.{last}.attention.position.{table}" for table in tables}
+    for kind, tables in (("relpos", ["table"]), ("relpos2d", ["of_rows", "of_columns"]))
+    for body, last in (("tiny_patch4_32", 8), ("micro_patch2_8", 3))
+}
+
+
 def small(name):
     """The model on four patches; a large one with two layers."""
     torch.manual_seed(0)
@@ -77,7 +85,7 @@ def learn(name, state=None, stop_at=None):
 def test_a_cut_run_ends_in_the_bits_of_a_whole_one(name, tmp_path):
     start, learned = small(name).state_dict(), learn(name)
     still = [key for key, value in learned.named_parameters() if torch.equal(value, start[key])]
-    assert not still, f"learned nothing: {still}"
+    assert set(still) == UNREAD.get(name, set())
     with pytest.raises(PulledPlugError):
         learn(name, tmp_path / "run.unfinished", stop_at=1)
     resumed, whole = learn(name, tmp_path / "run.unfinished").state_dict(), learned.state_dict()

@@ -112,6 +112,18 @@ def test_the_mean_of_the_weights_by_hand():
     assert mean.module.weight.item() == pytest.approx(5.25)
 
 
+@pytest.mark.parametrize("decay", [0.9, 0.95, 0.9999])
+def test_whole_numbers_have_no_mean(decay):
+    model = torch.nn.Linear(1, 1)
+    model.register_buffer("indices", torch.arange(1000))
+    mean = moving_average(
+        model, Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, ema=decay)
+    )
+    for _ in range(3):
+        mean.update_parameters(model)
+    assert torch.equal(mean.module.indices, model.indices)
+
+
 def test_a_run_ends_as_the_mean_of_its_weights():
     seen = []
     model = micro()
@@ -132,6 +144,23 @@ def test_weight_decay_falls_on_matrices_only():
     shapes = {tuple(parameter.shape) for parameter in keep["params"]}
     assert {(1, 64), (17, 64)} <= shapes  # the prefix and the positions
     assert len(decay["params"]) + len(keep["params"]) == len(list(micro().parameters()))
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("vit_pos2d_micro_patch2_8", [(1, 64), (1, 64), (4, 32), (4, 32)]),
+        ("vit_layerpos_micro_patch2_8", [(1, 64)] + [(17, 64)] * 4),
+        ("vit_sharedpos_micro_patch2_8", [(1, 64), (17, 64)]),
+        ("vit_relpos_micro_patch2_8", [(1, 64)] + [(3, 16), (31, 16)] * 4),
+        ("vit_relpos2d_micro_patch2_8", [(1, 64)] + [(3, 16), (7, 16), (7, 16)] * 4),
+    ],
+)
+def test_no_position_decays(name, kept):
+    decay, keep = parameter_groups(vitbook.create_model(name), SHORT)
+    shapes = [tuple(parameter.shape) for parameter in keep["params"] if parameter.ndim >= 2]
+    assert sorted(shapes) == sorted(kept)
+    assert all(parameter.ndim >= 2 for parameter in decay["params"])
 
 
 def test_a_loss_that_is_no_number():

@@ -3,7 +3,14 @@
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
 from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv2d
 from vitbook.layers.convolutional_stem import ConvolutionalStem
-from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, PostNormBlock, StochasticDepth
+from vitbook.layers.encoder import (
+    MLP,
+    Encoder,
+    EncoderBlock,
+    PositionedEncoder,
+    PostNormBlock,
+    StochasticDepth,
+)
 from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
 from vitbook.layers.performer import PerformerAttention
 from vitbook.layers.positions import (
@@ -12,8 +19,13 @@ from vitbook.layers.positions import (
     NoPosition,
     resize_positions,
 )
-from vitbook.layers.sinusoid import SinusoidPosition
-from vitbook.layers.tokenizers import PatchEmbedding
+from vitbook.layers.relative_attention import (
+    RelativePosition,
+    RelativePosition2D,
+    RelativeSelfAttention,
+)
+from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
+from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
 from vitbook.layers.tokens_to_tokens import TokensToTokens
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
 
@@ -30,14 +42,20 @@ __all__ = [
     "LocalitySelfAttention",
     "MeanPoolHead",
     "NoPosition",
+    "OverlappingPatches",
     "PatchEmbedding",
     "PerformerAttention",
+    "PositionedEncoder",
     "PostNormBlock",
     "PreActivationBottleneck",
+    "RelativePosition",
+    "RelativePosition2D",
+    "RelativeSelfAttention",
     "RotatedPatches",
     "SelfAttention",
     "ShiftedPatches",
     "SinusoidPosition",
+    "SinusoidPosition2D",
     "StandardizedConv2d",
     "StochasticDepth",
     "TokensToTokens",

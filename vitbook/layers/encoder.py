@@ -109,3 +109,33 @@ class Encoder(nn.Module):
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)
+
+
+class PositionedEncoder(Encoder):
+    """An encoder that tells the tokens their places again at the start of every block.
+
+    ViT paper, appendix D.4, "Every Layer", and, where the same module stands at every block,
+    "Every Layer-Shared". The first block's positions take the place of those at the stem.
+
+    Args:
+        blocks: as in :class:`Encoder`.
+        positions: one for each block, for example :class:`~.positions.LearnedPosition`; the same
+            one may come several times.
+        width: of a token.
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module], positions: Sequence[nn.Module], width: int):
+        super().__init__(blocks, width)
+        if len(positions) != len(blocks):
+            raise ValueError(
+                f"{len(positions)} positions for {len(blocks)} blocks: expected one for each, "
+                "or the same one that many times"
+            )
+        self.positions = nn.ModuleList(positions)
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        for position, block in zip(self.positions, self.blocks, strict=True):
+            tokens = block(position(tokens))
+        return self.norm(tokens)

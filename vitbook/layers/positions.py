@@ -46,7 +46,11 @@ def resize_positions(
     prefix, grid = table[:num_prefix_tokens], table[num_prefix_tokens:]
     image = rearrange(grid, "(rows columns) d -> 1 d rows columns", rows=old_grid[0])
     exact = image.to(torch.promote_types(table.dtype, torch.float32))
-    image = F.interpolate(exact, size=new_grid, **_INTERPOLATION[method]).to(table.dtype)
+    if new_grid[1] == 1:  # torch's antialiasing fails on a single column, not on a single row
+        image = F.interpolate(exact.mT, size=new_grid[::-1], **_INTERPOLATION[method]).mT
+    else:
+        image = F.interpolate(exact, size=new_grid, **_INTERPOLATION[method])
+    image = image.to(table.dtype)
     return torch.cat([prefix, rearrange(image, "1 d rows columns -> (rows columns) d")])
 
 
@@ -103,6 +107,10 @@ class NoPosition(nn.Module):
     ) -> Float[Tensor, "batch tokens width"]:
         return tokens
 
+    def resize(self, grid_size: tuple[int, int], method: str = "timm_bicubic") -> None:
+        """A set has no grid: there is nothing to carry to another one."""
+        self.grid_size = grid_size
+
 
 class LearnedPosition2D(nn.Module):
     r"""One learned half for the column and one for the row, side by side.
@@ -143,3 +151,14 @@ class LearnedPosition2D(nn.Module):
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
         return tokens + self.table
+
+    @torch.no_grad()
+    def resize(self, grid_size: tuple[int, int], method: str = "timm_bicubic") -> None:
+        """Change both halves, in place, to those for another grid: each is a line of its own."""
+        for name, old, new in (
+            ("of_rows", self.grid_size[0], grid_size[0]),
+            ("of_columns", self.grid_size[1], grid_size[1]),
+        ):
+            table = resize_positions(getattr(self, name), (old, 1), (new, 1), 0, method)
+            setattr(self, name, nn.Parameter(table.clone()))
+        self.grid_size = grid_size

@@ -1,6 +1,7 @@
 """Places told by waves instead of a learned table."""
 
 import torch
+from einops import repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -37,8 +38,15 @@ class SinusoidPosition(nn.Module):
         super().__init__()
         self.grid_size = grid_size
         self.num_prefix_tokens = num_prefix_tokens
+        self.register_buffer("table", self.waves(grid_size, width, num_prefix_tokens))
+
+    @staticmethod
+    def waves(
+        grid_size: tuple[int, int], width: int, num_prefix_tokens: int
+    ) -> Float[Tensor, "tokens width"]:
+        """The vector of every token, prefix first, then row by row."""
         rows, columns = grid_size
-        self.register_buffer("table", sinusoid_table(num_prefix_tokens + rows * columns, width))
+        return sinusoid_table(num_prefix_tokens + rows * columns, width)
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
@@ -56,3 +64,34 @@ class SinusoidPosition(nn.Module):
             self.table, self.grid_size, grid_size, self.num_prefix_tokens, method
         )
         self.grid_size = grid_size
+
+
+class SinusoidPosition2D(SinusoidPosition):
+    r"""Waves along the columns in one half of the vector, along the rows in the other.
+
+    .. math:: p_{ij} = [s(j);\, s(i)], \qquad s(n) \in \mathbb{R}^{D/2}
+
+    with the waves :math:`s` of :func:`sinusoid_table`. Chen, Xie and He 2021 (MoCo v3) gave them
+    to ViT; the numbers are those of MAE's code (He et al. 2022), where all sines of a half come
+    before its cosines. "Simple ViT" (Beyer et al. 2022) spaces the waves a little differently. As
+    in MAE a prefix token gets zeros: it stands nowhere on the grid, and has a vector of its own.
+
+    Args:
+        grid_size: (rows, columns) of the patches.
+        width: of a token; must be divisible by 4: sine and cosine, twice.
+        num_prefix_tokens: tokens before the patches.
+    """
+
+    @staticmethod
+    def waves(
+        grid_size: tuple[int, int], width: int, num_prefix_tokens: int
+    ) -> Float[Tensor, "tokens width"]:
+        """The vector of every token, prefix first, then row by row."""
+        if width % 4:
+            raise ValueError(
+                f"width {width} is not divisible by 4: each half takes its waves in pairs"
+            )
+        rows, columns = grid_size
+        x = repeat(sinusoid_table(columns, width // 2), "columns d -> (rows columns) d", rows=rows)
+        y = repeat(sinusoid_table(rows, width // 2), "rows d -> (rows columns) d", columns=columns)
+        return torch.cat([torch.zeros(num_prefix_tokens, width), torch.cat([x, y], dim=1)])

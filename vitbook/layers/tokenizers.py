@@ -123,3 +123,52 @@ class PatchEmbedding(nn.Module):
         )
         kernel = rearrange(self.projection.weight, "d c p q -> d (c p q)")
         return torch.nn.functional.linear(patches, kernel, self.projection.bias)
+
+
+class OverlappingPatches(PatchEmbedding):
+    r"""Patches that see some pixels around them: a kernel wider than its stride.
+
+    A token for each patch of the plain embedding, which looks ``overlap`` pixels further on every
+    side, beyond the picture at zeros: kernel ``patch + 2 overlap``, stride ``patch``, padding
+    ``overlap``. The ViT paper's patches do not overlap; those of T2T-ViT (section 3.1) and of PVT
+    v2 (Wang et al. 2022) do, with windows that lean to one side. Here the patch is in the middle.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal).
+        patch_size: pixels that a token steps; must divide the image size.
+        channels: of the picture, 3 for colour.
+        width: of a token.
+        overlap: pixels; by default half a patch, so that the window is two patches wide, as in
+            :class:`~.views.ShiftedPatches`.
+    """
+
+    def __init__(
+        self,
+        image_size: int | Sequence[int],
+        patch_size: int | Sequence[int],
+        channels: int,
+        width: int,
+        overlap: int | Sequence[int] | None = None,
+    ):
+        super().__init__(image_size, patch_size, channels, width)
+        half = tuple(max(side // 2, 1) for side in self.patch)
+        self.overlap = pair(half if overlap is None else overlap, "overlap")
+        kernel = tuple(side + 2 * more for side, more in zip(self.patch, self.overlap, strict=True))
+        self.projection = nn.Conv2d(
+            channels, width, kernel_size=kernel, stride=self.patch, padding=self.overlap
+        )
+        nn.init.trunc_normal_(
+            self.projection.weight, std=(channels * kernel[0] * kernel[1]) ** -0.5
+        )
+        nn.init.zeros_(self.projection.bias)
+
+    def flatten_and_project(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch patches token_width"]:
+        """The same tokens by cutting out every window, then one matrix product."""
+        check_images(images, self.channels, self.image_size)
+        windows = torch.nn.functional.unfold(
+            images, self.projection.kernel_size, padding=self.overlap, stride=self.patch
+        )
+        kernel = rearrange(self.projection.weight, "d c p q -> d (c p q)")
+        return torch.nn.functional.linear(windows.mT, kernel, self.projection.bias)

@@ -19,6 +19,13 @@ from vitbook.models.t2t_vit import (
     t2t_vit_dense,
 )
 from vitbook.models.vit import VIT_MODELS, vit
+from vitbook.models.vit_positions import (
+    LAYER_POSITION_MODELS,
+    RELATIVE_POSITION_MODELS,
+    STEM_POSITION_MODELS,
+    relative_vit,
+    vit_every_layer,
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,9 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
     name: (factory, settings)
     for factory, table in (
         (vit, VIT_MODELS),
+        (vit, STEM_POSITION_MODELS),
+        (vit_every_layer, LAYER_POSITION_MODELS),
+        (relative_vit, RELATIVE_POSITION_MODELS),
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),

@@ -13,6 +13,7 @@ from vitbook.files import write_atomically
 from vitbook.models import ModelSpec, create_model
 from vitbook.models.pretrained import check_state
 from vitbook.results import data_folder
+from vitbook.training.sharing import fill, state_once
 
 FORMAT = 1
 
@@ -64,7 +65,7 @@ def save_checkpoint(
         .detach()
         .cpu()
         .contiguous()
-        for name, tensor in model.state_dict().items()
+        for name, tensor in state_once(model).items()
     }
     about = {
         "format": FORMAT,
@@ -109,12 +110,12 @@ def load_checkpoint(path: str | Path, model: nn.Module | None = None) -> Checkpo
         raise CheckpointError(
             f"{path} was written for another vitbook ({error}): train it again with this one"
         ) from error
-    own = target.state_dict()
+    own = state_once(target)
     try:
         check_state(state, own, path.name)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
-    target.load_state_dict({name: tensor.to(own[name].dtype) for name, tensor in state.items()})
+    fill(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     return Checkpoint(target.eval(), class_names, provenance)
 
 

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vitbook.training.recipe import Recipe
@@ -16,10 +16,14 @@ def adamw(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
 
 
 def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
-    """Matrices decay; biases, norms, positions and prefix tokens do not."""
+    """Matrices decay; biases, norms, positions and prefix tokens do not.
+
+    A parameter that several parts share comes once.
+    """
     decay, keep = [], []
     for name, parameter in model.named_parameters():
-        is_matrix = parameter.ndim >= 2 and name not in ("prefix", "position.table")
+        is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
+        is_matrix = parameter.ndim >= 2 and not is_place
         (decay if is_matrix else keep).append(parameter)
     return [
         {"params": decay, "weight_decay": recipe.weight_decay},
@@ -41,5 +45,12 @@ def moving_average(model: nn.Module, recipe: Recipe) -> AveragedModel | None:
     """The exponential mean of the weights, which starts as the first weights it is shown."""
     if not recipe.ema:
         return None
-    mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema), use_buffers=True)
-    return mean.requires_grad_(False)
+    average = get_ema_multi_avg_fn(recipe.ema)
+
+    def update(mean: list[Tensor], current: list[Tensor], steps: Tensor) -> None:
+        if mean[0].is_floating_point():
+            average(mean, current, steps)
+        else:  # torch would round 0.9 * 3 + 0.1 * 3 down to 2, and a table of indices be lost
+            torch._foreach_copy_(mean, current)
+
+    return AveragedModel(model, multi_avg_fn=update, use_buffers=True).requires_grad_(False)

@@ -9,6 +9,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.files import write_atomically
+from vitbook.training.sharing import fill, state_once
 
 
 class UnfinishedRunError(ValueError):
@@ -31,9 +32,9 @@ def save_state(
         progress: what the run has reached, as JSON takes it.
         identity: what a run must share to be the same run.
     """
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors = {f"model.{name}": tensor for name, tensor in state_once(model).items()}
     if mean is not None:
-        tensors |= {f"mean.{name}": tensor for name, tensor in mean.state_dict().items()}
+        tensors |= {f"mean.{name}": tensor for name, tensor in state_once(mean).items()}
     for index, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -84,9 +85,9 @@ def load_state(
     for name, tensor in part("optimizer.").items():
         index, kind = name.split(".", 1)
         moments.setdefault(int(index), {})[kind] = tensor
-    model.load_state_dict(part("model."))
+    fill(model, part("model."))
     if mean is not None:
-        mean.load_state_dict(part("mean."))
+        fill(mean, part("mean."))
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     return progress
