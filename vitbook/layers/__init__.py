@@ -1,11 +1,17 @@
 """Parts of a Vision Transformer, one idea a file."""
 
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
+from vitbook.layers.block_attention import (
+    AxialBlock,
+    AxialSelfAttention,
+    BlockLocalSelfAttention,
+)
 from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv2d
 from vitbook.layers.convolutional_stem import ConvolutionalStem
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock, PostNormBlock, StochasticDepth
 from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
-from vitbook.layers.performer import PerformerAttention
+from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
+from vitbook.layers.performer import PerformerAttention, PerformerSelfAttention
 from vitbook.layers.positions import (
     LearnedPosition,
     LearnedPosition2D,
@@ -20,6 +26,9 @@ from vitbook.layers.views import RotatedPatches, ShiftedPatches
 __all__ = [
     "MLP",
     "Attention",
+    "AxialBlock",
+    "AxialSelfAttention",
+    "BlockLocalSelfAttention",
     "ClassTokenHead",
     "ConvolutionalStem",
     "DistilledHead",
@@ -27,15 +36,18 @@ __all__ = [
     "EncoderBlock",
     "LearnedPosition",
     "LearnedPosition2D",
+    "LinformerSelfAttention",
     "LocalitySelfAttention",
     "MeanPoolHead",
     "NoPosition",
     "PatchEmbedding",
     "PerformerAttention",
+    "PerformerSelfAttention",
     "PostNormBlock",
     "PreActivationBottleneck",
     "RotatedPatches",
     "SelfAttention",
+    "SequenceProjection",
     "ShiftedPatches",
     "SinusoidPosition",
     "StandardizedConv2d",
