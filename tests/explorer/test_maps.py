@@ -117,6 +117,10 @@ def test_the_picture_is_a_png_that_others_read():
         ({"num_prefix_tokens": 2}, r"came with shape \(2, 3, 2, 17, 17\), expected .* 18, 18"),
         ({"labels": ["one"]}, "1 labels came for 3 images"),
         ({"start": (2, 0)}, "start came as layer 2, head 0, expected under 2 and 2"),
+        (
+            {"maps": {"rows": np.ones((6, 2, 4, 4)), "columns": np.ones((12, 2, 2, 2))}},
+            r"shapes \(6, 2, 4, 4\), \(12, 2, 2, 2\), expected the same in every layer: pass full",
+        ),
         ({"maps": {"raw": np.full((2, 3, 2, 17, 17), -1.0)}}, "hold negative .* after the softmax"),
         (
             {"maps": {"a": np.ones((2, 3, 2, 17, 17)), "b": np.ones((1, 3, 2, 17, 17))}},

@@ -82,6 +82,23 @@ PARAMETERS = {
     # A second token with its place and its head; then patches of one pixel, 64 of them.
     "deit_micro_distilled_patch2_8": 136_138 + 64 + 64 + 650,
     "deit_micro_distilled_patch1_8": 136_138 + 64 + 64 + 650 - 3 * 64 + 48 * 64,
+    # The small body and 2 matrices of 16 x 65 in each of 9 layers.
+    "linformer_vit_tiny_patch4_32": 2_692_426 + 9 * 2 * 16 * 65,
+    "linformer_vit_micro_patch2_8": 136_138 + 4 * 2 * 8 * 17,
+    "linformer_vit_micro_k4_patch2_8": 136_138 + 4 * 2 * 4 * 17,
+    "linformer_vit_micro_shared_patch2_8": 136_138 + 8 * 17,
+    # Random features are buffers.
+    "performer_vit_tiny_patch4_32": 2_692_426,
+    "performer_vit_micro_patch2_8": 136_138,
+    "performer_vit_micro_m8_patch2_8": 136_138,
+    # No class token and no place for it; a second set of blocks (296,448 and 33,472 each).
+    "axial_vit_tiny_patch4_32": 2_692_426 - 2 * 192 + 9 * 296_448,
+    "axial_vit_micro_patch2_8": 136_138 - 2 * 64 + 4 * 33_472,
+    # A kernel of 1 instead of 4 pixels, 64 places instead of 16.
+    "axial_vit_micro_patch1_8": 136_138 - 2 * 64 + 4 * 33_472 - 3 * 64 + 48 * 64,
+    "block_local_vit_tiny_patch4_32": 2_692_426 - 2 * 192,
+    "block_local_vit_micro_patch2_8": 136_138 - 2 * 64,
+    "block_local_vit_micro_patch1_8": 136_138 - 2 * 64 - 3 * 64 + 48 * 64,
     "t2t_vit_7": 4_255_694,
     "t2t_vit_10": 5_834_702,
     "t2t_vit_12": 6_887_374,

@@ -1,5 +1,11 @@
 """Probes: look into a model, ours or not."""
 
+from vitbook.analysis.approximation import (
+    attention_error,
+    attention_inputs,
+    low_rank_error,
+    relative_error,
+)
 from vitbook.analysis.attention_distance import (
     attention_distance,
     mean_attention_distance,
@@ -12,10 +18,14 @@ from vitbook.analysis.receptive_field import pixels_seen, window
 
 __all__ = [
     "attention_distance",
+    "attention_error",
+    "attention_inputs",
     "capture_attention",
+    "low_rank_error",
     "mean_attention_distance",
     "mean_weight_on_prefix",
     "pixels_seen",
+    "relative_error",
     "uniform_attention_distance",
     "weight_on_prefix",
     "window",

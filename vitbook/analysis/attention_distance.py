@@ -177,8 +177,8 @@ def _check_square(weights: Tensor) -> None:
     queries, keys = weights.shape[-2:]
     if queries != keys:
         raise ValueError(
-            f"a map of {queries} queries by {keys} keys: expected tokens by tokens; the keys of "
-            "Linformer and axial attention are not all the patches, so distance means nothing"
+            f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
+            "Linformer attention mixes all the patches and has no place, so distance means nothing"
         )
 
 
@@ -193,8 +193,8 @@ def _between_patches(weights: Tensor, grid_size: Pair, num_prefix_tokens: int) -
     if weights.shape[-1] != num_prefix_tokens + rows * columns:
         raise ValueError(
             f"maps of {weights.shape[-1]} tokens, but {num_prefix_tokens} prefix tokens and a grid "
-            f"of {rows}x{columns} make {num_prefix_tokens + rows * columns}: give the grid_size "
-            "and num_prefix_tokens that these maps have"
+            f"of {rows}x{columns} make {num_prefix_tokens + rows * columns}: give those that these "
+            "maps have; an axial or block-local map, one row, column or block, has no distance here"
         )
     return weights[..., num_prefix_tokens:, num_prefix_tokens:]
 

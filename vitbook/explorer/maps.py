@@ -46,7 +46,13 @@ def _as_maps(name: str, maps, images: int, tokens: int) -> np.ndarray:
     if isinstance(maps, Mapping):
         maps = list(maps.values())
     if isinstance(maps, Sequence):
-        maps = np.stack([as_array(layer) for layer in maps])
+        layers = [as_array(layer) for layer in maps]
+        if len({layer.shape for layer in layers}) > 1:
+            raise ValueError(
+                f"maps of {name!r} came with shapes {', '.join(str(x.shape) for x in layers)}, "
+                "expected the same in every layer: pass full maps (an axial map is a row or column)"
+            )
+        maps = np.stack(layers)
     maps = as_array(maps).astype(np.float32)
     if maps.ndim != 5 or maps.shape[1] != images or maps.shape[3:] != (tokens, tokens):
         raise ValueError(

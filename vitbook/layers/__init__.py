@@ -1,6 +1,11 @@
 """Parts of a Vision Transformer, one idea a file."""
 
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
+from vitbook.layers.block_attention import (
+    AxialBlock,
+    AxialSelfAttention,
+    BlockLocalSelfAttention,
+)
 from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv2d
 from vitbook.layers.convolutional_stem import ConvolutionalStem
 from vitbook.layers.encoder import (
@@ -12,7 +17,8 @@ from vitbook.layers.encoder import (
     StochasticDepth,
 )
 from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
-from vitbook.layers.performer import PerformerAttention
+from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
+from vitbook.layers.performer import PerformerAttention, PerformerSelfAttention
 from vitbook.layers.positions import (
     LearnedPosition,
     LearnedPosition2D,
@@ -32,6 +38,9 @@ from vitbook.layers.views import RotatedPatches, ShiftedPatches
 __all__ = [
     "MLP",
     "Attention",
+    "AxialBlock",
+    "AxialSelfAttention",
+    "BlockLocalSelfAttention",
     "ClassTokenHead",
     "ConvolutionalStem",
     "DistilledHead",
@@ -39,6 +48,7 @@ __all__ = [
     "EncoderBlock",
     "LearnedPosition",
     "LearnedPosition2D",
+    "LinformerSelfAttention",
     "LocalitySelfAttention",
     "MeanPoolHead",
     "NoPosition",
@@ -46,6 +56,7 @@ __all__ = [
     "PatchEmbedding",
     "PerformerAttention",
     "PositionedEncoder",
+    "PerformerSelfAttention",
     "PostNormBlock",
     "PreActivationBottleneck",
     "RelativePosition",
@@ -53,6 +64,7 @@ __all__ = [
     "RelativeSelfAttention",
     "RotatedPatches",
     "SelfAttention",
+    "SequenceProjection",
     "ShiftedPatches",
     "SinusoidPosition",
     "SinusoidPosition2D",

@@ -2,12 +2,13 @@
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from math import ceil, log
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, Mask
+from vitbook.layers.attention import Attention, Mask, SelfAttention
 
 
 class PerformerAttention(Attention):
@@ -20,12 +21,12 @@ class PerformerAttention(Attention):
 
     Choromanski et al. 2021, "Rethinking attention with Performers", lemma 1; as in T2T-ViT's code
     :math:`W` is orthogonal, drawn once and stretched by :math:`\sqrt m`, and nothing divides
-    :math:`q^\top k`: with many features it stands for :math:`\mathrm{softmax}(qk^\top)`. Only small
-    inputs come near it: the error falls as :math:`1/\sqrt m`, but from a height that grows
-    exponentially with :math:`|q + k|^2`. With fewer features than the width :math:`d` the rows are
-    too short for the lemma: what their mean stands for is then close to
-    :math:`\mathrm{softmax}_j(r\,q^\top k_j - (1 - r)\,|k_j|^2/2)` with :math:`r = m/d`, one half in
-    T2T-ViT.
+    :math:`q^\top k` unless ``scale`` says so: with many features it stands for
+    :math:`\mathrm{softmax}(qk^\top)`. Only small inputs come near it: the error falls as
+    :math:`1/\sqrt m`, but from a height that grows exponentially with :math:`|q + k|^2`. With fewer
+    features than the width :math:`d` the rows are too short for the lemma: what their mean stands
+    for is then close to :math:`\mathrm{softmax}_j(r\,q^\top k_j - (1 - r)\,|k_j|^2/2)` with
+    :math:`r = m/d`, one half in T2T-ViT.
 
     The T2T-ViT code adds ``1e-8`` to the denominator, which is zero in half precision. Here the
     same ratio is taken as two softmaxes (:meth:`factors`): no denominator can vanish. Where
@@ -37,15 +38,22 @@ class PerformerAttention(Attention):
         width: of a query and a key.
         num_features: :math:`m`, the rows of :math:`W`; T2T-ViT takes half the width.
         epsilon: added to the denominator; above zero, a row of the map sums to less than 1.
+        scale: of :math:`q^\top k`, one root of it on each. With ``width**-0.5`` the map stands for
+            that of :class:`~.attention.Attention`.
     """
 
-    def __init__(self, width: int, num_features: int, epsilon: float = 0.0):
+    def __init__(
+        self, width: int, num_features: int, epsilon: float = 0.0, scale: float | int = 1.0
+    ):
         super().__init__()
         if width < 1 or num_features < 1:
             raise ValueError(
                 f"width {width} with {num_features} features: expected at least 1 of both"
             )
         self.epsilon = epsilon
+        if not scale > 0:
+            raise ValueError(f"scale {scale}: expected more than 0")
+        self.scale = scale
         directions = nn.init.orthogonal_(torch.empty(num_features, width))
         self.register_buffer("directions", directions * num_features**0.5)
 
@@ -99,7 +107,8 @@ class PerformerAttention(Attention):
             raise ValueError("a mask came, but Performer attention sums over all keys: use None")
         exact = torch.promote_types(q.dtype, torch.float32)
         with full_precision(q.device):
-            q, k, directions = q.to(exact), k.to(exact), self.directions.to(exact)
+            root = self.scale**0.5
+            q, k, directions = q.to(exact) * root, k.to(exact) * root, self.directions.to(exact)
             of_keys = directions @ k.mT - k.square().sum(-1)[..., None, :] / 2
             of_queries = q @ directions.mT + of_keys.logsumexp(-1)[..., None, :]
             mixing = of_queries.softmax(-1)
@@ -109,6 +118,34 @@ class PerformerAttention(Attention):
                 log_total = log_total - math.log(len(directions))
                 mixing = mixing * (log_total - math.log(self.epsilon)).sigmoid()
             return mixing, of_keys.softmax(-1)
+
+
+class PerformerSelfAttention(SelfAttention):
+    r"""Multi-head self-attention through random features: linear in the tokens.
+
+    Choromanski et al. 2021, "Rethinking attention with Performers". Each head's
+    :class:`PerformerAttention` stands for the :math:`\mathrm{softmax}(qk^\top/\sqrt d)` of
+    :class:`~.attention.SelfAttention`, with the same parameters: queries and keys are scaled by
+    :math:`d^{-1/4}` before the features. All heads share :math:`W`, which is drawn once; the
+    authors draw it anew from time to time while training.
+
+    Args:
+        width: size of a token; must be divisible by ``num_heads``.
+        num_heads: heads that attend side by side.
+        qkv_bias: whether the projection to queries, keys and values has a bias.
+        num_features: :math:`m`. By default :math:`d \ln d` for heads of width :math:`d`, the order
+            that the paper's bound (theorem 4) asks for, and never less than :math:`d`: with fewer
+            the map stands for a softer softmax. It saves time only where tokens are many more.
+    """
+
+    def __init__(
+        self, width: int, num_heads: int, qkv_bias: bool = True, num_features: int | None = None
+    ):
+        super().__init__(width, num_heads, qkv_bias)
+        head_width = width // num_heads
+        if num_features is None:
+            num_features = max(head_width, ceil(head_width * log(head_width)))
+        self.core = PerformerAttention(head_width, num_features, scale=head_width**-0.5)
 
 
 def full_precision(device: torch.device) -> AbstractContextManager:

@@ -8,6 +8,15 @@ from torch import nn
 from vitbook.errors import UnknownNameError
 from vitbook.models.bit import BIT_MODELS, bit
 from vitbook.models.deit import DEIT_MODELS, distilled_vit
+from vitbook.models.efficient import (
+    AXIAL_VIT_MODELS,
+    BLOCK_LOCAL_VIT_MODELS,
+    LINFORMER_VIT_MODELS,
+    PERFORMER_VIT_MODELS,
+    axial_vit,
+    block_local_vit,
+    linformer_vit,
+)
 from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import ROT_VIT_MODELS
@@ -49,6 +58,10 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),
+        (linformer_vit, LINFORMER_VIT_MODELS),
+        (vit, PERFORMER_VIT_MODELS),
+        (axial_vit, AXIAL_VIT_MODELS),
+        (block_local_vit, BLOCK_LOCAL_VIT_MODELS),
         (hybrid, HYBRID_MODELS),
         (t2t_vit, T2T_VIT_MODELS),
         (t2t_vit_dense, T2T_VIT_DENSE_MODELS),

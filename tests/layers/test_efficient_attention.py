@@ -1,0 +1,396 @@
+"""Linformer, Performer, block-local and axial attention against their sums, one loop each."""
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vitbook.analysis import capture_attention
+from vitbook.layers import (
+    MLP,
+    Attention,
+    AxialBlock,
+    AxialSelfAttention,
+    BlockLocalSelfAttention,
+    EncoderBlock,
+    LinformerSelfAttention,
+    PerformerSelfAttention,
+    SelfAttention,
+    SequenceProjection,
+)
+
+GRID, TOKENS, WIDTH, HEADS = (4, 6), 24, 12, 3
+LAYERS = {
+    "Linformer, none": partial(
+        LinformerSelfAttention, num_tokens=TOKENS, num_keys=5, sharing="none"
+    ),
+    "Linformer, headwise": partial(LinformerSelfAttention, num_tokens=TOKENS, num_keys=5),
+    "Linformer, key_value": partial(
+        LinformerSelfAttention, num_tokens=TOKENS, num_keys=5, sharing="key_value"
+    ),
+    "Linformer, layerwise": lambda *args: LinformerSelfAttention(
+        *args,
+        num_tokens=TOKENS,
+        num_keys=5,
+        sharing="layerwise",
+        shared=SequenceProjection(TOKENS, 5),
+    ),
+    "Performer": PerformerSelfAttention,
+    "blocks": partial(BlockLocalSelfAttention, grid_size=GRID, block_size=(2, 3)),
+    "rows": partial(AxialSelfAttention, grid_size=GRID, along="rows"),
+    "columns": partial(AxialSelfAttention, grid_size=GRID, along="columns"),
+}
+# Images, heads, queries and keys of the captured map of two pictures.
+MAPS = {name: (2, HEADS, TOKENS, 5) for name in LAYERS if "Linformer" in name} | {
+    "Performer": (2, HEADS, TOKENS, TOKENS),
+    "blocks": (2 * 4, HEADS, 6, 6),
+    "rows": (2 * 4, HEADS, 6, 6),
+    "columns": (2 * 6, HEADS, 4, 4),
+}
+
+
+@torch.no_grad()
+def made(name, seed=0):
+    """A layer with weights far from uniform attention, and tokens for it."""
+    torch.manual_seed(seed)
+    layer = LAYERS[name](WIDTH, HEADS, True)
+    for parameter in layer.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.3)
+    return layer, torch.randn(2, TOKENS, WIDTH)
+
+
+def heads_of(layer, tokens):
+    """Queries, keys and values by slices: "batch tokens width" for each head."""
+    d = WIDTH // HEADS
+    for h in range(HEADS):
+        yield tuple(x[..., h * d : (h + 1) * d] for x in layer.qkv(tokens).chunk(3, dim=-1))
+
+
+def naive_linformer(layer, tokens):
+    (given,) = layer.from_outside
+    e = (layer.of_keys or given).weight
+    f = (layer.of_values or layer.of_keys or given).weight
+    out = []
+    for h, (q, k, v) in enumerate(heads_of(layer, tokens)):
+        of_keys, of_values = (m[h if len(m) > 1 else 0] for m in (e, f))
+        keys, values = (
+            torch.stack([sum(row[j] * x[:, j] for j in range(TOKENS)) for row in m], dim=1)
+            for m, x in ((of_keys, k), (of_values, v))
+        )
+        scores = torch.einsum("bid,bmd->bim", q, keys) / (WIDTH // HEADS) ** 0.5
+        out.append(torch.einsum("bim,bmd->bid", scores.softmax(-1), values))
+    return layer.projection(torch.cat(out, dim=-1))
+
+
+def naive_performer(layer, tokens):
+    w, d = layer.core.directions.double(), WIDTH // HEADS
+
+    def phi(x):
+        return (x @ w.T - x.square().sum(-1, keepdim=True) / 2).exp() / len(w) ** 0.5
+
+    out = []
+    for q, k, v in heads_of(layer, tokens):
+        shares = phi(q.double() / d**0.25) @ phi(k.double() / d**0.25).mT
+        out.append(shares / shares.sum(-1, keepdim=True) @ v.double())
+    return layer.projection(torch.cat(out, dim=-1).float())
+
+
+def same_block(i, j, down, across):
+    places = [divmod(token, GRID[1]) for token in (i, j)]
+    return len({(row // down, column // across) for row, column in places}) == 1
+
+
+def naive_blocks(layer, tokens, down, across):
+    """Full attention whose map a mask cuts to the blocks."""
+    seen = torch.tensor(
+        [[same_block(i, j, down, across) for j in range(TOKENS)] for i in range(TOKENS)]
+    )
+    out = []
+    for q, k, v in heads_of(layer, tokens):
+        scores = (q @ k.mT / (WIDTH // HEADS) ** 0.5).masked_fill(~seen, -torch.inf)
+        out.append(scores.softmax(-1) @ v)
+    return layer.projection(torch.cat(out, dim=-1))
+
+
+def naive_axial(layer, tokens, along):
+    """Plain self-attention on one row, or column, after the other."""
+    grid, out = tokens.unflatten(1, GRID), torch.zeros(2, *GRID, WIDTH)
+    for line in range(GRID[0] if along == "rows" else GRID[1]):
+        at = (slice(None), line) if along == "rows" else (slice(None), slice(None), line)
+        out[at] = SelfAttention.forward(layer, grid[at])
+    return out.flatten(1, 2)
+
+
+NAIVE = {name: naive_linformer for name in LAYERS if "Linformer" in name} | {
+    "Performer": naive_performer,
+    "blocks": partial(naive_blocks, down=2, across=3),
+    "rows": partial(naive_axial, along="rows"),
+    "columns": partial(naive_axial, along="columns"),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@torch.no_grad()
+def test_each_layer_is_its_sum(name):
+    layer, tokens = made(name)
+    out = layer(tokens)
+    assert torch.allclose(out, NAIVE[name](layer, tokens), atol=1e-5)
+    plain = SelfAttention(WIDTH, HEADS)
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    assert (plain(tokens) - out).abs().max() > 0.05  # softmax over all tokens is another sum
+
+
+@torch.no_grad()
+def test_lines_are_blocks_of_one_row_or_column():
+    for name, (down, across) in {"rows": (1, 6), "columns": (4, 1)}.items():
+        layer, tokens = made(name)
+        assert torch.allclose(layer(tokens), naive_blocks(layer, tokens, down, across), atol=1e-5)
+
+
+@torch.no_grad()
+def test_one_block_as_large_as_the_grid_is_self_attention():
+    layer = BlockLocalSelfAttention(WIDTH, HEADS, grid_size=GRID, block_size=GRID)
+    tokens = torch.randn(2, TOKENS, WIDTH)
+    assert torch.equal(layer(tokens), SelfAttention.forward(layer, tokens))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_everything_learns(name):
+    layer, tokens = made(name)
+    tokens.requires_grad_()
+    layer(tokens).square().sum().backward()
+    learned = dict(layer.named_parameters())
+    if name == "Linformer, layerwise":
+        learned["the model's"] = layer.from_outside[0].weight
+    still = [key for key, value in learned.items() if value.grad is None or not value.grad.any()]
+    assert not still
+    assert tokens.grad.isfinite().all() and (tokens.grad != 0).any(dim=-1).all()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_looking_changes_nothing(name, grad):
+    layer, tokens = made(name)
+    with torch.set_grad_enabled(grad):
+        outside = layer(tokens)
+        with capture_attention(layer) as maps:
+            assert torch.equal(layer(tokens), outside)
+        assert torch.equal(layer(tokens), outside)
+    weights = maps["core"]
+    assert list(maps) == ["core"] and tuple(weights.shape) == MAPS[name]
+    assert torch.allclose(weights.sum(-1), torch.ones(MAPS[name][:3]), atol=1e-5)
+    assert weights.max() > 2 / weights.shape[-1]  # no uniform map, which any error could give
+    assert (weights >= 0).all()
+    assert not weights.requires_grad
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@torch.no_grad()
+def test_weights_times_values_is_the_output(name):
+    layer, tokens = made(name)
+    seen = []
+    layer.core.register_forward_hook(lambda m, args, out: seen.append((args[2], out)))
+    with capture_attention(layer) as maps:
+        layer(tokens)
+    ((v, out),) = seen
+    assert (maps["core"] @ v - out).abs().max() <= 1e-5 * out.abs().max()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.no_grad()
+def test_half_precision(name, dtype):
+    layer, tokens = made(name)
+    exact = layer(tokens)
+    half = layer.to(dtype)
+    if name == "Linformer, layerwise":  # its owner converts it in a model
+        half.from_outside[0].to(dtype)
+    out = half(tokens.to(dtype))
+    assert out.dtype == dtype
+    assert (out.float() - exact).abs().max() <= 5e-2 * exact.abs().max()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@torch.no_grad()
+def test_autocast_is_near(name):
+    layer, tokens = made(name)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(tokens)
+    exact = layer(tokens)
+    assert (out.float() - exact).abs().max() <= 5e-2 * exact.abs().max()
+
+
+def moved(tokens, rows=None, columns=None):
+    grid = tokens.unflatten(1, GRID)
+    grid = grid if rows is None else grid[:, rows]
+    return (grid if columns is None else grid[:, :, columns]).flatten(1, 2)
+
+
+@given(st.permutations(range(GRID[0])), st.permutations(range(GRID[1])))
+@settings(deadline=None, max_examples=20)
+@torch.no_grad()
+def test_permuting_rows_and_columns_permutes_axial_attention(rows, columns):
+    for name in ("rows", "columns"):
+        layer, tokens = made(name)
+        out = layer(moved(tokens, rows, columns))
+        assert torch.allclose(out, moved(layer(tokens), rows, columns), atol=1e-5)
+
+
+@torch.no_grad()
+def test_what_a_token_hears_of():
+    """A change of one token reaches its row, its column, its block, or by the pair everything."""
+    token, (row, column) = 9, divmod(9, GRID[1])
+
+    def block(along):
+        layer, _ = made(along)
+        return EncoderBlock(layer, MLP(WIDTH, 8), WIDTH)
+
+    layers = {name: made(name)[0] for name in ("rows", "columns", "blocks", "Performer")}
+    layers["axial block"] = AxialBlock(rows=block("rows"), columns=block("columns"))
+    reached = {
+        "rows": lambda r, c: r == row,
+        "columns": lambda r, c: c == column,
+        "blocks": lambda r, c: (r // 2, c // 3) == (row // 2, column // 3),
+        "Performer": lambda r, c: True,
+        "axial block": lambda r, c: True,
+    }
+    for name, layer in layers.items():
+        tokens = torch.randn(1, TOKENS, WIDTH)
+        other = tokens.clone()
+        other[:, token] = torch.randn(WIDTH)
+        changed = (layer(other) != layer(tokens)).any(dim=-1)[0].tolist()
+        assert changed == [reached[name](*divmod(i, GRID[1])) for i in range(TOKENS)], name
+
+
+@torch.no_grad()
+def test_linformer_keeps_the_place_of_a_query_and_mixes_that_of_a_key():
+    layer, tokens = made("Linformer, headwise")
+    order = torch.randperm(TOKENS)
+    assert not torch.allclose(layer(tokens[:, order]), layer(tokens)[:, order], atol=1e-2)
+    for projection in (layer.of_keys, layer.of_values):
+        projection.weight.copy_(projection.weight[..., order])
+    before, _ = made("Linformer, headwise")
+    assert torch.allclose(layer(tokens[:, order]), before(tokens)[:, order], atol=1e-5)
+
+
+def test_a_mixture_starts_as_long_as_a_token():
+    torch.manual_seed(0)
+    mixtures = SequenceProjection(400, 100)(torch.randn(8, 2, 400, 16))
+    assert mixtures.std().item() == pytest.approx(0.88, abs=0.02)  # a normal cut at two deviations
+
+
+@pytest.mark.parametrize(
+    ("sharing", "matrices"), [("none", 288), ("headwise", 24), ("key_value", 12), ("layerwise", 1)]
+)
+def test_the_papers_count_of_matrices_for_12_layers_of_12_heads(sharing, matrices):
+    shared = SequenceProjection(9, 2) if sharing == "layerwise" else None
+    model = torch.nn.ModuleList(
+        LinformerSelfAttention(12, 12, num_tokens=9, num_keys=2, sharing=sharing, shared=shared)
+        for _ in range(12)
+    )
+    if shared is not None:
+        model.projection = shared
+    parts = (m for m in model.modules() if isinstance(m, SequenceProjection))
+    assert sum(part.weight.numel() for part in parts) == matrices * 9 * 2
+    names = [name for name in model.state_dict() if model.state_dict()[name].ndim == 3]
+    assert len(names) == len({model.state_dict()[name].data_ptr() for name in names})
+
+
+def performer_error(num_features, std):
+    errors = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        layer = PerformerSelfAttention(64, 4, num_features=num_features)
+        q, k = (torch.randn(1, 4, 60, 16) * std for _ in range(2))
+        exact = Attention.weights(q, k)
+        errors.append(((layer.core.weights(q, k) - exact).norm() / exact.norm()).item())
+    return sum(errors) / len(errors)
+
+
+def test_performer_stands_for_the_softmax_of_the_plain_layer():
+    few, many = performer_error(64, 0.25), performer_error(4096, 0.25)
+    assert many < 0.01
+    # The error falls as the root of the number of features: 64 times as many, an eighth.
+    assert many == pytest.approx(few / 8, rel=0.2)
+    assert performer_error(4096, 1.5) > 1
+
+
+def test_the_default_number_of_features():
+    for head_width, features in {1: 1, 2: 2, 16: 45, 64: 267}.items():
+        layer = PerformerSelfAttention(head_width * 2, 2)
+        assert tuple(layer.core.directions.shape) == (features, head_width)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: SequenceProjection(9, 0), "9 tokens projected to 0 keys: expected at least 1 key"),
+        (lambda: SequenceProjection(9, 9), "9 tokens projected to 9 keys: .* fewer than tokens"),
+        (lambda: LAYERS["Linformer, none"](10, 4), "width 10 is not divisible by 4 heads: use"),
+        (lambda: LAYERS["blocks"](10, 4), "width 10 is not divisible by 4 heads: use"),
+        (lambda: PerformerSelfAttention(10, 4), "width 10 is not divisible by 4 heads: use"),
+        (
+            lambda: PerformerSelfAttention(8, 4, num_features=0),
+            "width 2 with 0 features: expected at least 1 of both",
+        ),
+        (
+            lambda: LinformerSelfAttention(8, 2, num_tokens=9, num_keys=3, sharing="layerwise"),
+            "sharing 'layerwise' with no shared matrix: one is given if, and only if",
+        ),
+        (
+            lambda: LinformerSelfAttention(
+                8, 2, num_tokens=9, num_keys=3, shared=SequenceProjection(9, 3)
+            ),
+            "sharing 'headwise' with a shared matrix: one is given if, and only if",
+        ),
+        (
+            lambda: LinformerSelfAttention(
+                8, 2, num_tokens=9, num_keys=3, sharing="layerwise",
+                shared=SequenceProjection(9, 4),
+            ),
+            "a shared matrix of 9 tokens to 4 keys in a layer of 9 tokens and 3 keys: expected the",
+        ),
+        (
+            lambda: BlockLocalSelfAttention(8, 2, grid_size=(4, 6), block_size=4),
+            "a grid of 4x6 is not divisible into blocks of 4x4: use a block with 1 or 2 or 4 rows "
+            "and 1 or 2 or 3 or 6 columns",
+        ),
+        (
+            lambda: BlockLocalSelfAttention(8, 2, grid_size=(4, 6), block_size=0),
+            "block size 0: expected a positive whole number",
+        ),
+    ],
+)  # fmt: skip
+def test_layers_that_cannot_be(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_names_that_are_not_known(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest
+        from vitbook.errors import UnknownNameError
+        from vitbook.layers import AxialSelfAttention, LinformerSelfAttention
+        with pytest.raises(UnknownNameError, match="direction 'depth': known: columns, rows"):
+            AxialSelfAttention(8, 2, grid_size=(2, 2), along="depth")
+        with pytest.raises(UnknownNameError, match="sharing 'heads': did you mean headwise"):
+            LinformerSelfAttention(8, 2, num_tokens=9, num_keys=3, sharing="heads")
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Linformer, headwise", "25 tokens came, but this Linformer layer mixes 24: build it"),
+        ("blocks", "25 tokens came, but a grid of 4x6 has 24 patches: .* hold no prefix token"),
+        ("rows", "25 tokens came, but a grid of 4x6 has 24 patches: .* hold no prefix token"),
+    ],
+)
+def test_another_number_of_tokens(name, words):
+    layer, _ = made(name)
+    with pytest.raises(ValueError, match=words):
+        layer(torch.randn(1, TOKENS + 1, WIDTH))

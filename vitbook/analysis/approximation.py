@@ -1,0 +1,102 @@
+"""How far a cheaper attention is from softmax attention."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.layers.attention import Attention
+
+
+def relative_error(
+    approximate: Float[Tensor, "*lead rows columns"], exact: Float[Tensor, "*lead rows columns"]
+) -> Float[Tensor, "*lead"]:
+    r"""How far one matrix is from another, :math:`\lVert\hat A - A\rVert_F / \lVert A\rVert_F`.
+
+    0 is equal; 1 is no better than a matrix of zeros. In float32 at least.
+
+    Raises:
+        ValueError: an exact matrix of zeros, to which no distance is relative.
+    """
+    dtype = torch.promote_types(exact.dtype, torch.float32)
+    approximate, exact = approximate.to(dtype), exact.to(dtype)
+    size = torch.linalg.matrix_norm(exact)
+    if (size == 0).any():
+        raise ValueError("an exact matrix is zero: expected one with a size to compare with")
+    return torch.linalg.matrix_norm(approximate - exact) / size
+
+
+@torch.no_grad()
+def attention_error(
+    attention: Attention,
+    q: Float[Tensor, "batch heads queries width"],
+    k: Float[Tensor, "batch heads keys width"],
+    v: Float[Tensor, "batch heads keys value_width"] | None = None,
+) -> Float[Tensor, "batch heads"]:
+    r""":func:`relative_error` of an attention to softmax attention on the same inputs.
+
+    .. math:: \mathrm{softmax}(qk^\top/\sqrt d) \quad\text{or, with values,}\quad
+              \mathrm{softmax}(qk^\top/\sqrt d)\,v
+
+    Args:
+        attention: stands for softmax attention, for example
+            ``PerformerAttention(width, num_features, scale=width**-0.5)``.
+        q: as the model makes them (:func:`attention_inputs`).
+        k: likewise.
+        v: to compare the outputs; without them the maps are compared.
+    """
+    exact = Attention.weights(q, k)
+    if v is None:
+        return relative_error(attention.weights(q, k), exact)
+    return relative_error(attention(q, k, v), exact @ v.to(exact.dtype))
+
+
+@torch.no_grad()
+def low_rank_error(
+    weights: Float[Tensor, "*lead queries keys"],
+) -> Float[Tensor, "*lead ranks"]:
+    r"""The least :func:`relative_error` that a matrix of rank 1, 2, ... can have.
+
+    .. math:: \sqrt{\sum_{i>r} \sigma_i^2 \Big/ \sum_i \sigma_i^2}
+
+    Eckart and Young 1936; :math:`\sigma_i` are the singular values. The floor for every attention
+    that passes through few keys or features: a Performer's map of m features has rank m at most.
+    Linformer's case for itself is that the map of a trained model is near a matrix of low rank
+    (Wang et al. 2020, section 3).
+    """
+    squares = torch.linalg.svdvals(weights.double()).square()
+    left = squares.flip(-1).cumsum(-1).flip(-1) - squares
+    return (left.clamp(min=0) / squares.sum(-1, keepdim=True)).sqrt().to(torch.float32)
+
+
+@torch.no_grad()
+def attention_inputs(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
+    """Queries, keys and values of every attention of one of our models, in the order run.
+
+    Returns:
+        Path of the attention module -> (q, k, v), each "batch heads tokens width". The paths are
+        those of :func:`vitbook.analysis.capture_attention`.
+
+    Raises:
+        RuntimeError: no attention of ours ran.
+    """
+    inputs: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+    handles = [
+        module.register_forward_pre_hook(
+            lambda _, args, path=path: inputs.setdefault(path, args[:3])
+        )
+        for path, module in model.named_modules()
+        if isinstance(module, Attention)
+    ]
+    try:
+        model(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not inputs:
+        raise RuntimeError(
+            f"no attention of vitbook ran in {type(model).__name__}: expected a model that "
+            "vitbook.create_model built, with attention in it"
+        )
+    return inputs

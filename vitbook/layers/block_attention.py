@@ -1,0 +1,127 @@
+"""Attention inside blocks of the grid, and along its rows and columns."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.errors import UnknownNameError
+from vitbook.layers.attention import SelfAttention
+from vitbook.layers.tokenizers import pair
+
+
+class BlockLocalSelfAttention(SelfAttention):
+    """Self-attention among the tokens of one block of the grid; blocks do not see each other.
+
+    Softmax attention whose map is zero between blocks, so that the zeros are never computed:
+    linear in the tokens for blocks of one size. Local attention in blocks is Weissenborn et
+    al. 2019's ("Scaling autoregressive video models"), named in the ViT paper's section 2 beside
+    the Sparse Transformer (Child et al. 2019), whose pattern is another one. Swin (Liu et al.
+    2021) shifts its blocks from layer to layer; here they stay.
+
+    The tokens are the patches, row by row, and no others: a prefix token lies in no block. The
+    captured map is "(batch blocks) heads tokens_of_a_block tokens_of_a_block", blocks row by row.
+
+    Args:
+        width: size of a token; must be divisible by ``num_heads``.
+        num_heads: heads that attend side by side.
+        qkv_bias: whether the projection to queries, keys and values has a bias.
+        grid_size: (rows, columns) of the patches.
+        block_size: (rows, columns) of a block, one number if they are equal; must divide the grid.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        qkv_bias: bool = True,
+        *,
+        grid_size: tuple[int, int],
+        block_size: int | Sequence[int],
+    ):
+        super().__init__(width, num_heads, qkv_bias)
+        self.grid_size = pair(grid_size, "grid size")
+        self.block_size = pair(block_size, "block size")
+        (rows, columns), (down, across) = self.grid_size, self.block_size
+        if rows % down or columns % across:
+            raise ValueError(
+                f"a grid of {rows}x{columns} is not divisible into blocks of {down}x{across}: "
+                f"use a block with {_divisors(rows)} rows and {_divisors(columns)} columns"
+            )
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        (rows, columns), (down, across) = self.grid_size, self.block_size
+        if tokens.shape[1] != rows * columns:
+            raise ValueError(
+                f"{tokens.shape[1]} tokens came, but a grid of {rows}x{columns} has "
+                f"{rows * columns} patches: blocks, rows and columns hold no prefix token, so "
+                "build the model without one and pool the patches (MeanPoolHead)"
+            )
+        sizes = dict(r=rows // down, c=columns // across, p=down, q=across)
+        blocks = rearrange(tokens, "b (r p c q) d -> (b r c) (p q) d", **sizes)
+        mixed = super().forward(blocks)
+        return rearrange(mixed, "(b r c) (p q) d -> b (r p c q) d", **sizes)
+
+
+class AxialSelfAttention(BlockLocalSelfAttention):
+    """Self-attention among the tokens of one row of the grid, or of one column.
+
+    ViT paper, appendix D.6; Ho et al. 2019, "Axial attention in multidimensional transformers". A
+    row is a block as wide as the grid and one token high. The captured map is
+    "(batch rows) heads columns columns" along the rows, "(batch columns) heads rows rows" along
+    the columns.
+
+    Args:
+        width: size of a token; must be divisible by ``num_heads``.
+        num_heads: heads that attend side by side.
+        qkv_bias: whether the projection to queries, keys and values has a bias.
+        grid_size: (rows, columns) of the patches.
+        along: ``"rows"``: a token sees its row; ``"columns"``: its column.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        qkv_bias: bool = True,
+        *,
+        grid_size: tuple[int, int],
+        along: Literal["rows", "columns"],
+    ):
+        rows, columns = pair(grid_size, "grid size")
+        line = {"rows": (1, columns), "columns": (rows, 1)}
+        if along not in line:
+            raise UnknownNameError("direction", along, line)
+        super().__init__(width, num_heads, qkv_bias, grid_size=grid_size, block_size=line[along])
+
+
+class AxialBlock(nn.Module):
+    """A block along the rows, then a block along the columns, each with its own MLP.
+
+    ViT paper, appendix D.6: it stands where one block of global attention stood, and after it
+    every token has heard of every other. Each sees a line and not the grid, but there are two
+    MLPs.
+
+    Args:
+        rows: an :class:`~.encoder.EncoderBlock` around attention along the rows.
+        columns: likewise along the columns.
+    """
+
+    def __init__(self, rows: nn.Module, columns: nn.Module):
+        super().__init__()
+        self.rows = rows
+        self.columns = columns
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        return self.columns(self.rows(tokens))
+
+
+def _divisors(side: int) -> str:
+    numbers = [str(n) for n in range(1, side + 1) if side % n == 0]
+    return " or ".join(numbers)
