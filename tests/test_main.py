@@ -20,6 +20,16 @@ def test_models():
     assert "vit_base_patch16_224" in out and "86,567,656 parameters" in out
 
 
+def test_models_audited():
+    out = vitbook("models", "--audit")
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["model", "quantity", "printed", "counted", "differs", "verdict"]
+    base = ["vit_base_patch16_224", "MACs", "17.6", "G", "17.56", "G", "-0.2%", "agrees"]
+    assert base in lines
+    assert "- t2t_vit_7, 4.2 M (Yuan et al. 2021 (T2T-ViT), second version" in out
+    assert "matrix products, convolutions and" in out
+
+
 def test_train_then_evaluate(tmp_path):
     out = vitbook("train", "vit_micro_patch2_8", "--epochs", 2, "--out", tmp_path, "--half")
     (row,) = read(tmp_path)

@@ -11,10 +11,9 @@ from torch import nn
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.commands import data
+from vitbook.commands.models import models
 from vitbook.commands.results import show
 from vitbook.datasets import Dataset
-from vitbook.measure import count_parameters
-from vitbook.models import create_model, list_models
 from vitbook.training import (
     BatchTooLargeError,
     TrainingDivergedError,
@@ -31,20 +30,6 @@ app = typer.Typer(
 )
 
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")]
-
-
-@app.command()
-def models() -> None:
-    """List every model with its picture size and number of parameters."""
-    longest = max(map(len, list_models()))
-    for name in list_models():
-        with torch.device("meta"):  # shapes without memory
-            model = create_model(name)
-        spec = model.spec
-        typer.echo(
-            f"{name:<{longest}} {spec.image_size:>4} px  {spec.channels} x {model.patch_size:<3}"
-            f"{spec.num_classes:>5} classes {count_parameters(model):>12,} parameters"
-        )
 
 
 @app.command()
@@ -124,6 +109,7 @@ def _rounded(numbers: torch.Tensor) -> list[list[float]]:
     return [[round(number, 4) for number in layer] for layer in numbers.tolist()]
 
 
+app.command(name="models")(models)
 app.command(name="results")(show)
 app.add_typer(data.app, name="data")
 

@@ -57,19 +57,19 @@ def words(text: str) -> int:
     return len(WORD.findall(re.sub(r"\]\([^)]*\)", "]", text)))
 
 
-def test_it_opens_with_its_title_badge_and_install_cell(chapter):
-    first, second = chapter.cells[:2]
+def test_it_opens_with_its_title_badge_and_install_cell(notebook):
+    first, second = notebook.cells[:2]
     assert first.cell_type == "markdown" and first.source.startswith("# ")
-    badge = f"/blob/main/book/{chapter.path.name})"
+    badge = f"/blob/main/book/{notebook.path.name})"
     assert "[![Open in Colab](_static/colab.svg)](https://colab" in first.source
-    assert badge in first.source, f"the badge does not lead to this chapter: {badge}"
-    slug = stamp_address.setting(chapter.path.parents[1])
+    assert badge in first.source, f"the badge does not lead to this page: {badge}"
+    slug = stamp_address.setting(notebook.path.parents[1])
     assert second.source == stamp_address.INSTALL.format(slug=slug), "run `make stamp`"
     assert {"remove-cell", "hide-cell"} & set(tags(second))
 
 
-def test_it_has_numbers_that_nbval_compares(chapter):
-    checked = [cell for cell in chapter.cells if "check-output" in tags(cell)]
+def test_it_has_numbers_that_nbval_compares(notebook):
+    checked = [cell for cell in notebook.cells if "check-output" in tags(cell)]
     assert checked, "no cell is tagged check-output"
     empty = [cell.source for cell in checked if not cell.outputs]
     assert not empty, f"tagged check-output, but without an output to compare: {empty}"

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from vitbook import results
+from vitbook.commands.tables import print_table
 from vitbook.errors import UnknownNameError
 
 
@@ -20,23 +21,15 @@ def show(
     """Print what has been measured, on what, by which command."""
     rows = results.read(folder)
     if name is None:
-        _print_table(results.table(rows))
+        if rows:
+            print_table(results.table(rows))
+        else:
+            typer.echo("no runs yet: `vitbook train` makes one")
         return
     known = {row.name: row for row in rows}
     if name not in known:
         raise UnknownNameError("run", name, known)
     _print_run(known[name])
-
-
-def _print_table(lines: list[dict[str, str]]) -> None:
-    if not lines:
-        typer.echo("no runs yet: `vitbook train` makes one")
-        return
-    cells = [list(lines[0]), *(list(line.values()) for line in lines)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    for row in cells:
-        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(padded).rstrip())
 
 
 def _print_run(row: results.Result) -> None:
@@ -50,4 +43,4 @@ def _print_run(row: results.Result) -> None:
             typer.echo(f"{field}: " + ", ".join(f"{k} {v}" for k, v in content.items()))
         else:
             typer.echo(f"{field}: {content}")
-    _print_table([{key: f"{number:.5g}" for key, number in point.items()} for point in row.curve])
+    print_table([{key: f"{number:.5g}" for key, number in point.items()} for point in row.curve])

@@ -7,6 +7,11 @@ from torch import nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.models.bit import BIT_MODELS, bit
+from vitbook.models.cnn_designs import (
+    CNN_DESIGN_MODELS,
+    DENSE_DESIGN_MODELS,
+    vit_dense,
+)
 from vitbook.models.deit import DEIT_MODELS, distilled_vit
 from vitbook.models.efficient import (
     AXIAL_VIT_MODELS,
@@ -65,6 +70,8 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (hybrid, HYBRID_MODELS),
         (t2t_vit, T2T_VIT_MODELS),
         (t2t_vit_dense, T2T_VIT_DENSE_MODELS),
+        (vit, CNN_DESIGN_MODELS),
+        (vit_dense, DENSE_DESIGN_MODELS),
         (resnet, RESNET_MODELS),
         (bit, BIT_MODELS),
     )

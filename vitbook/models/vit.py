@@ -134,6 +134,7 @@ def vit(
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
     make_position: Callable[..., nn.Module] = LearnedPosition,
     make_attention: Callable[..., nn.Module] = SelfAttention,
+    make_mlp: Callable[..., nn.Module] = MLP,
     make_block: Callable[..., nn.Module] = EncoderBlock,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
@@ -143,6 +144,7 @@ def vit(
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
         make_position: called with ``grid_size, width``.
         make_attention: as in :func:`make_encoder`.
+        make_mlp: likewise.
         make_block: likewise.
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
@@ -150,7 +152,7 @@ def vit(
         tokenizer=tokenizer,
         position=make_position(tokenizer.grid_size, width),
         encoder=make_encoder(
-            width, depth, num_heads, mlp_width, qkv_bias, make_attention, make_block=make_block
+            width, depth, num_heads, mlp_width, qkv_bias, make_attention, make_mlp, make_block
         ),
         head=ClassTokenHead(width, num_classes, hidden_width=width if pretraining_head else None),
         width=width,

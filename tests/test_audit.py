@@ -1,0 +1,150 @@
+import sys
+from decimal import Decimal
+
+import pytest
+
+from vitbook import audit, results
+from vitbook.models import list_models
+from vitbook.models.cnn_designs import CNN_DESIGN_MODELS
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return audit.audit()
+
+
+def name_of(figure):
+    return figure.row.get("counted_as", figure.row["model"])
+
+
+def test_every_printed_count_is_audited(figures):
+    printed = [row for row in results.published() if row["quantity"] in audit.QUANTITIES]
+    assert [figure.row for figure in figures] == printed
+    assert len(printed) > 100
+    here = [f for f in figures if name_of(f) in list_models() or "counted_as" in f.row]
+    assert here and all(figure.counted for figure in here)
+    rest = {figure.row["model"] for figure in figures if figure.counted is None}
+    assert not rest & set(list_models())
+
+
+def test_a_reason_for_each_that_differs_and_none_for_the_rest(figures):
+    bare = [f.row for f in figures if not f.agrees and len(f.row.get("why", "")) < 8]
+    assert not bare, "say in published.json why it differs"
+    stale = [figure.row for figure in figures if figure.agrees and "why" in figure.row]
+    assert not stale, "it agrees: take the reason out"
+
+
+def test_rows_say_the_same_twice_and_nothing_else():
+    known = {"quantity", "model", "printed", "value", "source"}
+    known |= {"counted_as", "options", "image_size", "why", "dataset"}
+    rows = results.published()
+    keys = [(r["quantity"], r["model"], r["printed"], r["source"]) for r in rows]
+    assert len(set(keys)) == len(keys)
+    for row in rows:
+        assert row.keys() <= known
+        if row["quantity"] in audit.QUANTITIES:
+            number, unit = audit.read_printed(row["printed"])
+            assert row["value"] == pytest.approx(float(number) * audit.UNITS[unit])
+
+
+@pytest.mark.parametrize(
+    ("counted", "printed", "agrees"),
+    [
+        (21_465_806, "21.5 M", True),
+        (21_465_806, "21.4 M", False),
+        (21_450_000, "21.5 M", True),
+        (21_449_999, "21.4 M", True),
+        (85_798_656, "86M", True),
+        (999_499_999, "1.00 G", True),
+    ],
+)
+def test_to_the_digit(counted, printed, agrees):
+    assert audit.to_the_digit(counted, printed) is agrees
+
+
+def test_read_printed():
+    assert audit.read_printed("0.77 G") == (Decimal("0.77"), "G")
+    with pytest.raises(ValueError, match="printed as '12 k': expected a number and a unit"):
+        audit.read_printed("12 k")
+
+
+def figure(quantity, printed, model="vit_tiny_patch4_32", **more):
+    number, unit = audit.read_printed(printed)
+    value = float(number) * audit.UNITS[unit]
+    row = dict(quantity=quantity, model=model, printed=printed, value=value, source="a paper")
+    (found,) = audit.audit([row | more])
+    return found
+
+
+def test_parameters_agree_in_one_of_three_ways():
+    learned, fixed, headless = 4_255_694, 4_310_222, 3_998_694
+    assert figure("parameters", "4.256 M", "t2t_vit_7").way == "learned"
+    for printed, counted, way in (
+        ("4.310 M", fixed, "learned and fixed"),
+        ("3.999 M", headless, "without the head"),
+    ):
+        found = figure("parameters", printed, "t2t_vit_7")
+        assert (found.counted, found.way, found.verdict) == (counted, way, "agrees")
+    found = figure("parameters", "4.2 M", "t2t_vit_7")
+    assert (found.counted, found.verdict) == (learned, "contradicts")
+
+
+def test_macs_agree_within_two_percent_or_to_the_digit():
+    counted = audit.macs("t2t_vit_7", None)
+    assert counted == 1_146_738_176
+    for printed, agrees in (("1.1 G", True), ("1.2 G", False), ("1.16 G", True), ("1.18 G", False)):
+        assert figure("macs", printed, "t2t_vit_7").agrees is agrees
+    assert figure("macs", "17.6 G", "vit_base_patch16_224").difference == pytest.approx(
+        -0.002, abs=1e-3
+    )
+
+
+def test_a_larger_picture_costs_more_and_a_batch_norm_has_no_fixed_numbers():
+    assert audit.macs("t2t_vit_14", 384) > 3 * audit.macs("t2t_vit_14", None)
+    assert audit.parameters("resnet20", None) == {"learned": 269_722, "without the head": 269_072}
+    assert audit.parameters("torchvision.resnet50", None) == {"learned": 25_557_032}
+
+
+def test_a_model_that_is_not_here():
+    found = figure("parameters", "21.1 M", "T2T-ViT-14 without T2T")
+    assert (found.counted, found.difference, found.verdict) == (None, None, "not here")
+    (line,) = audit.table([found])
+    assert line["counted"] == line["differs"] == "-"
+
+
+def test_without_timm_its_networks_cannot_be_counted(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    audit.build.cache_clear()
+    audit.macs.cache_clear()
+    with pytest.raises(ImportError, match="vitbook\\[chapters\\]"):
+        figure("macs", "0.6 G", "MobileNetV1", counted_as="timm.mobilenetv1_100")
+
+
+def test_the_page_says_what_the_command_says():
+    found = figure("macs", "10.1 G", "vit_s16_t2t", why="a <reason>")
+    html = audit.to_html([found])
+    cells = ("vit_<wbr>s16_<wbr>t2t", "10.1 G", "9.89 G", "contradicts")
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in html
+    assert ">a paper</th>" in html
+    assert "a &lt;reason&gt;" in html and html.count("<tr>") == 4
+
+
+def electras_macs(width, depth, mlp_width, num_heads, tokens=197, words=768):
+    """What ELECTRA's flops_computation.py makes of an encoder, halved (its get_infer_flops)."""
+    attention = (8 * width + 4 * tokens) * width + 10 * tokens * num_heads + 9 * width + 5
+    mlp = 4 * width * mlp_width + 9 * mlp_width + 11 * width
+    embedding = 2 * width * words + 2 * width * (tokens + 2) + 11 * width
+    hidden = 2 * width * width + 11 * width
+    return tokens * (depth * (attention + mlp) + embedding + hidden) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("vit_s16_t2t", 10.1), ("vit_resnext", 10.1), ("vit_sw", 9.8), ("vit_dn", 5.3)],
+)
+def test_the_authors_counter_gives_what_the_reasons_say(name, expected):
+    numbers = {key: CNN_DESIGN_MODELS[name][key] for key in ("width", "depth", "mlp_width")}
+    counted = electras_macs(**numbers, num_heads=CNN_DESIGN_MODELS[name]["num_heads"])
+    assert round(counted / 1e9, 1) == expected
+    said = {f"{expected} G" in row.get("why", "") for row in results.published(model=name)}
+    assert True in said

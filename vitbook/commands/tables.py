@@ -1,0 +1,14 @@
+"""Tables on a terminal."""
+
+import typer
+
+
+def print_table(lines: list[dict[str, str]]) -> None:
+    """Columns as wide as their widest cell, under their names; nothing of no lines."""
+    if not lines:
+        return
+    cells = [list(lines[0]), *(list(line.values()) for line in lines)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(padded).rstrip())
