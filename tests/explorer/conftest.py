@@ -8,6 +8,7 @@ from browser import FLAGS, chromium
 from vitbook import create_model
 from vitbook.explorer import (
     attention_maps,
+    cutting_board,
     digit_reader,
     distance_meter,
     soft_lookup,
@@ -35,6 +36,14 @@ def meter():
 def footprint():
     picture = torch.randint(0, 256, (3, 16, 24), dtype=torch.uint8, generator=_seed(2))
     return token_footprint(picture, 4)
+
+
+@pytest.fixture
+def board():
+    picture = torch.randint(0, 256, (3, 64, 96), dtype=torch.uint8, generator=_seed(2))
+    soft = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
+    cuts = {"hard": [(16, 16, 0)], "soft, split 1": soft[:1], "soft, split 3": soft}
+    return cutting_board(picture, cuts, square=(28, 44, 9), goal=16, task="Find the largest.")
 
 
 @pytest.fixture

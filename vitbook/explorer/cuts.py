@@ -1,0 +1,154 @@
+"""A picture cut into windows, and a square that falls on it: which token has it whole?"""
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+
+import numpy as np
+
+from vitbook.analysis import window
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.picture import Number, as_images, drawing, image_png, pixels, png, rgb, tag
+from vitbook.explorer.picture import text as words
+
+Split = tuple[int, int, int]
+_WHOLE, _CUT = "#0072B2", "#D55E00"
+_LARGEST = 24
+
+
+def _layout(splits: Iterable[Split], side: int) -> tuple[int, int, int, int]:
+    """Of stacked splits along one side: window, step, first pixel, and number of the tokens.
+
+    A split on tokens whose step is s moves the first window s times its padding outward.
+    """
+    splits = list(splits)
+    size = window([(kernel, stride) for kernel, stride, _ in splits])
+    step, first, count = 1, 0, side
+    for kernel, stride, padding in splits:
+        first, step = first - padding * step, step * stride
+        count = (count + 2 * padding - kernel) // stride + 1
+    return size, step, first, count
+
+
+def _holders(layout: tuple[int, int, int, int], start: int, size: int) -> int:
+    """How many windows along one side hold the pixels from ``start`` on, ``size`` of them."""
+    wide, step, first, count = layout
+    firsts = first + step * np.arange(count)
+    return int(((firsts <= start) & (start + size <= firsts + wide)).sum())
+
+
+def cutting_board(
+    image,
+    cuts: Mapping[str, Iterable[Split]],
+    *,
+    square: tuple[int, int, int],
+    task: str | None = None,
+    goal: int | None = None,
+    title: str = "Overlap decides what is sure to stay in one piece",
+    description: str | None = None,
+) -> Figure:
+    """A square on a picture, and the tokens that have it whole; each cut is one way to tokens.
+
+    Beside it stands every other place of such a square: blue where at least one token has it
+    whole, orange where every token that sees it has only a part.
+
+    Args:
+        image: uint8 "channels height width".
+        cuts: name -> (kernel, stride, padding) of each split, the one on the picture first. The
+            windows are those of bare splits: what no attention between them adds.
+        square: (row, column) of its upper left pixel, and its side, up to 24.
+        task: a sentence above the figure.
+        goal: side of the square at which the last cut has reached its task; None for no task.
+        description: the caption; by default the finding at the start, in words.
+    """
+    (image,) = as_images(image[None])
+    height, width = image.shape[1:]
+    row, column, size = square
+    inside = 0 <= row <= height - size and 0 <= column <= width - size
+    if not (1 <= size <= min(_LARGEST, height, width) and inside):
+        raise ValueError(
+            f"square {square} on a picture of {height}x{width}: expected (row, column, side) "
+            f"inside the picture, the side from 1 to {_LARGEST}"
+        )
+    if not cuts:
+        raise ValueError("cuts came empty, expected at least one: {'hard': [(16, 16, 0)]}, say")
+    layouts = []
+    for name, splits in cuts.items():
+        rows, columns = (_layout(splits, side) for side in (height, width))
+        if min(rows[3], columns[3]) < 1:
+            raise ValueError(
+                f"cut {name!r} leaves no token of a picture of {height}x{width}: "
+                "expected kernels that fit into it"
+            )
+        layouts.append({"name": name, "window": rows[0], "step": rows[1], "first": rows[2],
+                        "rows": rows[3], "columns": columns[3]})  # fmt: skip
+    data = {
+        "image": image_png(image), "size": [height, width], "layouts": layouts, "row": row,
+        "column": column, "side": size, "largest": min(_LARGEST, height, width),
+        "colors": [_WHOLE, _CUT], "task": task or "", "goal": goal,
+    }  # fmt: skip
+    first = layouts[0]
+    axes = [(first["window"], first["step"], first["first"], first[a]) for a in ("rows", "columns")]
+    whole = _holders(axes[0], row, size) * _holders(axes[1], column, size)
+    down, across = (
+        [_holders(axis, start, size) > 0 for start in range(side - size + 1)]
+        for axis, side in zip(axes, (height, width), strict=True)
+    )
+    safe = np.outer(down, across)
+    finding = (
+        f"Cut as {first['name']!r}, the square of {size} × {size} pixels is whole in {whole} of "
+        f"{first['rows'] * first['columns']:,} tokens. Of all places that it could have, "
+        f"{100 * safe.mean():.0f} % leave it whole in some token."
+    )
+    description = description or (
+        f"{finding} On the left, frames are the windows of the tokens that see some of the square: "
+        "solid where all of it, dashed where a part. On the right, each place is the middle of "
+        "another square of this size: blue leaves it whole, orange does not."
+    )
+    return Figure(
+        "cutting_board.js", data, title, description, _still(image, data, axes, safe, finding)
+    )
+
+
+def _still(image: np.ndarray, data: dict, axes: list, safe: np.ndarray, finding: str) -> str:
+    """The square on the picture with its windows, and the map of its other places."""
+    (height, width), side, gap, top = data["size"], 260, 24, 22
+    scale = side / width
+    tall, size = side * height / width, data["side"]
+    row, column, board = data["row"], data["column"], axes[0][0]
+    colors = image.transpose(1, 2, 0).repeat(3 // len(image), axis=2)
+    thin = 1 + (max(height, width) > 160)  # a still picture weighs on every page
+    photo = colors[::thin, ::thin]
+
+    def frame(top_row: Number, first: Number, extent: Number, **style: object) -> str:
+        low, high = max(0, top_row), min(height, top_row + extent)
+        near, far = max(0, first), min(width, first + extent)
+        return tag("rect", x=near * scale, y=top + low * scale, width=(far - near) * scale,
+                   height=(high - low) * scale, fill="none", **style)  # fmt: skip
+
+    parts = [
+        words(0, 12, "The square, and who sees it", font_weight=600),
+        pixels(png(photo), 0, top, side, tall),
+        words(side + gap, 12, "All its places", font_weight=600),
+    ]
+    ends = row + size, column + size
+    tops, lefts = (
+        [at for at in range(first, first + step * count, step) if at < end and start < at + wide]
+        for (wide, step, first, count), start, end in zip(axes, (row, column), ends, strict=True)
+    )
+    for y, x in product(tops, lefts):
+        whole = y <= row and x <= column and max(ends[0] - y, ends[1] - x) <= board
+        color, dashes = (_WHOLE, "none") if whole else (_CUT, "5 3")
+        parts.append(frame(y, x, board, stroke="#fff", stroke_width=4))
+        parts.append(frame(y, x, board, stroke=color, stroke_width=2, stroke_dasharray=dashes))
+    for color, thick in (("#000", 5), ("#fff", 2)):
+        parts.append(frame(row, column, size, stroke=color, stroke_width=thick))
+    place = slice(size // 2, size // 2 + len(safe)), slice(size // 2, size // 2 + safe.shape[1])
+    chart = colors.copy()
+    tint = np.where(safe[..., None], rgb(_WHOLE), rgb(_CUT))
+    chart[place] = np.rint(0.3 * chart[place] + 0.7 * tint).astype(np.uint8)
+    left = side + gap
+    parts.append(pixels(png(chart[::thin, ::thin]), left, top, side, tall))
+    parts.append(tag("circle", cx=left + (column + size / 2) * scale,
+                     cy=top + (row + size / 2) * scale, r=5, fill="#fff", stroke="#000",
+                     stroke_width=2))  # fmt: skip
+    return drawing(2 * side + gap, round(top + tall + 4), finding, *parts)
