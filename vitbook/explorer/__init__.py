@@ -2,6 +2,7 @@
 
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
+from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
@@ -13,5 +14,6 @@ __all__ = [
     "attention_widget",
     "digit_reader",
     "distance_meter",
+    "locality_dial",
     "soft_lookup",
 ]
