@@ -46,6 +46,12 @@ def test_lines_draw_what_they_are_given(log_x):
     assert axis.get_xscale() == ("log" if log_x else "linear")
 
 
+def test_lines_over_whole_numbers_have_whole_ticks():
+    figure = plotting.lines([1, 2, 3, 4], {"a": [1, 2, 3, 4]}, "t", x_label="layer", y_label="y")
+    ticks = figure.axes[0].get_xticks()
+    assert [tick for tick in ticks if 1 <= tick <= 4] == [1, 2, 3, 4]
+
+
 def test_no_line_is_left_out_however_many_there_are():
     many = {f"line {i}": [i, i] for i in range(8)}
     levels = {f"level {i}": i for i in range(5)}

@@ -119,6 +119,8 @@ def lines(
             ha="right", fontsize=8, color=INK,
         )  # fmt: skip
     axis.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear")
+    if not log_x and all(isinstance(place, int) for place in x):
+        axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 1.5
     if y_limits is not None:
         axis.set_ylim(*y_limits)
     axis.legend(frameon=False, fontsize=9)

@@ -11,6 +11,7 @@ from vitbook.explorer import (
     cutting_board,
     digit_reader,
     distance_meter,
+    locality_dial,
     soft_lookup,
     token_footprint,
 )
@@ -63,6 +64,18 @@ def pictures():
 @pytest.fixture
 def maps(pictures, weights):
     return attention_maps(pictures, weights, num_prefix_tokens=1, grid_size=(4, 4), goal=100.0)
+
+
+@pytest.fixture
+def head():
+    """One head's map of 17 tokens, in which most prefer themselves a little."""
+    scores = np.random.default_rng(0).normal(size=(17, 17)) + 1.5 * np.eye(17)
+    return np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+
+
+@pytest.fixture
+def dial(pictures, head):
+    return locality_dial(pictures[0], head, grid_size=(4, 4), num_prefix_tokens=1)
 
 
 @pytest.fixture

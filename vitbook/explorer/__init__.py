@@ -4,6 +4,7 @@ from vitbook.explorer.cuts import cutting_board
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
+from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
@@ -16,6 +17,7 @@ __all__ = [
     "cutting_board",
     "digit_reader",
     "distance_meter",
+    "locality_dial",
     "soft_lookup",
     "token_footprint",
 ]
