@@ -46,6 +46,12 @@ def test_lines_draw_what_they_are_given(log_x):
     assert axis.get_xscale() == ("log" if log_x else "linear")
 
 
+def test_words_on_the_axis_stay_words():
+    figure = plotting.lines(["before", "after"], {"a": [1, 2]}, "t", x_label="", y_label="y")
+    figure.canvas.draw()
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["before", "after"]
+
+
 def test_no_line_is_left_out_however_many_there_are():
     many = {f"line {i}": [i, i] for i in range(8)}
     levels = {f"level {i}": i for i in range(5)}

@@ -6,7 +6,7 @@ import torch
 from browser import FLAGS, chromium
 
 from vitbook import create_model
-from vitbook.explorer import attention_maps, digit_reader, distance_meter, soft_lookup
+from vitbook.explorer import attention_maps, digit_reader, distance_meter, shift_meter, soft_lookup
 
 
 @pytest.fixture
@@ -23,6 +23,16 @@ def lookup():
 @pytest.fixture
 def meter():
     return distance_meter()
+
+
+@pytest.fixture
+def photo():
+    return torch.randint(0, 256, (3, 24, 40), dtype=torch.uint8, generator=_seed(2))
+
+
+@pytest.fixture
+def shifts(photo):
+    return shift_meter(photo)
 
 
 @pytest.fixture

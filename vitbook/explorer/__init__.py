@@ -5,6 +5,7 @@ from vitbook.explorer.figure import Figure
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
+from vitbook.explorer.shift import shift_meter
 from vitbook.explorer.widget import attention_widget
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "attention_widget",
     "digit_reader",
     "distance_meter",
+    "shift_meter",
     "soft_lookup",
 ]
