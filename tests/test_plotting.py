@@ -52,6 +52,12 @@ def test_lines_over_whole_numbers_have_whole_ticks():
     assert [tick for tick in ticks if 1 <= tick <= 4] == [1, 2, 3, 4]
 
 
+def test_words_on_the_axis_stay_words():
+    figure = plotting.lines(["before", "after"], {"a": [1, 2]}, "t", x_label="", y_label="y")
+    figure.canvas.draw()
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["before", "after"]
+
+
 def test_no_line_is_left_out_however_many_there_are():
     many = {f"line {i}": [i, i] for i in range(8)}
     levels = {f"level {i}": i for i in range(5)}

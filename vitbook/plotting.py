@@ -103,6 +103,7 @@ def lines(
     """Curves over one axis, named in a legend.
 
     Args:
+        x: numbers, or words that stand side by side.
         levels: name -> height of a dashed line to compare with.
         mark_x: name -> place of a dotted upright line.
     """
@@ -118,8 +119,10 @@ def lines(
             name, (place, 0.97), xycoords=("data", "axes fraction"), rotation=90, va="top",
             ha="right", fontsize=8, color=INK,
         )  # fmt: skip
-    axis.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear")
-    if not log_x and all(isinstance(place, int) for place in x):
+    axis.set(xlabel=x_label, ylabel=y_label)
+    if log_x:  # to set the linear scale again would take the names off an axis of words
+        axis.set_xscale("log")
+    elif all(isinstance(place, int) for place in x):
         axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 1.5
     if y_limits is not None:
         axis.set_ylim(*y_limits)

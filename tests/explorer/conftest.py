@@ -12,6 +12,7 @@ from vitbook.explorer import (
     digit_reader,
     distance_meter,
     locality_dial,
+    shift_meter,
     soft_lookup,
     token_footprint,
 )
@@ -45,6 +46,16 @@ def board():
     soft = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
     cuts = {"hard": [(16, 16, 0)], "soft, split 1": soft[:1], "soft, split 3": soft}
     return cutting_board(picture, cuts, square=(28, 44, 9), goal=16, task="Find the largest.")
+
+
+@pytest.fixture
+def photo():
+    return torch.randint(0, 256, (3, 24, 40), dtype=torch.uint8, generator=_seed(2))
+
+
+@pytest.fixture
+def shifts(photo):
+    return shift_meter(photo)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
+from vitbook.explorer.shift import shift_meter
 from vitbook.explorer.widget import attention_widget
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "digit_reader",
     "distance_meter",
     "locality_dial",
+    "shift_meter",
     "soft_lookup",
     "token_footprint",
 ]
