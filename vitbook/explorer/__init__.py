@@ -1,5 +1,6 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
+from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
@@ -12,6 +13,7 @@ __all__ = [
     "Figure",
     "attention_maps",
     "attention_widget",
+    "design_counter",
     "digit_reader",
     "distance_meter",
     "soft_lookup",
