@@ -9,6 +9,7 @@ from vitbook import create_model
 from vitbook.explorer import (
     attention_maps,
     cutting_board,
+    design_counter,
     digit_reader,
     distance_meter,
     locality_dial,
@@ -32,6 +33,12 @@ def lookup():
 @pytest.fixture
 def meter():
     return distance_meter()
+
+
+@pytest.fixture
+def designs():
+    printed = {"ViT-S/16": (8, 768, 48.6, 10.1), "ViT-SW": (4, 1024, 47.9, 9.9)}
+    return design_counter(printed, "ViT-SW")
 
 
 @pytest.fixture

@@ -138,6 +138,12 @@ PARAMETERS = {
     "vit_resnext": 48_603_112,
     "vit_ghost": 32_097_256,
     "vit_dense": 46_691_912,
+    # Gates of 64 -> 4 -> 64; half of queries, keys, values and of the MLP's hidden layer.
+    "vit_se_micro_patch2_8": 136_138 + 4 * 2 * 64 * 4,
+    "vit_resnext_micro_patch2_8": 136_138,
+    "vit_ghost_micro_patch2_8": 136_138 - 4 * (96 * 65 - 96) - 4 * (64 * 65 - 64),
+    # Patches, class token, places, last norm and head; blocks of 4 x 32^2 + 2 x 32 x 64 weights.
+    "vit_dn_micro_patch2_8": 160 + 32 + 17 * 32 + 64 + 330 + 8 * (8192 + 128 + 128 + 96),
     "resnet20": 269_722,
     "resnet56": 853_018,
     "resnet110": 1_727_962,

@@ -1,6 +1,7 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
 from vitbook.explorer.cuts import cutting_board
+from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
@@ -16,6 +17,7 @@ __all__ = [
     "attention_maps",
     "attention_widget",
     "cutting_board",
+    "design_counter",
     "digit_reader",
     "distance_meter",
     "locality_dial",

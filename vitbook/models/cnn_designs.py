@@ -14,7 +14,7 @@ from vitbook.layers.cnn_designs import (
     GhostSelfAttention,
     SqueezedSelfAttention,
 )
-from vitbook.models.vit import VisionTransformer
+from vitbook.models.vit import VIT_MODELS, VisionTransformer
 
 
 def vit_dense(
@@ -65,4 +65,14 @@ CNN_DESIGN_MODELS = {
 DENSE_DESIGN_MODELS = {
     "vit_dense": IMAGENET
     | dict(width=128, depths=(2, 4, 6, 7), growth=64, num_heads=8, mlp_ratio=6),
+}
+
+# The same swaps on the digits' model. DN has twice its layers at half its width, as the paper's,
+# and heads as wide; ResNeXt four times its heads, as the paper's.
+MICRO = VIT_MODELS["vit_micro_patch2_8"]
+MICRO_DESIGN_MODELS = {
+    "vit_se_micro_patch2_8": MICRO | dict(make_attention=SqueezedSelfAttention),
+    "vit_resnext_micro_patch2_8": MICRO | dict(num_heads=16),
+    "vit_ghost_micro_patch2_8": MICRO | dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+    "vit_dn_micro_patch2_8": MICRO | dict(width=32, depth=8, num_heads=2, mlp_width=64),
 }

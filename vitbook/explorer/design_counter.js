@@ -1,0 +1,159 @@
+import { node, stage } from "./shared.js";
+
+const ROUNDING = 0.05; // of a figure that is printed with one decimal
+
+/** Parameters and multiply-adds of a Vision Transformer of plain blocks, queries without bias. */
+export function count(depth, width, hidden, { patches, pixels, classes }) {
+  const tokens = patches + 1, matrices = 4 * width * width + 2 * width * hidden;
+  const biases = width + hidden + width, norms = 4 * width;
+  return {
+    parameters: width + (pixels + 1) * width + depth * (matrices + biases + norms)
+      + 2 * width + (width + 1) * classes,
+    macs: patches * pixels * width + depth * (tokens * matrices + 2 * tokens * tokens * width)
+      + classes * width,
+    pairs: 2 * depth * tokens * tokens * width,
+  };
+}
+
+/** A plane of parameters in millions and multiply-adds in billions; what lies outside is cut. */
+function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
+  const [width, height] = size, [left, top, right, bottom] = inset;
+  const wide = width - left - right, tall = height - top - bottom;
+  const across = (value) => (value - x[0]) / (x[1] - x[0]) * wide;
+  const down = (value) => (y[1] - value) / (y[1] - y[0]) * tall;
+  const field = node("svg:svg", {
+    x: left, y: top, width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}`,
+  });
+  const picture = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  const word = (attributes, told) =>
+    node("svg:text", { class: "vb-tick vb-axis-word", ...attributes }, told);
+  for (const tick of x_ticks) {
+    picture.append(word({
+      x: left + across(tick), y: height - bottom + 14, "text-anchor": "middle",
+    }, tick));
+  }
+  for (const tick of y_ticks) {
+    picture.append(word({ x: left - 5, y: top + down(tick) + 4, "text-anchor": "end" }, tick));
+  }
+  picture.append(
+    word({ x: left + wide, y: height - 3, "text-anchor": "end" }, "parameters, M"),
+    word({ x: 0, y: 11 }, "multiply-adds, G"), field,
+    node("svg:rect", { class: "vb-frame", x: left, y: top, width: wide, height: tall }));
+  const inside = (px, py) => px >= x[0] && px <= x[1] && py >= y[0] && py <= y[1];
+  const element = node("div", {}, node("div", { class: "vb-label" }, label), picture);
+  return { element, field, across, down, inside };
+}
+
+/**
+ * @param {HTMLElement} root
+ * @param {{network: {patches: number, pixels: number, classes: number},
+ *   start: {depth: number, width: number, ratio: number}, limits: Record<string, number[]>,
+ *   designs: {name: string, parameters: number, macs: number}[],
+ *   goal: {name: string, depth: number, width: number, parameters: number, macs: number},
+ *   planes: object[], layout: object, color: string, task: string}} data
+ */
+export function render(root, data) {
+  const { goal, network, limits } = data;
+  const state = { ...data.start };
+  const change = (part) => { Object.assign(state, part); update(); };
+
+  const views = data.planes.map((each) => {
+    const view = plane(each, data.layout);
+    const { across, down, field } = view;
+    const sweep = node("svg:polyline", { class: "vb-sweep" });
+    const dot = node("svg:circle", { r: 6, class: "vb-dot vb-own" });
+    if (each.lens) {
+      const [x0, x1] = each.lens.x, [y0, y1] = each.lens.y;
+      field.append(node("svg:rect", { class: "vb-lens", x: across(x0), y: down(y1),
+        width: across(x1) - across(x0), height: down(y0) - down(y1) }));
+    }
+    field.append(sweep);
+    for (const { name, parameters, macs } of data.designs) {
+      const x = across(parameters), y = down(macs);
+      const wide = Math.max(across(parameters + ROUNDING) - x, 3);
+      const tall = Math.max(y - down(macs + ROUNDING), 3);
+      field.append(node("svg:rect", { x: x - wide, y: y - tall, width: 2 * wide,
+        height: 2 * tall, fill: data.color, class: "vb-dot" }));
+      if (!each.lens || !inLens(each.lens, parameters, macs)) {
+        field.append(node("svg:text", { class: "vb-name", x: x + (each.lens ? 8 : -8), y: y + 4,
+          "text-anchor": each.lens ? "start" : "end", "font-size": 12 }, name));
+      }
+    }
+    field.append(dot);
+    return { ...view, sweep, dot };
+  });
+
+  const slider = (control, label, tell) => {
+    const [min, max, step] = limits[control];
+    const amount = node("span", { class: "vb-amount" });
+    const input = node("input", {
+      type: "range", min, max, step, "data-control": control,
+      oninput: () => change({ [control]: Number(input.value) }),
+    });
+    const show = () => {
+      input.value = state[control];
+      input.setAttribute("aria-valuetext", amount.textContent = tell(state[control]));
+    };
+    return { show, element: node("label", { class: "vb-slider" },
+      node("span", {}, label), amount, input) };
+  };
+  const sliders = [
+    slider("depth", "Depth", (value) => `${value} layer${value === 1 ? "" : "s"}`),
+    slider("width", "Width", String),
+    slider("ratio", "MLP ratio", String),
+  ];
+  const reset = node("button", {
+    type: "button", "data-control": "reset", onclick: () => change(data.start),
+  }, "Reset");
+  const readout = node("p", { class: "vb-readout", "aria-live": "polite" });
+
+  const at = (ratio) => count(state.depth, state.width, ratio * state.width, network);
+  const share = (counted, printed) => {
+    const off = 100 * (counted / printed - 1);
+    return Math.abs(counted - printed) < ROUNDING ? `those printed too: ${printed.toFixed(1)}`
+      : `${Math.abs(off).toFixed(1)} % ` +
+      `${off < 0 ? "under" : "over"} the printed ${printed.toFixed(1)}`;
+  };
+
+  function update() {
+    const { parameters, macs, pairs } = at(state.ratio);
+    const [millions, billions] = [parameters / 1e6, macs / 1e9];
+    const line = limits.ratio.slice(0, 2).map(at)
+      .map((each) => [each.parameters / 1e6, each.macs / 1e9]);
+    for (const { across, down, inside, sweep, dot } of views) {
+      sweep.setAttribute("points", line.map(([x, y]) => `${across(x)},${down(y)}`).join(" "));
+      dot.setAttribute("cx", across(millions));
+      dot.setAttribute("cy", down(billions));
+      dot.setAttribute("visibility", inside(millions, billions) ? "visible" : "hidden");
+    }
+    sliders.forEach(({ show }) => show());
+
+    const built = state.depth === goal.depth && state.width === goal.width;
+    const tenths = Math.round(10 * goal.parameters);
+    const meets = [Math.floor, Math.round].some((cut) => cut(10 * millions) === tenths);
+    const away = views.some((view) => view.inside(millions, billions)) ? ""
+      : "Beyond both planes. ";
+    readout.replaceChildren(
+      `${millions.toFixed(2)} M parameters, ${billions.toFixed(2)} G multiply-adds, ` +
+      `${(pairs / 1e9).toFixed(2)} G of them for pairs of tokens. ${away}`,
+      !meets ? "" : node("strong", {}, (built ? `✓ Reached: ${goal.parameters} M, rounded or cut. `
+        : `By chance ${goal.parameters} M, rounded or cut, from other layers than ${goal.name}'s. `)
+        + `The multiply-adds are ${share(billions, goal.macs)} G.`));
+    Object.assign(root, { parameters, macs });
+    root.dataset.state = Object.entries(state).map((pair) => pair.join("=")).join(" ");
+    root.dataset.reached = meets && built;
+  }
+
+  stage(root,
+    data.task ? node("p", { class: "vb-task" }, data.task) : "",
+    node("div", { class: "vb-dials" }, ...sliders.map(({ element }) => element), reset),
+    node("div", { class: "vb-pair" }, ...views.map(({ element }) => element)),
+    node("p", { class: "vb-note" },
+      "Circle: the network as set. Dashes: where other MLP ratios would put it. Boxes: printed " +
+      "figures; on the right as large as their rounding."),
+    readout);
+  update();
+}
+
+const inLens = ({ x, y }, parameters, macs) =>
+  parameters >= x[0] && parameters <= x[1] && macs >= y[0] && macs <= y[1];
