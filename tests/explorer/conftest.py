@@ -10,6 +10,7 @@ from vitbook.explorer import (
     attention_maps,
     digit_reader,
     distance_meter,
+    hearing_map,
     soft_lookup,
     token_footprint,
 )
@@ -29,6 +30,11 @@ def lookup():
 @pytest.fixture
 def meter():
     return distance_meter()
+
+
+@pytest.fixture
+def hearing():
+    return hearing_map(task="Carry word from corner to corner.")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
+from vitbook.explorer.hearing import hearing_map
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
@@ -14,6 +15,7 @@ __all__ = [
     "attention_widget",
     "digit_reader",
     "distance_meter",
+    "hearing_map",
     "soft_lookup",
     "token_footprint",
 ]
