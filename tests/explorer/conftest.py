@@ -12,6 +12,7 @@ from vitbook.explorer import (
     design_counter,
     digit_reader,
     distance_meter,
+    hearing_map,
     locality_dial,
     shift_meter,
     soft_lookup,
@@ -39,6 +40,11 @@ def meter():
 def designs():
     printed = {"ViT-S/16": (8, 768, 48.6, 10.1), "ViT-SW": (4, 1024, 47.9, 9.9)}
     return design_counter(printed, "ViT-SW")
+
+
+@pytest.fixture
+def hearing():
+    return hearing_map(task="Carry word from corner to corner.")
 
 
 @pytest.fixture

@@ -9,7 +9,18 @@ import pytest
 
 from vitbook.explorer import Figure, attention_maps
 
-FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "dial", "shifts", "designs")
+FIGURES = (
+    "lookup",
+    "maps",
+    "reader",
+    "meter",
+    "footprint",
+    "board",
+    "dial",
+    "shifts",
+    "designs",
+    "hearing",
+)
 DATA = re.compile(
     r'<script type="application/json" class="vb-data" data-key="(\w+)">(.*?)</script>', re.DOTALL
 )

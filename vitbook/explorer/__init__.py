@@ -5,6 +5,7 @@ from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
+from vitbook.explorer.hearing import hearing_map
 from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
@@ -20,6 +21,7 @@ __all__ = [
     "design_counter",
     "digit_reader",
     "distance_meter",
+    "hearing_map",
     "locality_dial",
     "shift_meter",
     "soft_lookup",

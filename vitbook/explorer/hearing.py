@@ -1,0 +1,117 @@
+"""Which tokens one token has heard of after one and two layers of a cheaper attention."""
+
+import numpy as np
+
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.picture import drawing, pixels, png, rgb, tag, text
+
+_SIDES = (4, 8, 12, 16, 32, 48, 64)
+_BLOCK = 4
+_COLORS = {"own": "#fee838", "mixed": "#7b8a9c", "none": "#00224e"}
+
+
+def hearing_map(
+    side: int = 8,
+    *,
+    pattern: str = "rows",
+    token: tuple[int, int] = (0, 0),
+    num_keys: int = 8,
+    num_features: int = 45,
+    task: str | None = None,
+    title: str = "What a layer leaves out decides who ever hears of whom",
+    description: str | None = None,
+) -> Figure:
+    """What a token of a square grid hears of, and the pairs that a layer computes for it.
+
+    Five patterns and their cost as the grid grows: all tokens, rows twice, a row and then a
+    column, blocks of 4x4, Linformer's mixtures, Performer's features. A pair is one score and one
+    weighted value, two multiply-adds for each number of a head; projections are left out.
+
+    Args:
+        side: tokens along a side of the grid it starts with: 4, 8, 12, 16, 32, 48 or 64.
+        pattern: ``all``, ``rows``, ``axial``, ``blocks``, ``linformer`` or ``performer``.
+        token: (row, column) of the token that asks at the start.
+        num_keys: Linformer's mixtures.
+        num_features: Performer's features.
+        task: a sentence above the figure.
+        description: the caption; by default the finding in words.
+    """
+    names = {
+        "all": "all tokens", "rows": "its row in both layers", "axial": "its row, then its column",
+        "blocks": f"its block of {_BLOCK} × {_BLOCK}", "linformer": f"Linformer, {num_keys} keys",
+        "performer": f"Performer, {num_features} features",
+    }  # fmt: skip
+    if side not in _SIDES:
+        raise ValueError(f"a side of {side} tokens came, expected one of {_SIDES}")
+    if pattern not in names:
+        raise ValueError(f"pattern came as {pattern!r}, expected one of {', '.join(names)}")
+    if not all(0 <= place < side for place in token):
+        raise ValueError(f"token came as {token}, expected row and column from 0 to {side - 1}")
+    if min(num_keys, num_features) < 1:
+        raise ValueError(
+            f"{num_keys} keys and {num_features} features came, expected at least 1 of both"
+        )
+    data = {
+        "sides": _SIDES, "side": side, "pattern": pattern, "token": token[0] * side + token[1],
+        "block": _BLOCK, "keys": num_keys, "features": num_features, "names": names,
+        "thin": {"linformer": f"in {num_keys} mixtures",
+                 "performer": f"through {num_features} features"},
+        "colors": _COLORS, "task": task or "",
+    }  # fmt: skip
+    heard = [int(_heard(data, layers).sum()) for layers in (1, 2)]
+    finding = (
+        f"Shown at the start, on a grid of {side} × {side}: a token that reads {names[pattern]} "
+        f"has heard of {heard[0]:,} of {side**2:,} tokens after one layer, and of {heard[1]:,} "
+        f"after two. A layer computes {_pairs(data):,} of {side**4:,} pairs. Yellow: heard with a "
+        "weight of its own. Grey: heard through a few mixtures or features that all tokens share."
+    )
+    return Figure("hearing_map.js", data, title, description or finding, _still(data, finding))
+
+
+def _heard(data: dict, layers: int) -> np.ndarray:
+    """Which tokens reach the one that asks: bool "rows columns"."""
+    side = data["side"]
+    rows, columns = np.indices((side, side))
+    row, column = divmod(data["token"], side)
+    if data["pattern"] == "rows" or (data["pattern"] == "axial" and layers == 1):
+        return rows == row
+    if data["pattern"] == "blocks":
+        return (rows // _BLOCK == row // _BLOCK) & (columns // _BLOCK == column // _BLOCK)
+    return np.ones((side, side), dtype=bool)
+
+
+def _pairs(data: dict) -> int:
+    """Scores and weighted values of one layer, two multiply-adds a head number as one pair."""
+    side = data["side"]
+    read = {
+        "all": side**2, "rows": side, "axial": side, "blocks": _BLOCK**2,
+        "linformer": 2 * data["keys"], "performer": 2 * data["features"],
+    }  # fmt: skip
+    return side**2 * read[data["pattern"]]
+
+
+def _still(data: dict, words: str) -> str:
+    """The two grids, the token that asks framed, and the cost in numbers."""
+    side, wide, gap = data["side"], 240, 34
+    row, column = divmod(data["token"], side)
+    unit, parts = wide / side, []
+    lit = rgb(_COLORS["mixed" if data["pattern"] in data["thin"] else "own"])
+    for layers in (1, 2):
+        left = (layers - 1) * (wide + gap)
+        heard = _heard(data, layers)
+        tiles = np.where(heard[..., None], lit, rgb(_COLORS["none"])).astype(np.uint8)
+        told = f"{heard.sum():,} of {heard.size:,}, " + data["thin"].get(
+            data["pattern"], "each with its own weight"
+        )
+        name = "Heard after one layer" if layers == 1 else "Heard after two layers"
+        parts += [text(left, 12, name, font_weight=600),
+                  pixels(png(tiles), left, 20, wide, wide),
+                  text(left, wide + 38, told)]  # fmt: skip
+        parts += [
+            tag("rect", x=left + column * unit, y=20 + row * unit, width=unit, height=unit,
+                fill="none", stroke=stroke, stroke_width=thick)
+            for stroke, thick in (("#000", 4), ("#fff", 1.5))
+        ]  # fmt: skip
+    cost = f"One layer, {data['names'][data['pattern']]}: {_pairs(data):,} pairs of {side**4:,}"
+    parts.append(text(0, wide + 60, cost, font_weight=600))
+    return drawing(2 * wide + gap, wide + 70, words, *parts)

@@ -1,0 +1,47 @@
+"""Still figures of what an approximation loses; see :mod:`vitbook.plotting`."""
+
+from collections.abc import Iterable, Mapping
+from itertools import cycle
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from vitbook.plotting import COLORS, _finish
+
+
+def accuracy_and_error(
+    sizes: Iterable[int],
+    accuracy: Mapping[str, Iterable[float | int]],
+    error: Mapping[str, Iterable[float | int]],
+    title: str,
+    *,
+    x_label: str,
+    levels: Mapping[str, float | int],
+) -> Figure:
+    """What a model still gets right with its attention replaced, above the error of the maps.
+
+    Both panels share the sizes of the approximation, on powers of two, and start at zero.
+
+    Args:
+        accuracy: name of the approximation -> a share for each size.
+        error: name -> relative error of its maps for each size; a name keeps its colour.
+        levels: name -> height of a grey line to compare the accuracies with.
+    """
+    sizes = list(sizes)
+    figure, (top, low) = plt.subplots(2, 1, figsize=(6.4, 5.8), sharex=True, layout="constrained")
+    looks = dict(zip(accuracy, zip(COLORS, "osD^vP", strict=False), strict=False))
+    for axis, series in ((top, accuracy), (low, error)):
+        for name, values in series.items():
+            color, marker = looks[name]
+            axis.plot(sizes, list(values), marker=marker, color=color, label=name)
+    for (name, level), style in zip(levels.items(), cycle(("--", ":")), strict=False):
+        top.axhline(level, color="gray", linestyle=style, linewidth=1.2, label=name)
+    top.set(ylabel="accuracy", ylim=(0, 1.05))
+    low.set(ylabel="relative error of the maps", xlabel=x_label, ylim=(0, None))
+    low.set_xscale("log", base=2)
+    low.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    low.minorticks_off()
+    top.legend(frameon=False, fontsize=9, loc="center right")
+    sns.despine(figure)
+    return _finish(figure, title)
