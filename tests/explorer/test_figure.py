@@ -9,7 +9,7 @@ import pytest
 
 from vitbook.explorer import Figure, attention_maps
 
-FIGURES = ("lookup", "maps", "reader", "meter", "footprint")
+FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "shuffle")
 DATA = re.compile(
     r'<script type="application/json" class="vb-data" data-key="(\w+)">(.*?)</script>', re.DOTALL
 )

@@ -6,6 +6,7 @@ from vitbook.explorer.footprint import token_footprint
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
+from vitbook.explorer.shuffle import patch_shuffle
 from vitbook.explorer.widget import attention_widget
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "attention_widget",
     "digit_reader",
     "distance_meter",
+    "patch_shuffle",
     "soft_lookup",
     "token_footprint",
 ]
