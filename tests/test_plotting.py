@@ -34,6 +34,16 @@ def test_a_photo_and_its_maps_frame_the_same_place():
     assert drawn.patches[0].get_xy() == (0.5, 2.5)
 
 
+def test_likeness_has_one_scale_through_zero_and_its_tiles_apart():
+    maps = {name: torch.full((4, 6), 0.1) for name in ("a", "b", "c")}
+    figure = plotting.likeness(maps, "t", tile=(2, 3))
+    assert [axis.get_title() for axis in panels(figure)] == ["a", "b", "c"]
+    for axis in panels(figure):
+        assert axis.images[0].get_clim() == (-1, 1)
+        assert [line.get_ydata()[0] for line in axis.lines[:1]] == [1.5]
+        assert [line.get_xdata()[0] for line in axis.lines[1:]] == [2.5]
+
+
 @pytest.mark.parametrize("log_x", [False, True])
 def test_lines_draw_what_they_are_given(log_x):
     figure = plotting.lines(

@@ -126,7 +126,8 @@ def lines(
         axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 1.5
     if y_limits is not None:
         axis.set_ylim(*y_limits)
-    axis.legend(frameon=False, fontsize=9)
+    many = len(axis.get_legend_handles_labels()[0]) > 4
+    axis.legend(frameon=False, fontsize=9, ncols=1 + many)
     sns.despine(figure)
     return _finish(figure, title)
 
@@ -161,6 +162,33 @@ def heat_maps(
         axis.set_title(name, fontsize=9)
         axis.set(xticks=[], yticks=[])
     figure.colorbar(drawn, ax=axes, shrink=0.8)
+    return _finish(figure, title)
+
+
+def likeness(
+    maps: Mapping[str, Tensor], title: str, *, tile: tuple[int, int], label: str = "cosine"
+) -> Figure:
+    """Square maps of numbers from -1 to 1, on one shared scale, two to a line.
+
+    Args:
+        maps: name -> "rows columns".
+        tile: (rows, columns) after which a white line is drawn.
+    """
+    lines = -(-len(maps) // 2)
+    figure, axes = plt.subplots(
+        lines, 2, figsize=(6.6, 3.2 * lines), squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat[len(maps) :]:
+        axis.axis("off")
+    for axis, (name, values) in zip(axes.flat, maps.items(), strict=False):
+        drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=-1, vmax=1)
+        for draw, size, step in zip(
+            (axis.axhline, axis.axvline), values.shape, tile, strict=True
+        ):  # fmt: skip
+            for place in range(step, size, step):
+                draw(place - 0.5, color="white", linewidth=0.8)
+        axis.set(xticks=[], yticks=[], title=name)
+    figure.colorbar(drawn, ax=axes, shrink=0.8, label=label)
     return _finish(figure, title)
 
 

@@ -1,5 +1,7 @@
 """A browser for single figures, and small inputs whose pictures are known."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from vitbook.explorer import (
     distance_meter,
     hearing_map,
     locality_dial,
+    patch_shuffle,
     shift_meter,
     soft_lookup,
     token_footprint,
@@ -117,6 +120,19 @@ def model():
 @pytest.fixture
 def reader(model, pictures):
     return digit_reader(model, (pictures, torch.tensor([1, 2, 3])))
+
+
+@pytest.fixture
+def blind(model):
+    """The same model with nothing in its table of positions."""
+    blind = copy.deepcopy(model)
+    torch.nn.init.zeros_(blind.position.table)
+    return blind
+
+
+@pytest.fixture
+def shuffle(model, blind, pictures):
+    return patch_shuffle({"none": blind, "1-D": model}, pictures[0], follow=5)
 
 
 def _seed(seed: int) -> torch.Generator:

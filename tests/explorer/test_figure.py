@@ -20,6 +20,7 @@ FIGURES = (
     "shifts",
     "designs",
     "hearing",
+    "shuffle",
 )
 DATA = re.compile(
     r'<script type="application/json" class="vb-data" data-key="(\w+)">(.*?)</script>', re.DOTALL

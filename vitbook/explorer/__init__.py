@@ -11,6 +11,7 @@ from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
 from vitbook.explorer.shift import shift_meter
+from vitbook.explorer.shuffle import patch_shuffle
 from vitbook.explorer.widget import attention_widget
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "distance_meter",
     "hearing_map",
     "locality_dial",
+    "patch_shuffle",
     "shift_meter",
     "soft_lookup",
     "token_footprint",

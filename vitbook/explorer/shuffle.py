@@ -1,0 +1,210 @@
+"""What a model answers when the patches of a picture change places."""
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+
+import numpy as np
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.picture import (
+    OKABE_ITO,
+    as_images,
+    base64,
+    drawing,
+    image_png,
+    pixels,
+    png,
+    rgb,
+    tag,
+    text,
+)
+
+_SHOWN = 24  # numbers of a token that are drawn
+_COLORS = (OKABE_ITO[0], "#f7f7f7", OKABE_ITO[4])  # below, at and above zero
+
+
+def arrangements(grid_size: tuple[int, int]) -> dict[str, list[int]]:
+    """Orders of the patches by name: the number of the patch that stands at each place."""
+    rows, columns = grid_size
+    grid = torch.arange(rows * columns).reshape(grid_size)
+    swapped, middle = grid.clone(), (rows // 2, (columns - 1) // 2)
+    swapped[middle[0], middle[1] : middle[1] + 2] = grid[middle[0], middle[1] : middle[1] + 2].flip(
+        0
+    )
+    named = {
+        "as it was": grid,
+        "two neighbours swapped": swapped,
+        "mirrored": grid.flip(1),
+        "upside down": grid.flip(0),
+    }
+    for seed in (1, 2, 3):
+        order = torch.randperm(grid.numel(), generator=torch.Generator().manual_seed(seed))
+        named[f"shuffled, no. {seed}"] = order
+    return {name: order.flatten().tolist() for name, order in named.items()}
+
+
+def rearranged(images: Tensor, order: Sequence[int], grid_size: tuple[int, int]) -> Tensor:
+    """Pictures "... height width" with patch ``order[place]`` at each place."""
+    rows, columns = grid_size
+    cut = rearrange(images, "... (r p) (c q) -> (r c) ... p q", r=rows, c=columns)
+    return rearrange(cut[list(order)], "(r c) ... p q -> ... (r p) (c q)", r=rows, c=columns)
+
+
+@torch.no_grad()
+def _answers(model: nn.Module, images: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Logits "n classes" and patch tokens after the last norm "n patches width", in float64."""
+    exact = deepcopy(model).cpu().double().eval()
+    tokens = exact.features(images.double() / 127.5 - 1)
+    return exact.head(tokens).numpy(), tokens[:, exact.num_prefix_tokens :].numpy()
+
+
+def _answer(logits: np.ndarray, tokens: np.ndarray, orders: Sequence[Sequence[int]]) -> list[dict]:
+    """For each order what the page shows; the first order is the identity."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    chances = powers / powers.sum(-1, keepdims=True)
+    limit = np.quantile(np.abs(tokens[..., :_SHOWN]), 0.99)
+    levels = np.rint(127.5 * (1 + np.clip(tokens[..., :_SHOWN] / limit, -1, 1))).astype(np.uint8)
+    found = []
+    for i, order in enumerate(orders):
+        moved = np.abs(tokens[i] - tokens[0][list(order)]).max(-1)  # by place
+        by_patch = moved[np.argsort(order)]
+        found.append({
+            "chances": [round(float(p), 4) for p in chances[i]],
+            "change": float(np.abs(logits[i] - logits[0]).max()),
+            "token_changes": [float(f"{change:.3g}") for change in by_patch],
+            "levels": base64(levels[i]),
+        })  # fmt: skip
+    return found
+
+
+def patch_shuffle(
+    models: Mapping[str, nn.Module],
+    image,
+    *,
+    class_names: Sequence[str] = tuple("0123456789"),
+    follow: int | None = None,
+    start: str = "shuffled, no. 1",
+    task: str | None = None,
+    title: str = "Without positions the tokens move and the answer stays",
+    description: str | None = None,
+) -> Figure:
+    """A picture before and after its patches change places, and what each model makes of both.
+
+    The answers are computed here, in double precision: what the page calls a change of 1e-15 is
+    the rounding of that.
+
+    Args:
+        models: name -> Vision Transformer; the grids alike. The first is shown at the start.
+        image: uint8 "channels height width".
+        class_names: one name for each class.
+        follow: number of the patch that is framed at the start; by default the brightest.
+        start: name of the order at the start, one of :func:`arrangements`.
+        task: a sentence above the figure.
+        description: the caption; by default the finding at the start, in words.
+    """
+    picture = as_images(np.asarray(image)[None])[0]
+    grids = {tuple(model.grid_size) for model in models.values()}
+    if len(grids) != 1:
+        raise ValueError(
+            f"{len(models)} models came with grids {sorted(grids)}, expected one or more models "
+            "of the same grid: the patches change places for all of them alike"
+        )
+    (grid_size,) = grids
+    orders = arrangements(grid_size)
+    if start not in orders:
+        raise ValueError(f"start came as {start!r}, expected one of {', '.join(orders)}")
+    sides = picture.shape[1] % grid_size[0], picture.shape[2] % grid_size[1]
+    if any(sides):
+        raise ValueError(
+            f"a picture of {picture.shape[1]}x{picture.shape[2]} px does not divide into "
+            f"{grid_size[0]}x{grid_size[1]} patches: pass the size that the models were made for"
+        )
+    cut = rearrange(
+        picture, "n (r p) (c q) -> (r c) (n p q)", r=grid_size[0], c=grid_size[1]
+    )  # fmt: skip
+    follow = int(cut.mean(1, dtype=float).argmax()) if follow is None else follow
+    if not 0 <= follow < len(cut):
+        raise ValueError(f"follow came as {follow}, expected a patch from 0 to {len(cut) - 1}")
+    shown = torch.stack(
+        [rearranged(torch.from_numpy(picture), order, grid_size) for order in orders.values()]
+    )
+    raw = {name: _answers(model, shown) for name, model in models.items()}
+    if any(logits.shape[1] != len(class_names) for logits, _ in raw.values()):
+        counts = sorted({logits.shape[1] for logits, _ in raw.values()})
+        raise ValueError(f"{len(class_names)} class names for {counts} classes: give one for each")
+    answers = {name: _answer(*pair, list(orders.values())) for name, pair in raw.items()}
+    data = {
+        "pixels": base64(picture), "size": list(picture.shape[1:]), "channels": len(picture),
+        "grid": list(grid_size), "classes": [str(name) for name in class_names],
+        "orders": [[name, order] for name, order in orders.items()],
+        "models": [[name, answer] for name, answer in answers.items()],
+        "numbers": min(_SHOWN, next(iter(raw.values()))[1].shape[-1]),
+        "width": next(iter(raw.values()))[1].shape[-1],
+        "start": [next(iter(models)), start], "follow": follow, "colors": _COLORS,
+        "task": task or "",
+    }  # fmt: skip
+    first = answers[data["start"][0]]
+    at = list(orders).index(start)
+    finding = (
+        f"{data['start'][0].capitalize()}, {start}: the largest change of the logits is "
+        f"{_amount(first[at]['change'])}. The framed patch's token went where the patch went, and "
+        f"changed by {_amount(first[at]['token_changes'][follow])}."
+    )
+    still = _still(data, picture, shown[at].numpy(), first, at, finding)
+    return Figure("patch_shuffle.js", data, title, description or finding, still)
+
+
+def _amount(change: float | int) -> str:
+    return "mere rounding, below a billionth" if change < 1e-9 else f"{change:.2g}"
+
+
+def _columns(levels: str, numbers: int) -> np.ndarray:
+    """Tokens as colours, one column a place: uint8 "numbers places 3"."""
+    level = np.frombuffer(b64decode(levels), np.uint8).reshape(-1, numbers).T / 127.5
+    low, middle, high = (rgb(color) for color in _COLORS)
+    below, above = np.clip(1 - level, 0, 1)[..., None], np.clip(level - 1, 0, 1)[..., None]
+    mixed = middle + below * (low - middle) + above * (high - middle)
+    return np.rint(mixed).astype(np.uint8)
+
+
+def _still(
+    data: dict, before: np.ndarray, after: np.ndarray, answer: list[dict], at: int, words: str
+) -> str:
+    (rows, columns), side, gap = data["grid"], 190, 24
+    places = data["orders"][0][1].index(data["follow"]), data["orders"][at][1].index(data["follow"])
+    tokens = [_columns(answer[state]["levels"], data["numbers"]) for state in (0, at)]
+    parts = []
+    for i, (image, name, place) in enumerate((
+        (before, "as it was", places[0]), (after, data["orders"][at][0], places[1])
+    )):  # fmt: skip
+        left, high, wide = i * (side + gap), side / rows, side / columns
+        strip = side / (rows * columns)
+        parts += [
+            text(left, 12, name, font_weight=600),
+            pixels(image_png(image), left, 20, side, side),
+            pixels(png(tokens[i]), left, side + 50, side, 110),
+            text(left, side + 42, "tokens, a column a place", font_size=12),
+        ]  # fmt: skip
+        for color, thick in (("#000", 4), ("#fff", 1.5)):
+            frame = dict(fill="none", stroke=color, stroke_width=thick)
+            parts += [
+                tag("rect", x=left + place % columns * wide, y=20 + place // columns * high,
+                    width=wide, height=high, **frame),
+                tag("rect", x=left + place * strip, y=side + 50, width=strip, height=110, **frame),
+            ]  # fmt: skip
+    left, pitch = 2 * (side + gap), side / len(data["classes"])
+    parts += [text(left, 12, "the answer: bar after, tick before", font_weight=600)]
+    for i, name in enumerate(data["classes"]):
+        y = 20 + pitch * i
+        now, then = answer[at]["chances"][i], answer[0]["chances"][i]
+        parts += [
+            text(left + 14, y + 0.7 * pitch, name, text_anchor="end", font_weight=600),
+            tag("rect", x=left + 22, y=y + 3, width=140 * now, height=pitch - 6, fill=OKABE_ITO[0]),
+            tag("rect", x=left + 22 + 140 * then, y=y + 1, width=3, height=pitch - 2,
+                fill="currentColor"),
+        ]  # fmt: skip
+    return drawing(left + 220, side + 170, words, *parts)
