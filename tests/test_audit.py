@@ -36,7 +36,7 @@ def test_a_reason_for_each_that_differs_and_none_for_the_rest(figures):
 
 def test_rows_say_the_same_twice_and_nothing_else():
     known = {"quantity", "model", "printed", "value", "source"}
-    known |= {"counted_as", "options", "image_size", "why", "dataset"}
+    known |= {"counted_as", "options", "image_size", "why", "dataset", "positions", "fed"}
     rows = results.published()
     keys = [(r["quantity"], r["model"], r["printed"], r["source"]) for r in rows]
     assert len(set(keys)) == len(keys)

@@ -43,7 +43,7 @@ def test_train_then_evaluate(tmp_path):
 def test_results():
     lines = vitbook("results").splitlines()
     assert lines[0].split()[:3] == ["data", "model", "parameters"]
-    digits = next(line for line in lines if line.startswith("digits"))
+    digits = next(line for line in lines if " vit_micro_patch2_8 " in line)
     assert "136,138" in digits and "0, 1, 2" in digits
     one = vitbook("results", "digits-vit_micro_patch2_8-digits-seed0")
     assert "commit: " in one and len(one.splitlines()) > 60
@@ -57,8 +57,8 @@ def test_results_of_an_empty_folder(tmp_path):
     ("words", "message"),
     [
         (
-            ["train", "vit_micro"],
-            "vitbook: unknown model 'vit_micro': did you mean vit_micro_patch2",
+            ["train", "vit_micro_patch2"],
+            "vitbook: unknown model 'vit_micro_patch2': did you mean vit_micro_patch2_8",
         ),
         (["train", "vit_micro_patch2_8", "digit"], "vitbook: unknown data set 'digit'"),
         (["train", "vit_micro_patch2_8", "--recipe", "x"], "vitbook: unknown recipe 'x': known: d"),
