@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -193,3 +194,13 @@ def test_photographs_and_models_without_prefix_are_drawn(show, pictures, weights
     assert page.locator("[data-control=prefix]").count() == 0
     assert "96 × 64 px" in page.locator(".vb-live").inner_text()
     assert state(page) == "image=0 query=4 layer=1 head=0"
+
+
+def test_the_style_sheet_closes_what_it_opens():
+    """A block left open would swallow the rules of every figure after it."""
+    depth = 0
+    for line in files("vitbook.explorer").joinpath("figure.css").read_text().splitlines():
+        if line.startswith("@") or line.startswith(".vitbook-figure"):
+            assert depth == 0, line
+        depth += line.count("{") - line.count("}")
+    assert depth == 0

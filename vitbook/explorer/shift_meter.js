@@ -74,7 +74,7 @@ export function render(root, data) {
     rows: 1, columns: strides.length, control: "stride", label: "stride",
     name: (_, i) => `stride ${strides[i]}`, pick: (_, i) => change({ stride: i }),
   });
-  choice.element.classList.add("vb-choice");
+  choice.element.classList.add("vb-strides");
   choice.cells.forEach((cell, i) => cell.append(`${strides[i]}`));
   const reset = node("button", { type: "button", "data-control": "reset",
     onclick: () => change(start) }, "Reset");
