@@ -62,6 +62,7 @@ CNN_DESIGN_MODELS = {
 
 # Everything that `vit_dense` takes, by name. The paper prints 19 layers and widths from 128 to 736;
 # the growth is that of T2T-ViT-Dense, stages and ratio are found by their counts.
+# Stages (4, 1, 7, 7) count the same to the last digit: no count tells the two apart.
 DENSE_DESIGN_MODELS = {
     "vit_dense": IMAGENET
     | dict(width=128, depths=(2, 4, 6, 7), growth=64, num_heads=8, mlp_ratio=6),

@@ -5,7 +5,15 @@ from collections.abc import Callable, Sequence
 from torch import nn
 
 from vitbook.layers import DistilledHead, LearnedPosition, PatchEmbedding
-from vitbook.models.vit import MICRO_BODY, SIZES, SMALL_BODY, VisionTransformer, make_encoder
+from vitbook.models.vit import (
+    CIFAR10,
+    DIGITS,
+    MICRO_BODY,
+    SIZES,
+    SMALL_BODY,
+    VisionTransformer,
+    make_encoder,
+)
 
 
 def distilled_vit(
@@ -46,13 +54,7 @@ DEIT_MODELS = {
     )
     for size in ("tiny", "small", "base")
 } | {
-    "deit_tiny_distilled_patch4_32": dict(
-        image_size=32, patch_size=4, num_classes=10, **SMALL_BODY
-    ),
-    "deit_micro_distilled_patch2_8": dict(
-        image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY
-    ),
-    "deit_micro_distilled_patch1_8": dict(
-        image_size=8, patch_size=1, channels=1, num_classes=10, **MICRO_BODY
-    ),
+    "deit_tiny_distilled_patch4_32": CIFAR10 | SMALL_BODY,
+    "deit_micro_distilled_patch2_8": DIGITS | MICRO_BODY,
+    "deit_micro_distilled_patch1_8": DIGITS | MICRO_BODY | dict(patch_size=1),
 }

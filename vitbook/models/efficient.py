@@ -21,7 +21,14 @@ from vitbook.layers import (
     SequenceProjection,
 )
 from vitbook.layers.linformer import Sharing
-from vitbook.models.vit import MICRO_BODY, SMALL_BODY, VisionTransformer, make_encoder
+from vitbook.models.vit import (
+    CIFAR10,
+    DIGITS,
+    MICRO_BODY,
+    SMALL_BODY,
+    VisionTransformer,
+    make_encoder,
+)
 
 
 def linformer_vit(
@@ -146,8 +153,8 @@ def _pooled(
     )
 
 
-TINY = dict(image_size=32, patch_size=4, num_classes=10, **SMALL_BODY)
-MICRO = dict(image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY)
+TINY = CIFAR10 | SMALL_BODY
+MICRO = DIGITS | MICRO_BODY
 # One pixel a token: a grid of 8x8, on which lines and blocks are a small part.
 MICRO_PIXELS = MICRO | dict(patch_size=1)
 FEW_FEATURES = dict(make_attention=partial(PerformerSelfAttention, num_features=8))

@@ -4,7 +4,14 @@ import math
 from functools import partial
 
 from vitbook.layers import RotatedPatches
-from vitbook.models.vit import MICRO_BODY, SMALL_BODY
+from vitbook.models.vit import (
+    CIFAR10,
+    DIGITS,
+    FLOWERS,
+    MICRO_BODY,
+    SMALL_BODY,
+    TINY_IMAGENET,
+)
 
 RPT = dict(make_tokenizer=RotatedPatches)
 MIDDLE = (math.pi / 20 + math.pi / 14) / 2  # of the poster's range, radians
@@ -22,18 +29,12 @@ VARIANTS = {
 
 # Settings of `vitbook.models.vit.vit`.
 ROT_VIT_MODELS = {
-    f"rot_vit_tiny_patch{patch}_{size}": dict(
-        image_size=size, patch_size=patch, num_classes=classes, **SMALL_BODY, **RPT
-    )
-    for size, patch, classes in ((32, 4, 10), (64, 8, 200), (128, 8, 5))
+    "rot_vit_tiny_patch4_32": CIFAR10 | SMALL_BODY | RPT,
+    "rot_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | RPT,
+    "rot_vit_tiny_patch8_128": FLOWERS | SMALL_BODY | RPT,
 } | {
-    f"rot_vit_micro{variant}_patch2_8": dict(
-        image_size=8,
-        patch_size=2,
-        channels=1,
-        num_classes=10,
-        make_tokenizer=partial(RotatedPatches, **choices),
-        **MICRO_BODY,
-    )
+    f"rot_vit_micro{variant}_patch2_8": DIGITS
+    | MICRO_BODY
+    | dict(make_tokenizer=partial(RotatedPatches, **choices))
     for variant, choices in VARIANTS.items()
 }

@@ -171,6 +171,12 @@ HALF_BASE = dict(width=384, depth=12, num_heads=12, mlp_width=1536)
 SMALL_BODY = dict(width=192, depth=9, num_heads=12, mlp_width=384, qkv_bias=False)
 MINI_BODY = dict(width=96, depth=6, num_heads=6, mlp_width=192, qkv_bias=False)
 MICRO_BODY = dict(width=64, depth=4, num_heads=4, mlp_width=128)
+# What the small bodies are trained on, and the patches that they cut it into.
+CIFAR10 = dict(image_size=32, patch_size=4, num_classes=10)
+TINY_IMAGENET = dict(image_size=64, patch_size=8, num_classes=200)
+FLOWERS = dict(image_size=128, patch_size=8, num_classes=5)
+DIGITS = dict(image_size=8, patch_size=2, channels=1, num_classes=10)
+POST_NORM = dict(make_block=PostNormBlock)
 
 # Everything that `vit` takes, by name; the paper's models are one table times three patch sizes.
 VIT_MODELS = {
@@ -181,23 +187,12 @@ VIT_MODELS = {
     for patch in (14, 16, 32)
 } | {
     "vit_halfbase_patch32_224": dict(image_size=224, patch_size=32, num_classes=1000, **HALF_BASE),
-    "vit_postnorm_tiny_patch4_32": dict(
-        image_size=32, patch_size=4, num_classes=10, make_block=PostNormBlock, **SMALL_BODY
-    ),
-    "vit_tiny_patch4_32": dict(image_size=32, patch_size=4, num_classes=10, **SMALL_BODY),
-    "vit_tiny_patch8_64": dict(image_size=64, patch_size=8, num_classes=200, **SMALL_BODY),
-    "vit_tiny_patch8_128": dict(image_size=128, patch_size=8, num_classes=5, **SMALL_BODY),
-    "vit_mini_patch4_32": dict(image_size=32, patch_size=4, num_classes=10, **MINI_BODY),
-    "vit_mini_patch8_128": dict(image_size=128, patch_size=8, num_classes=5, **MINI_BODY),
-    "vit_micro_patch2_8": dict(
-        image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY
-    ),
-    "vit_postnorm_micro_patch2_8": dict(
-        image_size=8,
-        patch_size=2,
-        channels=1,
-        num_classes=10,
-        make_block=PostNormBlock,
-        **MICRO_BODY,
-    ),
+    "vit_postnorm_tiny_patch4_32": CIFAR10 | SMALL_BODY | POST_NORM,
+    "vit_tiny_patch4_32": CIFAR10 | SMALL_BODY,
+    "vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY,
+    "vit_tiny_patch8_128": FLOWERS | SMALL_BODY,
+    "vit_mini_patch4_32": CIFAR10 | MINI_BODY,
+    "vit_mini_patch8_128": FLOWERS | MINI_BODY,
+    "vit_micro_patch2_8": DIGITS | MICRO_BODY,
+    "vit_postnorm_micro_patch2_8": DIGITS | MICRO_BODY | POST_NORM,
 }

@@ -22,7 +22,7 @@ from vitbook.layers import (
     SinusoidPosition,
     SinusoidPosition2D,
 )
-from vitbook.models.vit import MICRO_BODY, SMALL_BODY, VisionTransformer
+from vitbook.models.vit import CIFAR10, DIGITS, MICRO_BODY, SMALL_BODY, VisionTransformer
 
 MakePositions = Callable[[tuple[int, int], int, int], list[nn.Module]]
 
@@ -113,8 +113,8 @@ def relative_vit(
 
 # The small body on CIFAR-10 and the micro body on the digits.
 BODIES = {
-    "tiny_patch4_32": dict(image_size=32, patch_size=4, num_classes=10) | SMALL_BODY,
-    "micro_patch2_8": dict(image_size=8, patch_size=2, channels=1, num_classes=10) | MICRO_BODY,
+    "tiny_patch4_32": CIFAR10 | SMALL_BODY,
+    "micro_patch2_8": DIGITS | MICRO_BODY,
 }
 
 
