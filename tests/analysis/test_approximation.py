@@ -1,7 +1,13 @@
 import pytest
 import torch
 
-from vitbook.analysis import attention_error, low_rank_error, relative_error
+from vitbook import create_model
+from vitbook.analysis import (
+    attention_error,
+    attention_inputs,
+    low_rank_error,
+    relative_error,
+)
 from vitbook.layers import Attention, PerformerAttention
 
 
@@ -87,3 +93,18 @@ def test_no_performer_is_below_the_floor_of_its_rank():
     for m in (2, 8, 32):
         errors = attention_error(PerformerAttention(16, m, scale=0.25), q, k)
         assert (errors >= floor[..., m - 1]).all()
+
+
+def test_looking_at_the_inputs_leaves_a_mask_where_it_is():
+    """LSA's mask comes as a fourth argument: the later layers' inputs show whether it was used."""
+    torch.manual_seed(0)
+    model = create_model("lsa_vit_micro_patch2_8").eval()
+    images, entered = torch.randn(2, 1, 8, 8), {}
+    last = "encoder.blocks.3.attention.core"
+    handle = model.get_submodule(last).register_forward_pre_hook(
+        lambda _, args: entered.update(q=args[0]) or None
+    )
+    with torch.no_grad():
+        model(images)
+    handle.remove()
+    assert torch.equal(attention_inputs(model, images)[last][0], entered["q"])

@@ -1,9 +1,13 @@
 """How far a cheaper attention is from softmax attention."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
+from vitbook.analysis.capture import hooked
 from vitbook.layers.attention import Attention
 
 
@@ -82,18 +86,17 @@ def attention_inputs(
         RuntimeError: no attention of ours ran.
     """
     inputs: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
-    handles = [
-        module.register_forward_pre_hook(
-            lambda _, args, path=path: inputs.setdefault(path, args[:3])
-        )
-        for path, module in model.named_modules()
-        if isinstance(module, Attention)
-    ]
-    try:
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if isinstance(module, Attention):
+
+            def keep(_: nn.Module, args: tuple) -> None:
+                inputs.setdefault(path, args[:3])
+
+            yield module.register_forward_pre_hook(keep)
+
+    with hooked(model, watch):
         model(images)
-    finally:
-        for handle in handles:
-            handle.remove()
     if not inputs:
         raise RuntimeError(
             f"no attention of vitbook ran in {type(model).__name__}: expected a model that "

@@ -1,16 +1,35 @@
 """See the attention of any model without changing what it computes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.adapters import watch_attention
 
 KNOWN = "vitbook's models, timm's and Hugging Face's ViT, and torch.nn.MultiheadAttention"
+
+
+@contextmanager
+def hooked(
+    model: nn.Module, watch: Callable[[str, nn.Module], Iterable[RemovableHandle]]
+) -> Iterator[None]:
+    """Hooks on the modules of a model, none of which outlives the block.
+
+    Args:
+        watch: called with the path of each module and the module; hangs up hooks and returns them.
+    """
+    with ExitStack() as stack:
+        # A warm compiled model would run its compiled code, in which the hooks are not.
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        for path, module in model.named_modules():
+            for handle in watch(path.removeprefix("_orig_mod."), module):
+                stack.callback(handle.remove)
+        yield
 
 
 @contextmanager
@@ -51,13 +70,7 @@ def capture_attention(
             key = f"{path}#{times}"
         maps[key] = weights if reduce is None else reduce(weights)
 
-    with ExitStack() as stack:
-        # A warm compiled model would run its compiled code, in which the hooks are not.
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
-        for path, module in model.named_modules():
-            path = path.removeprefix("_orig_mod.")
-            for handle in watch_attention(module, partial(keep, path)):
-                stack.callback(handle.remove)
+    with hooked(model, lambda path, module: watch_attention(module, partial(keep, path))):
         yield maps
     if not maps:
         raise RuntimeError(
