@@ -70,7 +70,31 @@ def _by(size: Sequence[int], always: bool = False) -> str:
     return f"{size[0]}x{size[1]}" if always or size[0] != size[1] else f"{size[0]}"
 
 
-class PatchEmbedding(nn.Module):
+class PatchTokenizer(nn.Module):
+    """What every tokenizer of a grid of patches knows of its pictures.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal).
+        patch_size: likewise; must divide the image size.
+        channels: of the picture, 3 for colour.
+    """
+
+    def __init__(
+        self, image_size: int | Sequence[int], patch_size: int | Sequence[int], channels: int
+    ):
+        super().__init__()
+        self.image_size = pair(image_size, "image size")
+        self.patch = pair(patch_size, "patch size")
+        self.channels = channels
+        self.grid_size = divide_into_patches(self.image_size, self.patch)
+
+    @property
+    def patch_size(self) -> int:
+        """Pixels that a token steps (vertically, if the patch is not square)."""
+        return self.patch[0]
+
+
+class PatchEmbedding(PatchTokenizer):
     r"""Cut the picture into patches and map each to a token, :math:`x_p^i E`.
 
     ViT paper, equation 1. A convolution whose stride equals its kernel is the same sum as
@@ -91,20 +115,11 @@ class PatchEmbedding(nn.Module):
         channels: int,
         width: int,
     ):
-        super().__init__()
-        self.image_size = pair(image_size, "image size")
-        self.patch = pair(patch_size, "patch size")
-        self.channels = channels
-        self.grid_size = divide_into_patches(self.image_size, self.patch)
+        super().__init__(image_size, patch_size, channels)
         self.projection = nn.Conv2d(channels, width, kernel_size=self.patch, stride=self.patch)
         inputs = channels * self.patch[0] * self.patch[1]
         nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
         nn.init.zeros_(self.projection.bias)
-
-    @property
-    def patch_size(self) -> int:
-        """Pixels that a token steps (vertically, if the patch is not square)."""
-        return self.patch[0]
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.layers.initialization import linear
-from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
+from vitbook.layers.tokenizers import PatchTokenizer, check_images
 
 # What `grid_sample` knows.
 INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
 FILLS = ("zeros", "border", "reflection")
 
 
-class PatchesOfViews(nn.Module):
+class PatchesOfViews(PatchTokenizer):
     r"""Several views of a picture, stacked on channels, cut into patches and mapped to tokens.
 
     .. math::
@@ -43,20 +43,11 @@ class PatchesOfViews(nn.Module):
         width: int,
         num_views: int,
     ):
-        super().__init__()
-        self.image_size = pair(image_size, "image size")
-        self.patch = pair(patch_size, "patch size")
-        self.channels = channels
-        self.grid_size = divide_into_patches(self.image_size, self.patch)
+        super().__init__(image_size, patch_size, channels)
         inputs = (1 + num_views) * channels * self.patch[0] * self.patch[1]
         self.norm = nn.LayerNorm(inputs)
         self.projection = linear(inputs, width)
         nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
-
-    @property
-    def patch_size(self) -> int:
-        """Pixels that a token steps (vertically, if the patch is not square)."""
-        return self.patch[0]
 
     def views(
         self, images: Float[Tensor, "batch channels height width"]
