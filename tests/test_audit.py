@@ -2,8 +2,10 @@ import sys
 from decimal import Decimal
 
 import pytest
+from typer.testing import CliRunner
 
 from vitbook import audit, results
+from vitbook.__main__ import app
 from vitbook.models import list_models
 from vitbook.models.cnn_designs import CNN_DESIGN_MODELS
 
@@ -25,6 +27,16 @@ def test_every_printed_count_is_audited(figures):
     assert here and all(figure.counted for figure in here)
     rest = {figure.row["model"] for figure in figures if figure.counted is None}
     assert not rest & set(list_models())
+
+
+def test_the_command_prints_them(figures):
+    out = CliRunner().invoke(app, ["models", "--audit"]).output
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["model", "quantity", "printed", "counted", "differs", "verdict"]
+    base = ["vit_base_patch16_224", "MACs", "17.6", "G", "17.56", "G", "-0.2%", "agrees"]
+    assert base in lines
+    assert "- t2t_vit_7, 4.2 M (Yuan et al. 2021 (T2T-ViT), second version" in out
+    assert "matrix products, convolutions and" in out
 
 
 def test_a_reason_for_each_that_differs_and_none_for_the_rest(figures):

@@ -200,7 +200,7 @@ def test_a_compiled_model(plain_vitbook):
         model = vit(image_size=8, patch_size=4, channels=1, width=16, depth=2, num_heads=2,
                     mlp_width=16, num_classes=3).eval()
         images = torch.rand(3, 1, 8, 8)
-        compiled = torch.compile(model)
+        compiled = torch.compile(model, backend="eager")  # traced as by any other backend
         with torch.no_grad():
             outside = compiled(images)  # warm: this is what used to run the hooks on nothing
             with capture_attention(compiled) as maps:

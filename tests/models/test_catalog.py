@@ -129,6 +129,9 @@ PARAMETERS = {
     "bit_resnet101x3": 387_934_888,
     "bit_resnet152x2": 236_335_208,
     "bit_resnet152x4": 936_533_224,
+    # Stem; two blocks; the second stage's two; last norm and head.
+    "bit_resnet8x1_digits": 3136 + 74_112 + 70_400 + 512 + 2570,
+    "bit_resnet14x1_digits": 3136 + 74_112 + 70_400 + 377_856 + 280_064 + 1024 + 5130,
     "resnet8_digits": 75_002,
     "resnet20_digits": 269_434,
     "vit_s16_t2t": 48_603_112,

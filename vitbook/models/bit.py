@@ -111,10 +111,15 @@ def bit(
 
 DEPTHS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
-# Everything that `bit` takes, by name.
+# Everything that `bit` takes, by name: the paper's, and two for digits.
 BIT_MODELS = {
     f"bit_resnet{layers}x{factor}": dict(
         image_size=224, num_classes=1000, stage_depths=DEPTHS[layers], width_factor=factor
     )
     for layers, factor in ((50, 1), (50, 3), (101, 1), (101, 3), (152, 2), (152, 4))
+} | {
+    f"bit_resnet{2 + 3 * sum(depths)}x1_digits": dict(
+        image_size=8, channels=1, num_classes=10, stage_depths=depths, width_factor=1
+    )
+    for depths in ((2,), (2, 2))
 }
