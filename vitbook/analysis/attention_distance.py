@@ -1,15 +1,19 @@
 """How far a head looks, in pixels: the receptive field that attention chooses for itself."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import lru_cache
 from math import hypot
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.analysis.capture import capture_attention
+from vitbook.analysis.adapters import ALL, Seen
 from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
+from vitbook.analysis.streaming import fold_attention, pieces
+
+# Rows of maps, "batch heads queries keys", and which queries they are -> a number for each row.
+Rows = Callable[[Tensor, slice], Tensor]
 
 
 def attention_distance(
@@ -43,15 +47,10 @@ def attention_distance(
         ValueError: a map that is not tokens by tokens, another number of tokens than prefix and
             grid make, a size that is not positive, or weights that are NaN or negative.
     """
-    patches = _between_patches(weights, grid_size, num_prefix_tokens)
-    exact = torch.promote_types(weights.dtype, torch.float32)
-    pixels = _distances(grid_size, patch_size, weights.device, exact)
-    # No matrix product: on a GPU it may run in TF32.
-    rows = (patches * pixels).sum(-1)
-    _check_weights(rows)
-    if not renormalize:
-        return rows.mean(-1)
-    return (rows / patches.sum(-1, dtype=exact)).nanmean(-1)
+    _check_tokens(weights.shape, grid_size, num_prefix_tokens)
+    measure = _distance_of_rows(grid_size, patch_size, num_prefix_tokens, renormalize)
+    patches = weights[..., num_prefix_tokens:, :]
+    return measure(patches, slice(num_prefix_tokens, None)).nanmean(-1)
 
 
 def uniform_attention_distance(grid_size: Pair, patch_size: int | Pair) -> float:
@@ -81,16 +80,9 @@ def weight_on_prefix(
         ValueError: a map that is not tokens by tokens, no patches behind the prefix tokens, or
             weights that are NaN or negative.
     """
-    _check_square(weights)
-    if not 0 <= num_prefix_tokens < weights.shape[-1]:
-        raise ValueError(
-            f"{num_prefix_tokens} prefix tokens in maps of {weights.shape[-1]} tokens: expected "
-            "at least one patch behind them"
-        )
-    exact = torch.promote_types(weights.dtype, torch.float32)
-    rows = weights[..., num_prefix_tokens:, :num_prefix_tokens].sum(-1, dtype=exact)
-    _check_weights(rows)
-    return rows.mean(-1)
+    _check_prefix(weights.shape, num_prefix_tokens)
+    measure = _weight_of_rows(num_prefix_tokens)
+    return measure(weights[..., num_prefix_tokens:, :], ALL).mean(-1)
 
 
 def mean_attention_distance(
@@ -105,8 +97,9 @@ def mean_attention_distance(
 ) -> Float[Tensor, "layers heads"]:
     """:func:`attention_distance` of every head of a model, averaged over images.
 
-    Each layer's map is folded as soon as it is made: memory grows neither with the depth of the
-    model nor with the number of images, only with one layer's map of one batch.
+    A layer's map is made some rows at a time, and folded as soon as they are made: memory grows
+    neither with the depth of the model nor with the number of images, and with the tokens, not
+    with their square.
 
     Args:
         model: ours, timm's, torchvision's or Hugging Face's ViT; it runs in evaluation mode
@@ -128,11 +121,16 @@ def mean_attention_distance(
         model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
     )
 
-    def measure(weights: Tensor) -> Tensor:
-        step = pixels_per_token(images, grid_size) if patch_size is None else patch_size
-        return attention_distance(weights, grid_size, step, num_prefix_tokens, renormalize)
+    step = patch_size
 
-    return _mean_over_images(model, images, batch_size, measure)
+    def fold(seen: Seen) -> Tensor:
+        nonlocal step
+        _check_tokens(seen.shape, grid_size, num_prefix_tokens)
+        step = pixels_per_token(images, grid_size) if step is None else step
+        rows = _distance_of_rows(grid_size, step, num_prefix_tokens, renormalize)
+        return _fold(seen, rows, num_prefix_tokens)
+
+    return _mean_over_images(model, images, batch_size, fold)
 
 
 def mean_weight_on_prefix(
@@ -147,9 +145,12 @@ def mean_weight_on_prefix(
     Arguments and errors are those of :func:`mean_attention_distance`.
     """
     (num_prefix_tokens,) = what_it_says(model, images, num_prefix_tokens=num_prefix_tokens)
-    return _mean_over_images(
-        model, images, batch_size, lambda weights: weight_on_prefix(weights, num_prefix_tokens)
-    )
+
+    def fold(seen: Seen) -> Tensor:
+        _check_prefix(seen.shape, num_prefix_tokens)
+        return _fold(seen, _weight_of_rows(num_prefix_tokens), num_prefix_tokens)
+
+    return _mean_over_images(model, images, batch_size, fold)
 
 
 def _sizes(grid_size: Pair, patch_size: int | Pair) -> tuple[Pair, Pair]:
@@ -162,19 +163,55 @@ def _sizes(grid_size: Pair, patch_size: int | Pair) -> tuple[Pair, Pair]:
     return grid_size, step
 
 
-def _distances(
-    grid_size: Pair, patch_size: int | Pair, device: torch.device, dtype: torch.dtype
-) -> Float[Tensor, "patches patches"]:
-    """Pixels between the centres of every two patches."""
+def _distance_of_rows(
+    grid_size: Pair, patch_size: int | Pair, num_prefix_tokens: int, renormalize: bool
+) -> Rows:
+    """Each query's distance; nan for one that sees no patch, if it is to be brought to sum 1."""
     (rows, columns), (down, across) = _sizes(grid_size, patch_size)
-    y = down * torch.arange(rows, device=device, dtype=dtype)
-    x = across * torch.arange(columns, device=device, dtype=dtype)
-    dy, dx = y[:, None] - y, x[:, None] - x
-    return torch.hypot(dy[:, None, :, None], dx[:, None, :]).reshape(rows * columns, -1)
+
+    @lru_cache(maxsize=1)  # of the same queries of the next image
+    def pixels(start: int, stop: int | None, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """From each of these patches to every patch."""
+        place = torch.arange(rows * columns, device=device)
+        y, x = down * (place // columns).to(dtype), across * (place % columns).to(dtype)
+        some = slice(start, stop)
+        return torch.hypot(y[some, None] - y, x[some, None] - x)
+
+    def measure(weights: Tensor, queries: slice) -> Tensor:
+        start = queries.start - num_prefix_tokens
+        stop = None if queries.stop is None else queries.stop - num_prefix_tokens
+        exact = torch.promote_types(weights.dtype, torch.float32)
+        patches = weights[..., num_prefix_tokens:]
+        # No matrix product: on a GPU it may run in TF32.
+        far = (patches * pixels(start, stop, weights.device, exact)).sum(-1)
+        _check_weights(far)
+        return far / patches.sum(-1, dtype=exact) if renormalize else far
+
+    return measure
 
 
-def _check_square(weights: Tensor) -> None:
-    queries, keys = weights.shape[-2:]
+def _weight_of_rows(num_prefix_tokens: int) -> Rows:
+    def measure(weights: Tensor, queries: slice) -> Tensor:
+        exact = torch.promote_types(weights.dtype, torch.float32)
+        given = weights[..., :num_prefix_tokens].sum(-1, dtype=exact)
+        _check_weights(given)
+        return given
+
+    return measure
+
+
+def _fold(seen: Seen, measure: Rows, num_prefix_tokens: int) -> Float[Tensor, "batch heads"]:
+    """The mean of ``measure`` over the patches, from some rows of the map at a time."""
+    found: list[list[Tensor]] = []
+    for images, queries in pieces(seen, first=num_prefix_tokens):
+        if queries.start == num_prefix_tokens:
+            found.append([])
+        found[-1].append(measure(seen.weights(images, queries), queries))
+    return torch.cat([torch.cat(rows, dim=-1) for rows in found]).nanmean(-1)
+
+
+def _check_square(shape: tuple[int, ...]) -> None:
+    queries, keys = shape[-2:]
     if queries != keys:
         raise ValueError(
             f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
@@ -187,64 +224,37 @@ def _check_weights(rows: Tensor) -> None:
         raise ValueError("weights are NaN or negative: expected attention after its softmax")
 
 
-def _between_patches(weights: Tensor, grid_size: Pair, num_prefix_tokens: int) -> Tensor:
-    _check_square(weights)
-    rows, columns = grid_size
-    if weights.shape[-1] != num_prefix_tokens + rows * columns:
+def _check_prefix(shape: tuple[int, ...], num_prefix_tokens: int) -> None:
+    _check_square(shape)
+    if not 0 <= num_prefix_tokens < shape[-1]:
         raise ValueError(
-            f"maps of {weights.shape[-1]} tokens, but {num_prefix_tokens} prefix tokens and a grid "
+            f"{num_prefix_tokens} prefix tokens in maps of {shape[-1]} tokens: expected at least "
+            "one patch behind them"
+        )
+
+
+def _check_tokens(shape: tuple[int, ...], grid_size: Pair, num_prefix_tokens: int) -> None:
+    _check_square(shape)
+    rows, columns = grid_size
+    if shape[-1] != num_prefix_tokens + rows * columns:
+        raise ValueError(
+            f"maps of {shape[-1]} tokens, but {num_prefix_tokens} prefix tokens and a grid "
             f"of {rows}x{columns} make {num_prefix_tokens + rows * columns}: give those that these "
             "maps have; an axial or block-local map, one row, column or block, has no distance here"
         )
-    return weights[..., num_prefix_tokens:, num_prefix_tokens:]
 
 
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-@torch.no_grad()
 def _mean_over_images(
-    model: nn.Module, images: Tensor, batch_size: int, measure: Callable[[Tensor], Tensor]
+    model: nn.Module, images: Tensor, batch_size: int, fold: Callable[[Seen], Tensor]
 ) -> Float[Tensor, "layers heads"]:
-    """``measure`` gives "batch heads" for one layer's map."""
-    if not images.is_floating_point():
-        raise TypeError(
-            f"images are {str(images.dtype).removeprefix('torch.')}: expected floating point, "
-            "normalised as the model takes them"
-        )
-    if not len(images):
-        raise ValueError("no images came: expected at least one")
-
-    def attempt(weights: Tensor) -> Tensor | ValueError:
-        try:
-            return measure(weights).sum(0)
-        except ValueError as error:  # told below, where the layer's name is known
-            return error
-
-    like = next((p for p in model.parameters() if p.is_floating_point()), images)
+    """``fold`` gives "batch heads" for one layer."""
     total = 0
-    # A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
-    watched, where = (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")
-    with _evaluating(model):
-        for batch in images.split(batch_size):
-            with capture_attention(watched, reduce=attempt) as layers:
-                model(batch.to(like.device, like.dtype))
-            for path, heads in layers.items():
-                if isinstance(heads, ValueError):
-                    raise ValueError(f"{where}{path}: {heads}") from heads
-            counts = [len(heads) for heads in layers.values()]
-            if len(set(counts)) > 1:
-                raise ValueError(
-                    f"layers have {counts} heads, expected as many in each: fold them one by one "
-                    "with capture_attention(model, reduce=...)"
-                )
-            total = total + torch.stack(list(layers.values()))
+    for layers in fold_attention(model, images, batch_size, fold):
+        counts = [heads.shape[1] for heads in layers.values()]
+        if len(set(counts)) > 1:
+            raise ValueError(
+                f"layers have {counts} heads, expected as many in each: fold them one by one "
+                "with capture_attention(model, reduce=...)"
+            )
+        total = total + torch.stack([heads.sum(0) for heads in layers.values()])
     return total / len(images)

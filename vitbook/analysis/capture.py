@@ -1,5 +1,6 @@
 """See the attention of any model without changing what it computes."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.adapters import watch_attention
+from vitbook.analysis.adapters import ALL, Seen, watch_attention
 
 KNOWN = "vitbook's models, timm's and Hugging Face's ViT, and torch.nn.MultiheadAttention"
 
@@ -30,6 +31,30 @@ def hooked(
             for handle in watch(path.removeprefix("_orig_mod."), module):
                 stack.callback(handle.remove)
         yield
+
+
+@contextmanager
+def watched(model: nn.Module, keep: Callable[[str, Seen], None]) -> Iterator[None]:
+    """Call ``keep(path, seen)`` for each attention that runs in the block.
+
+    A module that runs again in the block gets ``path#2``, ``path#3``, ...
+
+    Raises:
+        RuntimeError: no attention ran in the block, so that there is nothing to look at.
+    """
+    times: Counter[str] = Counter()
+
+    def count(path: str, seen: Seen) -> None:
+        times[path] += 1
+        keep(path if times[path] == 1 else f"{path}#{times[path]}", seen)
+
+    with hooked(model, lambda path, module: watch_attention(module, partial(count, path))):
+        yield
+    if not times:
+        raise RuntimeError(
+            f"no attention ran in the block for {type(model).__name__}: call the model inside it; "
+            f"capture_attention knows {KNOWN}"
+        )
 
 
 @contextmanager
@@ -63,17 +88,10 @@ def capture_attention(
     """
     maps: dict[str, Any] = {}
 
-    def keep(path: str, weights: Tensor) -> None:
-        key, times = path, 1
-        while key in maps:
-            times += 1
-            key = f"{path}#{times}"
-        maps[key] = weights if reduce is None else reduce(weights)
+    @torch.no_grad()
+    def keep(path: str, seen: Seen) -> None:
+        weights = seen.weights(ALL, ALL)
+        maps[path] = weights if reduce is None else reduce(weights)
 
-    with hooked(model, lambda path, module: watch_attention(module, partial(keep, path))):
+    with watched(model, keep):
         yield maps
-    if not maps:
-        raise RuntimeError(
-            f"no attention ran in the block for {type(model).__name__}: call the model inside it; "
-            f"capture_attention knows {KNOWN}"
-        )
