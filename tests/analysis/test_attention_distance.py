@@ -16,6 +16,7 @@ from vitbook.analysis import (
     capture_attention,
     mean_attention_distance,
     mean_weight_on_prefix,
+    streaming,
     uniform_attention_distance,
     weight_on_prefix,
 )
@@ -433,3 +434,33 @@ def test_a_tokenizer_that_attends_is_no_layer():
     # fresh: nearly even over the class token and 2 x 2 patches, 16 px a step
     even = 16 * (2 + 2**0.5) / 4 * 4 / 5
     assert (distance - even).abs().max() < 0.5
+
+
+@pytest.mark.parametrize("at_once", [1, 500, 10**9])
+def test_by_pieces_of_any_size_it_is_the_same(at_once, monkeypatch):
+    model = vitbook.create_model("vit_micro_patch2_8", image_size=(8, 12))
+    images = torch.randn(5, 1, 8, 12)
+    far, given = mean_attention_distance(model, images), mean_weight_on_prefix(model, images)
+    renormalized = mean_attention_distance(model, images, renormalize=True)
+    monkeypatch.setattr(streaming, "AT_ONCE", at_once)
+    assert torch.allclose(mean_attention_distance(model, images), far)
+    assert torch.allclose(mean_weight_on_prefix(model, images), given)
+    again = mean_attention_distance(model, images, renormalize=True)
+    assert torch.allclose(again, renormalized)
+
+
+def test_memory_grows_with_the_tokens_and_not_with_their_square():
+    def peak(side, look):
+        torch.manual_seed(0)
+        model = vit(
+            image_size=side, patch_size=4, width=48, depth=2, num_heads=12, mlp_width=48,
+            num_classes=2,
+        ).eval()  # fmt: skip
+        images = torch.randn(1, 3, side, side)
+        with torch.no_grad():
+            return peak_memory(lambda: look(model, images))
+
+    few, many = 64, 128  # 256 and 1,024 patches: maps of 3 and of 50 MB
+    plain = [peak(side, lambda model, images: model(images)) for side in (few, many)]
+    looked = [peak(side, mean_attention_distance) for side in (few, many)]
+    assert looked[1] < 6 * looked[0] and looked[1] - plain[1] < 20e6

@@ -175,16 +175,14 @@ def _watch_torch(module: nn.MultiheadAttention, keep: Keep) -> list[RemovableHan
         bias = None if module.in_proj_bias is None else module.in_proj_bias.chunk(3)[which]
         return heads(F.linear(tokens, weight, bias))
 
+    def before_projection(gradient: Tensor) -> Tensor:
+        return heads(gradient @ module.out_proj.weight.detach())
+
     def after(module, args, kwargs, output):
         given = _arguments(module, args, kwargs)
         q, k = project(given["query"], "q"), project(given["key"], "k")
-        keep(
-            _seen(
-                Attention.weights, q, k, _torch_mask(given, q),
-                lambda: project(given["value"], "v"), output[0],
-                lambda gradient: heads(gradient @ module.out_proj.weight.detach()),
-            )  # fmt: skip
-        )
+        mask, values = _torch_mask(given, q), lambda: project(given["value"], "v")
+        keep(_seen(Attention.weights, q, k, mask, values, output[0], before_projection))
 
     return [module.register_forward_hook(after, with_kwargs=True)]
 
