@@ -12,6 +12,7 @@ from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.commands import data
 from vitbook.commands.models import models
+from vitbook.commands.probe import probe
 from vitbook.commands.results import show
 from vitbook.datasets import Dataset
 from vitbook.training import (
@@ -110,6 +111,7 @@ def _rounded(numbers: torch.Tensor) -> list[list[float]]:
 
 
 app.command(name="models")(models)
+app.command(name="probe")(probe)
 app.command(name="results")(show)
 app.add_typer(data.app, name="data")
 

@@ -1,0 +1,148 @@
+import json
+import re
+
+import numpy as np
+import pytest
+import timm
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import vitbook
+from vitbook import analysis
+from vitbook.__main__ import app, main
+from vitbook.commands.subject import load_subject, read_pictures
+
+DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
+FLOWERS = "tf_flowers-vit_mini_patch8_128-flowers-seed0"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for name, size in (("wide.png", (40, 90)), ("high.jpg", (70, 30)), ("<b>.png", (32, 32))):
+        pixels = generator.integers(0, 256, (*size, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / name)
+    return folder
+
+
+def probe(*words):
+    done = CliRunner().invoke(app, ["probe", *map(str, words)], catch_exceptions=False)
+    assert not done.exit_code
+    return done.output
+
+
+def refused(capsys, monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["vitbook", "probe", *map(str, words)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    return line
+
+
+def test_the_report_of_a_trained_model(folder, tmp_path):
+    out = tmp_path / "report"
+    assert probe(FLOWERS, "--images", folder, "--out", out) == f"wrote {out}/report.html\n"
+    page = (out / "report.html").read_text()
+    assert page.count("<img ") == page.count("data:image/png;base64,") == 4
+    assert not re.search(r"https?://|<script|<link", page)
+    assert "&lt;b&gt;.png" in page and "<b>.png" not in page
+    assert "learned from tf_flowers, seed 0" in page and "490,949" in page
+    assert all(
+        (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        for name in ("distance-1", "distance-2", "rollout-1", "relevance-1")
+    )
+    found = json.loads((out / "report.json").read_text())
+    model = vitbook.load_checkpoint(FLOWERS).model
+    pictures, _ = read_pictures(folder, 128, 3)
+    images = torch.stack(list(pictures.values())).float() / 127.5 - 1
+    far = analysis.mean_attention_distance(model, images)
+    assert torch.allclose(torch.tensor(found["distance"]["attention_distance_px"]), far)
+    for number, name in enumerate(pictures):
+        for explain, title in (
+            (analysis.attention_rollout, "rollout"),
+            (analysis.relevance, "relevance"),
+        ):
+            here = torch.tensor(found[title][title][name])
+            assert torch.allclose(here, explain(model, images)[number], rtol=1e-4)
+            assert not torch.allclose(here, torch.tensor(found[title]["random weights"][name]))
+
+
+def test_grey_pictures_and_the_books_own_photographs(tmp_path):
+    probe(DIGITS, "--probe", "rollout", "--out", tmp_path)
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert list(found["rollout"]["rollout"])[:2] == ["astronaut", "cat"]
+    assert found["pictures"].startswith("9, the centre square at 8 px")
+    picture = read_pictures(None, 8, 1)[0]["astronaut"]
+    colours = read_pictures(None, 8, 3)[0]["astronaut"].permute(1, 2, 0).numpy()
+    luma = np.asarray(Image.fromarray(colours).convert("L")).astype(int)
+    assert picture.shape == (1, 8, 8) and abs(picture[0].numpy() - luma).max() <= 1
+
+
+def test_timms_model_gets_its_own_normalisation(folder, tmp_path):
+    name = "timm:vit_tiny_patch16_224"
+    probe(name, "--images", folder / "wide.png", "--probe", "rollout", "--out", tmp_path)
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert found["weights"] == "random, seed 0" and list(found["rollout"]) == ["rollout"]
+    subject = load_subject("timm:deit_tiny_patch16_224")
+    config = timm.data.resolve_model_data_config(subject.model)
+    grey = subject.prepare(torch.full((1, 3, 224, 224), 51, dtype=torch.uint8))
+    expected = [(0.2 - m) / s for m, s in zip(config["mean"], config["std"], strict=True)]
+    assert grey[0, :, 0, 0].tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_is_no_picture_is_named_and_the_rest_done(folder, tmp_path):
+    (folder / "notes.txt").write_text("hello")
+    (folder / "cut.png").write_bytes((folder / "wide.png").read_bytes()[:500])
+    (folder / "below").mkdir()
+    said = probe(DIGITS, "--images", folder, "--probe", "distance", "--out", tmp_path / "report")
+    assert "skipped notes.txt: 5 bytes that begin with 68 65 6c 6c 6f are no JPEG" in said
+    assert "skipped cut.png: 500 bytes do not decode" in said
+    found = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert found["pictures"].startswith("3, ") and "notes.txt" in found["skipped"]
+
+
+def test_a_probe_that_cannot_says_why_and_the_rest_is_done(folder, tmp_path):
+    words = ("linformer_vit_micro_patch2_8", "--images", folder, "--out", tmp_path)
+    said = probe(*words, "--probe", "rollout,distance")
+    assert "rollout: not run: encoder.blocks.0" in said and "distance: not run: " in said
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("Not run: ") == 2 and "axial and block-local attention cannot be" in page
+    assert "no attention ran" in probe("resnet8_digits", "--images", folder, "--out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["vit_mini"], "vitbook: unknown model or checkpoint 'vit_mini': did you mean"),
+        (["none.safetensors"], "vitbook: no checkpoint none.safetensors: train one"),
+        (["timm:vit_tiny_16"], "vitbook: unknown model of timm 'vit_tiny_16': did you mean"),
+        ([DIGITS, "--probe", "rollouts"], "vitbook: unknown probe 'rollouts': did you mean rollo"),
+        ([DIGITS, "--probe", ","], "vitbook: --probe names none: expected some of distance"),
+        ([DIGITS, "--images", "nowhere"], "vitbook: no file or folder nowhere: give --images one"),
+        ([DIGITS, "--pretrained"], "vitbook: --pretrained with digits-vit_micro.* only timm's"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, message, capsys, monkeypatch):
+    assert re.match(message, refused(capsys, monkeypatch, *words))
+
+
+def test_a_folder_with_nothing_or_no_picture(tmp_path, capsys, monkeypatch):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    words = (DIGITS, "--images", empty, "--out", tmp_path / "out")
+    assert "no files in" in refused(capsys, monkeypatch, *words)
+    (empty / "notes.txt").write_text("hello")
+    assert "not one picture in" in refused(capsys, monkeypatch, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_cannot_be_fetched(capsys, monkeypatch):
+    def create(name, pretrained=False):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(timm, "create_model", create)
+    said = refused(capsys, monkeypatch, "timm:vit_tiny_patch16_224", "--pretrained")
+    assert "the weights of vit_tiny_patch16_224 could not be fetched: run it where" in said

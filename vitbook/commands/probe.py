@@ -1,0 +1,69 @@
+"""``vitbook probe``: look into a model with pictures of one's own, and write a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from vitbook.commands.subject import load_subject, read_pictures
+from vitbook.errors import UnknownNameError
+from vitbook.measure import count_parameters
+
+
+def probe(
+    model: Annotated[
+        str, typer.Argument(help="A name from `vitbook models`, timm:NAME, or a checkpoint.")
+    ],
+    images: Annotated[
+        Path | None,
+        typer.Option(help="A folder of JPEG or PNG, or one file; by default nine photographs."),
+    ] = None,
+    probes: Annotated[
+        str, typer.Option("--probe", help="Which, by name, with commas.")
+    ] = "distance,rollout,relevance",
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("probe"),
+    pretrained: Annotated[
+        bool, typer.Option(help="timm's pretrained weights, which it fetches.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
+) -> None:
+    """Write figures and one HTML page of what the probes see."""
+    try:
+        from vitbook.commands.report import Section, write_report
+        from vitbook.commands.sections import PROBES
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"probe draws with {error.name}, which is missing: pip install 'vitbook[chapters]'"
+        ) from error
+    names = [name.strip() for name in probes.split(",") if name.strip()]
+    for name in names:
+        if name not in PROBES:
+            raise UnknownNameError("probe", name, PROBES)
+    if not names:
+        raise ValueError(f"--probe names none: expected some of {', '.join(PROBES)}")
+    subject = load_subject(model, pretrained)
+    pictures, skipped = read_pictures(images, subject.size, subject.channels)
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    for each in filter(None, (subject.model, subject.fresh)):
+        each.to(place)
+    sections = []
+    for name in names:
+        try:
+            sections.append(PROBES[name](subject, pictures))
+        except (ValueError, RuntimeError, TypeError) as error:
+            sections.append(Section(name, refused=str(error)))
+            typer.echo(f"{name}: not run: {error}")
+    facts = {
+        "model": subject.name,
+        "weights": subject.weights,
+        "parameters": f"{count_parameters(subject.model):,}",
+        "pictures": f"{len(pictures)}, the centre square at {subject.size} px: "
+        + ", ".join(pictures),
+    }
+    for name, why in skipped.items():
+        typer.echo(f"skipped {name}: {why}")
+    if skipped:
+        facts["skipped"] = "; ".join(f"{name} ({why})" for name, why in skipped.items())
+    page = write_report(out, f"Looking into {subject.name}", facts, sections)
+    typer.echo(f"wrote {page}")

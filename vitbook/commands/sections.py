@@ -1,0 +1,98 @@
+"""What each probe of ``vitbook probe`` says of a model and pictures."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from vitbook import analysis, plotting
+from vitbook.analysis.layout import pixels_per_token, what_it_says
+from vitbook.commands.report import Section
+from vitbook.commands.subject import Subject
+from vitbook.plotting_maps import maps_beside_pictures
+
+SHOWN = 8  # pictures in a figure: more are measured, not drawn
+Probe = Callable[[Subject, dict[str, Tensor]], Section]
+Explain = Callable[[nn.Module, Tensor], Tensor]
+
+
+def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
+    images = subject.prepare(torch.stack(list(pictures.values())))
+    (grid_size,) = what_it_says(subject.model, images, grid_size=None)
+    uniform = analysis.uniform_attention_distance(grid_size, pixels_per_token(images, grid_size))
+    found = analysis.mean_attention_distance(subject.model, images).cpu()
+    on_prefix = analysis.mean_weight_on_prefix(subject.model, images).cpu()
+    null = subject.fresh and {
+        subject.name: analysis.mean_attention_distance(subject.fresh, images).cpu()
+    }
+    reading = (
+        "A dot is a head: how far it looks, in pixels, averaged over patches and pictures (ViT "
+        "paper, appendix D.7). The dashed line is attention alike on every patch. What a head "
+        "gives the prefix tokens counts as no distance, so read the second figure beside it."
+    )
+    if null:
+        reading += " Crosses are the same model with random weights."
+    title = "Mean attention distance by layer"
+    return Section(
+        "distance", reading,
+        {
+            f"{title}, {len(pictures)} pictures": plotting.distance_by_layer(
+                {subject.name: found}, uniform, title, null=null
+            ),
+            "Weight that patches give to prefix tokens, by layer": plotting.distance_by_layer(
+                {subject.name: on_prefix}, _uniform_share(grid_size, subject, images),
+                "Weight on prefix tokens by layer", unit="", quantity="share of the weight",
+            ),
+        },
+        {
+            "attention_distance_px": found.tolist(), "weight_on_prefix": on_prefix.tolist(),
+            "uniform_px": uniform,
+        },
+    )  # fmt: skip
+
+
+def _uniform_share(grid_size: tuple[int, int], subject: Subject, images: Tensor) -> float:
+    (prefix,) = what_it_says(subject.model, images, num_prefix_tokens=None)
+    return prefix / (prefix + grid_size[0] * grid_size[1])
+
+
+def _maps(title: str, explain: Explain, reading: str) -> Probe:
+    """A section of one map over the patches for each picture."""
+
+    def section(subject: Subject, pictures: dict[str, Tensor]) -> Section:
+        images = subject.prepare(torch.stack(list(pictures.values())))
+        columns = {title: explain(subject.model, images).cpu()}
+        words = reading
+        if subject.fresh is not None:
+            columns["random weights"] = explain(subject.fresh, images).cpu()
+            words += " Beside it, on the same scale, the same model with random weights."
+        shown = dict(list(pictures.items())[:SHOWN])
+        figure = maps_beside_pictures(
+            shown, {name: maps[:SHOWN] for name, maps in columns.items()},
+            f"{title.capitalize()}, picture by picture",
+        )  # fmt: skip
+        numbers = {
+            name: {picture: map.tolist() for picture, map in zip(pictures, maps, strict=True)}
+            for name, maps in columns.items()
+        }
+        return Section(title, words, {f"{title} of {', '.join(shown)}": figure}, numbers)
+
+    return section
+
+
+PROBES: dict[str, Probe] = {
+    "distance": _distance,
+    "rollout": _maps(
+        "rollout",
+        analysis.attention_rollout,
+        "How much of each patch reaches the token that is read, if layers only mixed tokens "
+        "(Abnar & Zuidema 2020; ViT paper, appendix D.8): head mean, half for the residual. It "
+        "knows no class and no values: it says where attention went, not what decided.",
+    ),
+    "relevance": _maps(
+        "relevance",
+        analysis.relevance,
+        "Attention times the gradient of the class that the model says, through all layers "
+        "(Chefer et al. 2021).",
+    ),
+}

@@ -1,0 +1,165 @@
+"""What ``vitbook probe`` looks at: a model, and pictures as it takes them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from vitbook import datasets
+from vitbook.datasets.pictures import PictureError, open_picture, pixels, square
+from vitbook.errors import UnknownNameError
+from vitbook.models import create_model, list_models
+from vitbook.training import load_checkpoint
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model that can be looked into.
+
+    Attributes:
+        name: as it was asked for.
+        weights: where they come from, in words.
+        model: in evaluation mode.
+        fresh: its twin with random weights, to compare with; None where the weights are random.
+        size: side of the square picture that it takes, in pixels.
+        channels: of the picture.
+        prepare: uint8 pictures to what the model takes.
+    """
+
+    name: str
+    weights: str
+    model: nn.Module
+    fresh: nn.Module | None
+    size: int
+    channels: int
+    prepare: Callable[[Tensor], Tensor]
+
+
+def load_subject(name: str, pretrained: bool = False) -> Subject:
+    """A model of the catalogue, of timm (``timm:NAME``), or a checkpoint, by file or name.
+
+    Raises:
+        UnknownNameError: none of them has this name.
+        ConnectionError: pretrained weights that cannot be fetched.
+        ValueError: pretrained weights asked of anything but timm's, a model for pictures that are
+            not square.
+    """
+    if pretrained and not name.startswith("timm:"):
+        raise ValueError(f"--pretrained with {name}: only timm's have such weights, timm:NAME")
+    torch.manual_seed(0)
+    if name in list_models():
+        return _own(name, "random, seed 0", create_model(name), fresh=None)
+    if name.startswith("timm:"):
+        return _timm(name.removeprefix("timm:"), pretrained)
+    try:
+        loaded = load_checkpoint(name)
+    except FileNotFoundError:
+        if name.endswith(".safetensors"):
+            raise
+        raise UnknownNameError("model or checkpoint", name, list_models()) from None
+    about = loaded.provenance
+    learned = f"learned from {about.get('dataset', 'what it does not say')}"
+    if "seed" in about:
+        learned += f", seed {about['seed']}"
+    spec = loaded.model.spec
+    fresh = create_model(
+        spec.name, image_size=spec.image_size, num_classes=spec.num_classes, channels=spec.channels
+    )
+    return _own(name, learned, loaded.model, fresh)
+
+
+def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> Subject:
+    spec = model.spec
+    size = _side(name, spec.image_size)
+    return Subject(
+        name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, datasets.normalize
+    )
+
+
+def _side(name: str, size: int | tuple[int, int]) -> int:
+    height, width = (size, size) if isinstance(size, int) else size
+    if height != width:
+        raise ValueError(f"{name} takes pictures of {height}x{width}: expected a square")
+    return height
+
+
+def _timm(name: str, pretrained: bool) -> Subject:
+    try:
+        import timm
+    except ImportError as error:
+        raise ImportError(
+            f"timm:{name} needs timm, which is missing: pip install 'vitbook[chapters]'"
+        ) from error
+    if not timm.is_model(name):
+        raise UnknownNameError("model of timm", name, timm.list_models())
+    try:
+        model = timm.create_model(name, pretrained=pretrained)
+    except RuntimeError as error:
+        if pretrained and "No pretrained weights" in str(error):
+            raise ValueError(f"timm has no pretrained weights for {name}") from error
+        raise
+    except OSError as error:  # what the hub raises without internet is one
+        raise ConnectionError(
+            f"the weights of {name} could not be fetched: run it where the internet is, or "
+            f"leave --pretrained out ({type(error).__name__})"
+        ) from error
+    fresh = timm.create_model(name) if pretrained else None
+    config = timm.data.resolve_model_data_config(model)
+    channels, height, width = config["input_size"]
+    mean, spread = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
+    return Subject(
+        f"timm:{name}", "pretrained, from timm" if pretrained else "random, seed 0", model.eval(),
+        fresh and fresh.eval(), _side(name, (height, width)), channels,
+        lambda pictures: (pictures / 255 - mean) / spread,
+    )  # fmt: skip
+
+
+def read_pictures(
+    path: Path | None, size: int, channels: int
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The centre square of each picture of a folder, or of one file, resized; and what was left.
+
+    Args:
+        path: a file, or a folder, read by name and not below; by default the nine photographs
+            inside scikit-image and scikit-learn.
+        size: of the square, in pixels.
+        channels: 3, or 1 for grey.
+
+    Returns:
+        Name -> uint8 picture, "channels height width"; and name -> why it was skipped.
+
+    Raises:
+        FileNotFoundError: no such path, or nothing in the folder.
+        PictureError: not one picture in it.
+    """
+    if path is None:
+        photos = datasets.load("photos", "all", image_size=size)
+        taken = dict(zip(photos.class_names, photos.images, strict=True))
+        return {name: _grey(image, channels) for name, image in taken.items()}, {}
+    if not path.exists():
+        raise FileNotFoundError(f"no file or folder {path}: give --images one with pictures")
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
+    if not files:
+        raise FileNotFoundError(f"no files in {path}: expected pictures, JPEG or PNG")
+    taken, skipped = {}, {}
+    for file in files:
+        try:
+            picture = square(open_picture(file.read_bytes()), size)
+        except PictureError as error:
+            skipped[file.name] = str(error)
+        else:
+            taken[file.name] = _grey(torch.from_numpy(pixels(picture).copy()), channels)
+    if not taken:
+        told = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise PictureError(f"not one picture in {path}: {told}")
+    return taken, skipped
+
+
+def _grey(image: Tensor, channels: int) -> Tensor:
+    """Luma of ITU-R BT.601, as Pillow's, for a model of one channel."""
+    if channels == image.shape[0]:
+        return image
+    weights = torch.tensor([0.299, 0.587, 0.114])[:, None, None]
+    return (image * weights).sum(0, keepdim=True).round().to(torch.uint8)
