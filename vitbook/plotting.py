@@ -108,7 +108,7 @@ def lines(
         mark_x: name -> place of a dotted upright line.
     """
     x = list(x)
-    figure, axis = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+    figure, axis = plt.subplots(figsize=(5.8, 3.6), layout="constrained")
     for name, y in series.items():
         axis.plot(x, y, marker="o" if len(x) < 20 else None, label=name)
     for (name, y), style in zip((levels or {}).items(), cycle(("--", "-.", ":")), strict=False):
@@ -116,8 +116,8 @@ def lines(
     for name, place in (mark_x or {}).items():
         axis.axvline(place, color="gray", linestyle=":", linewidth=1.2)
         axis.annotate(
-            name, (place, 0.97), xycoords=("data", "axes fraction"), rotation=90, va="top",
-            ha="right", fontsize=8, color=INK,
+            name, (place, 0.03), xycoords=("data", "axes fraction"), rotation=90, va="bottom",
+            ha="right", fontsize=9, color=INK,
         )  # fmt: skip
     axis.set(xlabel=x_label, ylabel=y_label)
     if log_x:  # to set the linear scale again would take the names off an axis of words

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from vitbook.analysis import window
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import Number, as_images, drawing, image_png, pixels, png, rgb, tag
 from vitbook.explorer.picture import text as words
 
@@ -100,9 +100,9 @@ def cutting_board(
         f"{100 * safe.mean():.0f} % leave it whole in some token."
     )
     description = description or (
-        f"{finding} On the left, frames are the windows of the tokens that see some of the square: "
-        "solid where all of it, dashed where a part. On the right, each place is the middle of "
-        "another square of this size: blue leaves it whole, orange does not."
+        f"{at_the_start(finding)} On the left, frames are the windows of the tokens that see some "
+        "of the square: solid where all of it, dashed where a part. On the right, each place is "
+        "the middle of another square of this size: blue leaves it whole, orange does not."
     )
     return Figure(
         "cutting_board.js", data, title, description, _still(image, data, axes, safe, finding)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import OKABE_ITO, Number, drawing, tag, text
 
 # ViT at 224 px with patches of 16: 196 patches of 768 numbers, 1,000 classes.
@@ -68,7 +68,7 @@ def design_counter(
         "layout": {"size": _SIZE, "inset": _INSET}, "color": _COLOR, "task": task,
     }  # fmt: skip
     still = _still(data, finding)
-    return Figure("design_counter.js", data, title, description or finding, still)
+    return Figure("design_counter.js", data, title, description or at_the_start(finding), still)
 
 
 def count(depth: int, width: int, hidden_width: int) -> tuple[int, int]:

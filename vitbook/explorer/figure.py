@@ -75,3 +75,8 @@ class Figure:
 
     def __repr__(self) -> str:
         return f"<Figure {self.module.removesuffix('.js')}: {self.title}>"
+
+
+def at_the_start(finding: str) -> str:
+    """A finding as a caption, which stays while the picture is changed."""
+    return f"At the start: {finding[:1].lower()}{finding[1:]}"

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
     CIVIDIS,
     Number,
@@ -83,7 +83,7 @@ def token_footprint(
         "ramp": CIVIDIS, "colors": _COLORS, "task": task or "",
     }  # fmt: skip
     still = _still(picture, counts, seen[row, column], (row, column), patch_size, finding)
-    return Figure("token_footprint.js", data, title, description or finding, still)
+    return Figure("token_footprint.js", data, title, description or at_the_start(finding), still)
 
 
 def _readings(tokenizer: str, degrees: Number, size: tuple[int, int], patch: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
     CIVIDIS,
     as_array,
@@ -106,7 +106,7 @@ def locality_dial(
         "one": _SHARPNESS.index(1.0), "goal": _GOAL, "ramp": CIVIDIS, "task": task or "",
     }  # fmt: skip
     still = _still(data, row, finding)
-    return Figure("locality_dial.js", data, title, description or finding, still)
+    return Figure("locality_dial.js", data, title, description or at_the_start(finding), still)
 
 
 def _start(scores: np.ndarray, prefix: int) -> int:

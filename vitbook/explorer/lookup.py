@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import OKABE_ITO, Number, as_array, drawing, png, rgb, tag, text
 
 _SIDE = 300
@@ -97,7 +97,8 @@ def soft_lookup(
         f"{names[most]}; the output is the weighted mean of all values and never leaves the "
         "outline around them. Sharpness multiplies the scores before the softmax."
     )
-    return Figure("soft_lookup.js", data, title, description or finding, _still(data, finding))
+    still = _still(data, finding)
+    return Figure("soft_lookup.js", data, title, description or at_the_start(finding), still)
 
 
 def _still(data: dict, finding: str) -> str:

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
     CIVIDIS,
     as_array,
@@ -161,7 +161,7 @@ def attention_maps(
     )
     still = _still(data, {n: m[:, 0, :, query, num_prefix_tokens:] for n, m in maps.items()},
                    images[0], top, finding)  # fmt: skip
-    return Figure("attention_maps.js", data, title, description or finding, still)
+    return Figure("attention_maps.js", data, title, description or at_the_start(finding), still)
 
 
 def _still(data: dict, rows_of: dict, image: np.ndarray, top: float, finding: str) -> str:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
     CIVIDIS,
     as_array,
@@ -165,7 +165,7 @@ def digit_reader(
     )
     still = _still(data, images[0, 0], maps[-1, 0, :, 0, 1:].mean(0).numpy(), probabilities[0],
                    finding)  # fmt: skip
-    return Figure("digit_reader.js", data, title, description or finding, still)
+    return Figure("digit_reader.js", data, title, description or at_the_start(finding), still)
 
 
 def _still(

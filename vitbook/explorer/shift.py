@@ -103,8 +103,8 @@ def shift_meter(
     finding = (
         f"With a stride of {first} the map follows {follows} of the camera exactly. With a stride "
         f"of {last} it follows only multiples of {last} pixels; between them up to "
-        f"{max(rests[last]):.0%} of the map is new. An unrelated map, the same one upside down, "
-        f"would leave {null:.0%}."
+        f"{100 * max(rests[last]):.0f} % of the map is new. An unrelated map, the same one upside "
+        f"down, would leave {100 * null:.0f} %."
     )
     if task is None:
         task = (

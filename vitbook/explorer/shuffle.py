@@ -9,7 +9,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
     OKABE_ITO,
     as_images,
@@ -155,7 +155,7 @@ def patch_shuffle(
         f"changed by {_amount(first[at]['token_changes'][follow])}."
     )
     still = _still(data, picture, shown[at].numpy(), first, at, finding)
-    return Figure("patch_shuffle.js", data, title, description or finding, still)
+    return Figure("patch_shuffle.js", data, title, description or at_the_start(finding), still)
 
 
 def _amount(change: float | int) -> str:
