@@ -12,6 +12,8 @@ from vitbook.analysis.capture import watched
 
 # Weights made at once: one image's layer of a ViT-B/16, so that they stay near the processor.
 AT_ONCE = 12 * 197 * 197
+# A GPU wants more at a time: 256 MB of them.
+AT_ONCE_ON_GPU = 2**26
 
 
 @contextmanager
@@ -82,14 +84,15 @@ def fold_attention(
 
 
 def pieces(seen: Seen, first: int = 0) -> Iterator[tuple[slice, slice]]:
-    """Images and queries (from ``first`` on) of about :data:`AT_ONCE` weights together.
+    """Images and queries (from ``first`` on), about :data:`AT_ONCE` weights at a time.
 
     So memory grows with the tokens and not with their square, and what was made is read again
     while it is near the processor.
     """
     batch, heads, queries, keys = seen.shape
-    images = max(1, AT_ONCE // (heads * queries * keys))
-    rows = max(1, AT_ONCE // (heads * keys))
+    most = AT_ONCE if seen.output.device.type == "cpu" else AT_ONCE_ON_GPU
+    images = max(1, most // (heads * queries * keys))
+    rows = max(1, most // (heads * keys))
     for image in range(0, batch, images):
         for row in range(first, queries, rows):
             yield slice(image, min(image + images, batch)), slice(row, min(row + rows, queries))
