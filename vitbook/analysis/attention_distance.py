@@ -1,7 +1,6 @@
 """How far a head looks, in pixels: the receptive field that attention chooses for itself."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import hypot
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
+from vitbook.analysis.running import evaluating
 
 
 def attention_distance(
@@ -199,17 +199,6 @@ def _between_patches(weights: Tensor, grid_size: Pair, num_prefix_tokens: int) -
     return weights[..., num_prefix_tokens:, num_prefix_tokens:]
 
 
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
 @torch.no_grad()
 def _mean_over_images(
     model: nn.Module, images: Tensor, batch_size: int, measure: Callable[[Tensor], Tensor]
@@ -233,7 +222,7 @@ def _mean_over_images(
     total = 0
     # A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
     watched, where = (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")
-    with _evaluating(model):
+    with evaluating(model):
         for batch in images.split(batch_size):
             with capture_attention(watched, reduce=attempt) as layers:
                 model(batch.to(like.device, like.dtype))
