@@ -17,6 +17,7 @@ from vitbook.explorer import (
     hearing_map,
     locality_dial,
     patch_shuffle,
+    place_waves,
     shift_meter,
     soft_lookup,
     token_footprint,
@@ -48,6 +49,14 @@ def designs():
 @pytest.fixture
 def hearing():
     return hearing_map(task="Carry word from corner to corner.")
+
+
+@pytest.fixture
+def waves():
+    """A table that is its own mirror image, and one of noise, on a grid of 4 by 6."""
+    noise = torch.randn(4, 6, 40, generator=_seed(3))
+    tables = {"mirrored": noise + noise.flip(1), "noise": noise}
+    return place_waves(tables, keep=2, task="Find it.")
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ FIGURES = (
     "shifts",
     "designs",
     "hearing",
+    "waves",
     "shuffle",
 )
 DATA = re.compile(

@@ -14,23 +14,61 @@ from vitbook.analysis.attention_distance import (
     weight_on_prefix,
 )
 from vitbook.analysis.capture import capture_attention
-from vitbook.analysis.receptive_field import pixels_seen, window
+from vitbook.analysis.feature_maps import ChannelHealth, dead_and_saturated, feature_maps
+from vitbook.analysis.filters import (
+    EmbeddingFilters,
+    PrincipalFilters,
+    as_pictures,
+    embedding_filters,
+    principal_filters,
+)
+from vitbook.analysis.gradients import gradient_norms
+from vitbook.analysis.outputs import list_blocks
+from vitbook.analysis.positions import (
+    PositionTable,
+    position_norms,
+    position_spectrum,
+    position_tables,
+    positional_similarity,
+)
+from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
 from vitbook.analysis.relevance import gradient_rollout, relevance
 from vitbook.analysis.rollout import attention_rollout
+from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
 
 __all__ = [
+    "ChannelHealth",
+    "EmbeddingFilters",
+    "PositionTable",
+    "PrincipalFilters",
+    "as_pictures",
     "attention_distance",
     "attention_error",
     "attention_inputs",
     "attention_rollout",
     "capture_attention",
+    "cka",
+    "dead_and_saturated",
+    "effective_field",
+    "embedding_filters",
+    "feature_maps",
+    "gradient_norms",
     "gradient_rollout",
+    "head_similarity",
+    "linear_cka",
+    "list_blocks",
     "low_rank_error",
     "mean_attention_distance",
     "mean_weight_on_prefix",
     "pixels_seen",
+    "position_norms",
+    "position_spectrum",
+    "position_tables",
+    "positional_similarity",
+    "principal_filters",
     "relative_error",
     "relevance",
+    "unbiased_hsic",
     "uniform_attention_distance",
     "weight_on_prefix",
     "window",

@@ -4,8 +4,13 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+from vitbook.analysis.feature_maps import map_maker
+from vitbook.analysis.layout import Pair
+from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
+from vitbook.analysis.running import as_model_takes, check_pictures, evaluating
 
 
 def window(kernels_and_strides: Iterable[tuple[int, int]]) -> int:
@@ -66,3 +71,85 @@ def pixels_seen(
         (gradient,) = torch.autograd.grad(mixed[token], picture, retain_graph=True)
         seen.append((gradient[0] != 0).any(0))
     return torch.stack(seen)
+
+
+def effective_field(
+    model: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    layer: str | None = None,
+    place: Pair | None = None,
+    *,
+    seed: int = 0,
+    batch_size: int = 8,
+    grid_size: Pair | None = None,
+    num_prefix_tokens: int | None = None,
+) -> Float[Tensor, "height width"]:
+    r"""How much each pixel moves a layer's token, averaged over images.
+
+    .. math:: \frac{1}{n} \sum_x \sum_c \Big(\frac{\partial\, r_x^\top z_{ij}(x)}
+              {\partial x_{c,p}}\Big)^2, \qquad r_x \in \{-1, 1\}^D \text{ at random}
+
+    The effective receptive field of Luo et al. 2016, section 2, in squares: over the signs the
+    mean is the sum of :math:`(\partial z_{ij,d} / \partial x_{c,p})^2` over all numbers of the
+    token. The sum of the numbers themselves will not do here: behind a LayerNorm it is nearly
+    constant, and has no gradient. Far pixels that a token *can* see (:func:`pixels_seen`) may move
+    it next to nothing. The model runs in evaluation mode; its modes and the ``.grad`` of its
+    parameters are left as they were.
+
+    Args:
+        model: ours, timm's, torchvision's or Hugging Face's ViT, or a convolutional network.
+        images: normalised as the model takes them.
+        layer: path of a module that gives tokens or a map; by default the last block.
+        place: (row, column) of the token on its grid; by default the middle one.
+        seed: of the signs; one draw for each image.
+        batch_size: images at a time.
+        grid_size: (rows, columns) of patches, for a model that does not say it.
+        num_prefix_tokens: likewise.
+
+    Raises:
+        TypeError: images that are not floating point.
+        ValueError: no images, NaN in them, no layers, an output that does not lie on the grid or
+            does not depend on the picture, or no such place.
+        UnknownNameError: a path that leads to no module; names the nearest.
+        RuntimeError: a layer that did not run.
+    """
+    check_pictures(images)
+    layers = list_blocks(model)[-1:] if layer is None else (layer,)
+    check_layers(model, layers)
+    as_map = map_maker(model, images, grid_size, num_prefix_tokens)
+    generator = torch.Generator().manual_seed(seed)
+    total = torch.zeros(())
+    for batch in images.split(batch_size):
+        pictures = as_model_takes(model, batch).detach().clone().requires_grad_()
+        with (
+            torch.enable_grad(),
+            evaluating(model),
+            capture_outputs(model, layers, as_map) as outputs,
+        ):
+            model(pictures)
+            if not outputs:
+                raise RuntimeError(f"layer {layers[0]} did not run: expected one that is called")
+            tokens = _at(outputs[layers[0]], place)
+            signs = torch.randint(2, tokens.shape, generator=generator).to(tokens) * 2 - 1
+            if tokens.requires_grad:
+                mixed = (tokens * signs).sum()
+                (gradient,) = torch.autograd.grad(mixed, pictures, allow_unused=True)
+            if not tokens.requires_grad or gradient is None:
+                raise ValueError(
+                    f"{layers[0]} gives what does not depend on the picture: expected a layer "
+                    "that sees it"
+                )
+        exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+        total = total.to(exact) + exact.square().sum((0, 1))
+    return total / len(images)
+
+
+def _at(maps: Tensor, place: Pair | None) -> Float[Tensor, "batch channels"]:
+    rows, columns = maps.shape[2:]
+    row, column = (rows // 2, columns // 2) if place is None else place
+    if not (0 <= row < rows and 0 <= column < columns):
+        raise ValueError(
+            f"place ({row}, {column}) on a grid of {rows}x{columns}: expected a row from 0 to "
+            f"{rows - 1} and a column from 0 to {columns - 1}"
+        )
+    return maps[:, :, row, column]

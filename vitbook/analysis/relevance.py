@@ -18,7 +18,7 @@ from vitbook.analysis.rollout import (
     fused_by_pieces,
     on_grid,
 )
-from vitbook.analysis.streaming import batches, encoder_of, evaluating
+from vitbook.analysis.running import batches, encoder_of, evaluating
 
 
 def gradient_rollout(

@@ -1,7 +1,6 @@
-"""Images through a model, a batch at a time, and each layer's attention folded as it runs."""
+"""Each layer's attention folded as it runs, some rows at a time."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -9,50 +8,12 @@ from torch import Tensor, nn
 
 from vitbook.analysis.adapters import Seen
 from vitbook.analysis.capture import watched
+from vitbook.analysis.running import batches, encoder_of, evaluating
 
 # Weights made at once: one image's layer of a ViT-B/16, so that they stay near the processor.
 AT_ONCE = 12 * 197 * 197
 # A GPU wants more at a time: 256 MB of them.
 AT_ONCE_ON_GPU = 2**26
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode inside the block; every part is left in the mode in which it came."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tensor]:
-    """The images on the model's device and in its dtype, some at a time.
-
-    Raises:
-        TypeError: images that are not floating point.
-        ValueError: no images.
-    """
-    if not images.is_floating_point():
-        raise TypeError(
-            f"images are {str(images.dtype).removeprefix('torch.')}: expected floating point, "
-            "normalised as the model takes them"
-        )
-    if not len(images):
-        raise ValueError("no images came: expected at least one")
-    like = next((p for p in model.parameters() if p.is_floating_point()), images)
-    for batch in images.split(batch_size):
-        yield batch.to(like.device, like.dtype)
-
-
-def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
-    """The part whose tokens are patches, and its path.
-
-    A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
-    """
-    return (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")
 
 
 def fold_attention(

@@ -12,6 +12,7 @@ from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
 from vitbook.explorer.shift import shift_meter
 from vitbook.explorer.shuffle import patch_shuffle
+from vitbook.explorer.waves import place_waves
 from vitbook.explorer.widget import attention_widget
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "hearing_map",
     "locality_dial",
     "patch_shuffle",
+    "place_waves",
     "shift_meter",
     "soft_lookup",
     "token_footprint",

@@ -1,0 +1,163 @@
+import math
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+import torchvision
+from torch import nn
+from transformers import ViTConfig, ViTModel
+
+import vitbook
+from vitbook.analysis import (
+    position_norms,
+    position_spectrum,
+    position_tables,
+    positional_similarity,
+)
+from vitbook.models.vit import vit
+
+
+def wave(grid, down, across, width=6, prefix=0):
+    """A table in which every number goes up and down ``down`` times along the rows."""
+    rows, columns = grid
+    y, x = torch.arange(rows)[:, None] / rows, torch.arange(columns) / columns
+    phases = torch.arange(width) * 0.7
+    places = torch.cos(2 * math.pi * (down * y + across * x)[..., None] + phases)
+    return torch.cat([torch.full((prefix, width), 100.0), places.reshape(-1, width)])
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2, 5])
+@pytest.mark.parametrize("grid", [(10, 14), (4, 4), (1, 7)])
+def test_tiles_are_the_cosines_of_every_two_places(grid, prefix):
+    rows, columns = grid
+    table = torch.randn(prefix + rows * columns, 12)
+    tiles = positional_similarity(table, grid, prefix)
+    assert tiles.shape == (rows, columns, rows, columns)
+    for i, j, k, m in ((0, 0, 0, 0), (0, columns - 1, rows - 1, 2), (rows - 1, 1, 0, columns - 2)):
+        one, other = table[prefix + i * columns + j], table[prefix + k * columns + m]
+        assert tiles[i, j, k, m].item() == pytest.approx(F.cosine_similarity(one, other, 0).item())
+    lengths = position_norms(table, grid, prefix)
+    assert lengths[-1, -1].item() == pytest.approx(table[-1].norm().item())
+    assert torch.allclose(positional_similarity(3 * table, grid, prefix), tiles, atol=1e-6)
+
+
+def test_a_place_of_zeros_has_no_direction():
+    table = torch.eye(6)
+    table[3] = 0
+    tiles = positional_similarity(table, (2, 3), 0)
+    assert tiles[1, 0].isnan().all() and tiles[0, 0].isnan().sum() == 1
+    assert position_norms(table, (2, 3), 0).tolist() == [[1, 1, 1], [0, 1, 1]]
+
+
+@pytest.mark.parametrize("prefix", [0, 1, 2, 5])
+@pytest.mark.parametrize(("down", "across"), [(2, 3), (0, 4), (3, 0), (-2, 5), (1, 1)])
+def test_a_plane_wave_peaks_at_its_frequency(down, across, prefix):
+    shares = position_spectrum(wave((10, 14), down, across, prefix=prefix), (10, 14), prefix)
+    middle = torch.tensor([5, 7])
+    peaks = {tuple((place - middle).tolist()) for place in (shares > 0.01).nonzero()}
+    assert peaks == {(down, across), (-down, -across)}
+    assert shares.sum().item() == pytest.approx(1) and shares[5, 7] == 0
+
+
+def test_two_waves_share_the_variance_by_their_squares():
+    table = 3 * wave((8, 6), 1, 0) + wave((8, 6), 0, 2) + 5  # the mean is no wave
+    shares = position_spectrum(table, (8, 6), 0)
+    assert shares[4 + 1, 3].item() == pytest.approx(0.45, abs=1e-4)
+    assert shares[4, 3 + 2].item() == pytest.approx(0.05, abs=1e-4)
+
+
+def test_the_spectrum_of_noise_is_flat_and_half_precision_is_computed_in_full():
+    table = torch.randn(140, 4000, generator=torch.Generator().manual_seed(0))
+    for given in (table, table.half(), table.bfloat16()):
+        shares = position_spectrum(given, (10, 14), 0)
+        assert shares.dtype == torch.float32
+        others = torch.cat([shares.flatten()[:77], shares.flatten()[78:]])  # without the mean
+        assert others.numpy() == pytest.approx(1 / 139, rel=0.15)
+
+
+@pytest.mark.parametrize("probe", [positional_similarity, position_norms, position_spectrum])
+def test_a_table_that_does_not_fit_or_is_no_number(probe):
+    with pytest.raises(ValueError, match="21 rows, but 2 prefix tokens and a grid of 4x5 make 22"):
+        probe(torch.randn(21, 8), (4, 5), 2)
+    with pytest.raises(ValueError, match="the table holds NaN or infinity"):
+        probe(torch.full((20, 8), torch.nan), (4, 5), 0)
+
+
+def test_one_vector_everywhere_has_no_waves():
+    with pytest.raises(ValueError, match="all places have one vector"):
+        position_spectrum(torch.randn(1, 8).expand(20, 8), (4, 5), 0)
+
+
+def own(**changes):
+    body = dict(width=24, depth=2, num_heads=3, mlp_width=48, num_classes=5)
+    return vit(image_size=(40, 56), patch_size=4, **body | changes)
+
+
+def test_own_models_say_their_tables():
+    tables = position_tables(own())
+    assert list(tables) == ["position"]
+    assert tables["position"].grid_size == (10, 14) and tables["position"].num_prefix_tokens == 1
+    assert positional_similarity(*tables["position"]).shape == (10, 14, 10, 14)
+    for name, paths in {
+        "pos2d": ["position"],
+        "sinusoid": ["position"],
+        "sinusoid2d": ["position"],
+        "layerpos": [f"encoder.positions.{layer}" for layer in range(4)],
+        "layerpos2d": [f"encoder.positions.{layer}" for layer in range(4)],
+        "sharedpos": ["encoder.positions.0"],
+    }.items():
+        tables = position_tables(vitbook.create_model(f"vit_{name}_micro_patch2_8"))
+        assert list(tables) == paths
+        assert all(t.table.shape == (17, 64) and t.grid_size == (4, 4) for t in tables.values())
+    assert list(position_tables(vitbook.create_model("t2t_vit_micro_patch2_8"))) == ["position"]
+
+
+def test_half_of_a_two_dimensional_table_is_shared_along_a_row():
+    table = position_tables(vitbook.create_model("vit_pos2d_micro_patch2_8"))["position"]
+    shares = position_spectrum(*table)
+    off_axis = shares.clone()
+    off_axis[2], off_axis[:, 2] = 0, 0
+    assert off_axis.sum() < 1e-6  # waves along one side of the grid alone
+
+
+@pytest.mark.parametrize("kind", ["nopos", "relpos", "relpos2d"])
+def test_a_model_without_a_table_says_so(kind):
+    model = vitbook.create_model(f"vit_{kind}_micro_patch2_8")
+    with pytest.raises(ValueError, match="VisionTransformer adds no table of positions"):
+        position_tables(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "prefix"),
+    [
+        ("vit_tiny_patch16_224", {"img_size": (160, 224)}, 1),
+        ("deit_tiny_distilled_patch16_224", {"img_size": (160, 224)}, 2),
+        ("vit_tiny_patch16_224", {"img_size": (160, 224), "reg_tokens": 4}, 5),
+        ("vit_tiny_patch16_224",
+         {"img_size": (160, 224), "class_token": False, "global_pool": "avg"}, 0),
+        ("vit_base_patch14_reg4_dinov2", {"img_size": (140, 196)}, 0),  # no_embed_class
+    ],
+)  # fmt: skip
+def test_timm_models_say_their_tables(name, changes, prefix):
+    model = timm.create_model(name, depth=2, embed_dim=24, num_heads=3, **changes)
+    with torch.no_grad():
+        model.pos_embed[0, prefix:] = wave((10, 14), 2, 3, width=24)
+    (table,) = position_tables(nn.Sequential(model)).values()
+    assert table.grid_size == (10, 14) and table.num_prefix_tokens == prefix
+    assert position_spectrum(*table)[5 + 2, 7 + 3].item() == pytest.approx(0.5)
+    assert not table.table.requires_grad
+
+
+def test_torchvision_and_hugging_face_say_theirs():
+    torchs = torchvision.models.VisionTransformer(32, 8, 1, 2, 24, 48)
+    (table,) = position_tables(torchs).values()
+    assert table.grid_size == (4, 4) and table.num_prefix_tokens == 1
+    assert torch.equal(table.table, torchs.encoder.pos_embedding[0])
+    face = ViTModel(
+        ViTConfig(image_size=(32, 48), patch_size=8, hidden_size=24, num_hidden_layers=1,
+                  num_attention_heads=3, intermediate_size=48)
+    )  # fmt: skip
+    (table,) = position_tables(face).values()
+    assert table.grid_size == (4, 6) and table.num_prefix_tokens == 1
+    assert positional_similarity(*table).shape == (4, 6, 4, 6)

@@ -1,0 +1,96 @@
+"""What the layers of a model give out, by path."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from vitbook.analysis.capture import hooked
+from vitbook.analysis.running import as_model_takes, evaluating
+from vitbook.errors import UnknownNameError
+
+
+def list_blocks(model: nn.Module) -> tuple[str, ...]:
+    """Paths of the blocks that a model stacks, in its own order.
+
+    A block stands in a list or a sequence, has parts that learn, and holds no further stack: the
+    blocks of every library's Transformer, and of a residual network.
+    """
+    stacks = (nn.ModuleList, nn.Sequential)
+    found = [
+        f"{path}.{name}".removeprefix("_orig_mod").removeprefix(".")
+        for path, module in model.named_modules()
+        if isinstance(module, stacks)
+        for name, part in module.named_children()
+        if not isinstance(part, stacks)
+        and any(list(child.parameters()) for child in part.children())
+    ]
+    return tuple(p for p in found if not any(q.startswith(f"{p}.") for q in found))
+
+
+def check_layers(model: nn.Module, layers: tuple[str, ...]) -> None:
+    """Refuse a list of layers that is empty, or has a name that is not in the model.
+
+    Raises:
+        ValueError: no layers.
+        UnknownNameError: a path that leads to no module; names the nearest.
+    """
+    if not layers:
+        raise ValueError(
+            f"no layers found in {type(model).__name__}: expected blocks in a ModuleList or a "
+            "Sequential; pass layers= with paths of model.named_modules()"
+        )
+    known = {path.removeprefix("_orig_mod.") for path, _ in model.named_modules()} - {""}
+    for layer in layers:
+        if layer not in known:
+            near = get_close_matches(layer, known, cutoff=0.5)
+            raise UnknownNameError("layer", layer, known if near else list_blocks(model) or known)
+
+
+@contextmanager
+def capture_outputs(
+    model: nn.Module, layers: tuple[str, ...], keep: Callable[[str, Tensor], Any]
+) -> Iterator[dict[str, Any]]:
+    """What ``keep(layer, output)`` makes of each layer's output in the block, in the order run.
+
+    A module that runs again keeps what came last. Of an output with several parts the first counts.
+    """
+    outputs: dict[str, Any] = {}
+
+    def after(path: str, module: nn.Module, args: tuple, output: Any) -> None:
+        first = output[0] if isinstance(output, tuple) else output
+        outputs[path] = keep(path, first)
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if path in layers:
+            yield module.register_forward_hook(partial(after, path))
+
+    with hooked(model, watch):
+        yield outputs
+
+
+@torch.no_grad()
+def outputs_of(
+    model: nn.Module,
+    images: Tensor,
+    layers: tuple[str, ...],
+    keep: Callable[[str, Tensor], Any],
+) -> dict[str, Any]:
+    """:func:`capture_outputs` of one batch, in evaluation mode and without gradients.
+
+    Raises:
+        RuntimeError: a layer did not run.
+    """
+    with evaluating(model), capture_outputs(model, layers, keep) as outputs:
+        model(as_model_takes(model, images))
+    if missing := [layer for layer in layers if layer not in outputs]:
+        raise RuntimeError(
+            f"layer {missing[0]} of {type(model).__name__} did not run: expected one that its "
+            "forward pass calls"
+        )
+    return outputs

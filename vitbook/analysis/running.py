@@ -1,0 +1,62 @@
+"""A model run for a look: in evaluation mode, images a batch at a time, and left as it was."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode; after the block every part is in the mode in which it came."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def check_pictures(images: Tensor) -> None:
+    """Refuse what no model can be probed with.
+
+    Raises:
+        TypeError: images that are whole numbers.
+        ValueError: no images, or NaN or infinity in them.
+    """
+    if not images.is_floating_point():
+        raise TypeError(
+            f"images are {str(images.dtype).removeprefix('torch.')}: expected floating point, "
+            "normalised as the model takes them"
+        )
+    if not len(images):
+        raise ValueError("no images came: expected at least one")
+    if not images.isfinite().all():
+        raise ValueError("images hold NaN or infinity: expected finite numbers")
+
+
+def as_model_takes(model: nn.Module, images: Tensor) -> Tensor:
+    """Images on the device of a model and in its precision."""
+    like = next((p for p in model.parameters() if p.is_floating_point()), images)
+    return images.to(like.device, like.dtype)
+
+
+def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """The images on the model's device and in its dtype, some at a time.
+
+    Raises:
+        TypeError: images that are not floating point.
+        ValueError: no images, or NaN or infinity in them.
+    """
+    check_pictures(images)
+    for batch in images.split(batch_size):
+        yield as_model_takes(model, batch)
+
+
+def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
+    """The part whose tokens are patches, and its path.
+
+    A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
+    """
+    return (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")

@@ -1,0 +1,139 @@
+"""What a few slow waves of a table of positions say, beside tables that learned nothing."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.picture import (
+    CIVIDIS,
+    as_array,
+    base64,
+    drawing,
+    pixels,
+    png,
+    rgb,
+    tag,
+    text,
+)
+
+_MOST_PLACES = 144
+
+
+def likeness_of_waves(table: np.ndarray, keep: int) -> np.ndarray:
+    """Cosine of every two places of a table that keeps its mean and its slow waves alone.
+
+    Args:
+        table: "rows columns width".
+        keep: waves that go down and across the grid at most so many times.
+
+    Returns:
+        "places places", row by row.
+    """
+    waves = np.fft.fft2(table, axes=(0, 1))
+    down, across = (np.abs(np.fft.fftfreq(n, 1 / n)) for n in table.shape[:2])
+    waves[np.maximum(down[:, None], across) > keep] = 0
+    places = np.fft.ifft2(waves, axes=(0, 1)).real.reshape(-1, table.shape[2])
+    lengths = np.linalg.norm(places, axis=1, keepdims=True)
+    if not lengths.all():
+        raise ValueError("a place has a vector of zeros, which has no direction: expected none")
+    return (places / lengths) @ (places / lengths).T
+
+
+def place_waves(
+    tables: Mapping[str, object],
+    *,
+    place: tuple[int, int] = (3, 0),
+    keep: int = 1,
+    task: str | None = None,
+    title: str = "A few waves make any table look as if it had learned a mirror",
+    description: str | None = None,
+) -> Figure:
+    """How alike one place is to all others, in tables that keep a few of their waves.
+
+    Args:
+        tables: name -> "rows columns width", the learned one first, its nulls after it.
+        place: (row, column) of the place that asks at the start.
+        keep: waves kept at the start: those that go down and across at most so many times.
+        task: a sentence above the figure.
+        description: the caption; by default the finding at the start, in words.
+    """
+    arrays = {name: as_array(table).astype(float) for name, table in tables.items()}
+    shapes = {array.shape[:2] for array in arrays.values()}
+    if not 2 <= len(arrays) <= 3 or len(shapes) != 1 or any(a.ndim != 3 for a in arrays.values()):
+        came = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(
+            f"tables came as {came or 'nothing'}: expected two or three, (rows, columns, width), "
+            "on one grid"
+        )
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("tables hold NaN or infinity: expected finite numbers")
+    ((rows, columns),) = shapes
+    cuts = max(rows, columns) // 2
+    if rows * columns > _MOST_PLACES or cuts < 1:
+        raise ValueError(
+            f"a grid of {rows}x{columns} places: expected 2 to {_MOST_PLACES}, since the page "
+            "holds every pair of them"
+        )
+    if not (0 <= place[0] < rows and 0 <= place[1] < columns and 1 <= keep <= cuts):
+        raise ValueError(
+            f"place {place} and {keep} waves on a grid of {rows}x{columns}: expected a place on it "
+            f"and 1 to {cuts} waves"
+        )
+    found = np.stack(
+        [[likeness_of_waves(a, cut) for cut in range(1, cuts + 1)] for a in arrays.values()]
+    )
+    steps = np.rint(100 * found + 100).astype(np.uint8)
+    data = {
+        "rows": rows, "columns": columns, "cuts": cuts, "names": list(arrays),
+        "place": place[0] * columns + place[1], "keep": keep, "likeness": base64(steps),
+        "stops": CIVIDIS, "task": task or "",
+    }  # fmt: skip
+    one, other = data["place"], place[0] * columns + columns - 1 - place[1]
+    said = [
+        f"{name} {found[i, keep - 1, one, other]:.2f} ({found[i, -1, one, other]:.2f})"
+        for i, name in enumerate(arrays)
+    ]
+    finding = (
+        f"Shown at the start: how alike the place in row {place[0] + 1}, column {place[1] + 1} is "
+        f"to every place, when a table keeps its mean and waves up to {keep}. Its mirror image, "
+        "left to right, has the dashed frame. Their cosine, and in brackets with all waves: "
+        f"{'; '.join(said)}. A slow wave ends where it began, so that in any table of few waves "
+        "opposite edges look alike."
+    )
+    still = _still(data, steps[:, keep - 1, one].reshape(-1, rows, columns), finding)
+    return Figure("place_waves.js", data, title, description or finding, still)
+
+
+def _colored(steps: np.ndarray) -> np.ndarray:
+    """Steps from 0 (cosine -1) to 200 (cosine 1) to uint8 "rows columns 3"."""
+    stops = np.stack([rgb(color) for color in CIVIDIS])
+    spot = steps / 200 * (len(stops) - 1)
+    low = np.minimum(spot.astype(int), len(stops) - 2)
+    part = (spot - low)[..., None]
+    return np.rint(stops[low] * (1 - part) + stops[low + 1] * part).astype(np.uint8)
+
+
+def _still(data: dict, tiles: np.ndarray, words: str) -> str:
+    """One tile a table, the place that asks framed, its mirror image dashed."""
+    rows, columns = data["rows"], data["columns"]
+    side, gap = 200, 20
+    row, column = divmod(data["place"], columns)
+    wide, high = side / columns, side / rows
+    parts = []
+    for i, (name, tile) in enumerate(zip(data["names"], tiles, strict=True)):
+        left = i * (side + gap)
+        mirror = columns - 1 - column
+        cosine = f"{tile[row, mirror] / 100 - 1:.2f}".replace("-", "−")
+        parts += [text(left, 12, name, font_weight=600),
+                  pixels(png(_colored(tile)), left, 20, side, side),
+                  text(left, side + 38, f"mirror image: {cosine}")]  # fmt: skip
+        for at, dashes in ((column, "none"), (mirror, "4 3")):
+            parts += [
+                tag("rect", x=left + at * wide, y=20 + row * high, width=wide, height=high,
+                    fill="none", stroke=stroke, stroke_width=thick, stroke_dasharray=dash)
+                for stroke, thick, dash in (("#000", 4, "none"), ("#fff", 1.5, dashes))
+            ]  # fmt: skip
+    kept = f"waves up to {data['keep']} of {data['cuts']}; yellow is alike, dark blue is opposite"
+    parts.append(text(0, side + 60, kept))
+    return drawing(len(tiles) * (side + gap) - gap, side + 70, words, *parts)
