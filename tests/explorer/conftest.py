@@ -17,6 +17,7 @@ from vitbook.explorer import (
     hearing_map,
     locality_dial,
     patch_shuffle,
+    rollout_map,
     shift_meter,
     soft_lookup,
     token_footprint,
@@ -91,6 +92,12 @@ def pictures():
 @pytest.fixture
 def maps(pictures, weights):
     return attention_maps(pictures, weights, num_prefix_tokens=1, grid_size=(4, 4), goal=100.0)
+
+
+@pytest.fixture
+def rollout(pictures, weights):
+    maps = [layer[:1] for layer in weights["trained"]]
+    return rollout_map(pictures[0], maps, num_prefix_tokens=1, grid_size=(4, 4))
 
 
 @pytest.fixture

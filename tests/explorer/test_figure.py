@@ -21,6 +21,7 @@ FIGURES = (
     "shifts",
     "designs",
     "hearing",
+    "rollout",
     "shuffle",
 )
 DATA = re.compile(
