@@ -18,6 +18,7 @@ from vitbook.explorer import (
     locality_dial,
     patch_shuffle,
     place_waves,
+    rollout_map,
     shift_meter,
     soft_lookup,
     token_footprint,
@@ -100,6 +101,12 @@ def pictures():
 @pytest.fixture
 def maps(pictures, weights):
     return attention_maps(pictures, weights, num_prefix_tokens=1, grid_size=(4, 4), goal=100.0)
+
+
+@pytest.fixture
+def rollout(pictures, weights):
+    maps = [layer[:1] for layer in weights["trained"]]
+    return rollout_map(pictures[0], maps, num_prefix_tokens=1, grid_size=(4, 4))
 
 
 @pytest.fixture

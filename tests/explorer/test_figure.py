@@ -22,6 +22,7 @@ FIGURES = (
     "designs",
     "hearing",
     "waves",
+    "rollout",
     "shuffle",
 )
 DATA = re.compile(

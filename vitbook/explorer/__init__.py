@@ -10,6 +10,7 @@ from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.reader import digit_reader
+from vitbook.explorer.rollout import rollout_map
 from vitbook.explorer.shift import shift_meter
 from vitbook.explorer.shuffle import patch_shuffle
 from vitbook.explorer.waves import place_waves
@@ -27,6 +28,7 @@ __all__ = [
     "locality_dial",
     "patch_shuffle",
     "place_waves",
+    "rollout_map",
     "shift_meter",
     "soft_lookup",
     "token_footprint",
