@@ -46,13 +46,13 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     out = tmp_path / "report"
     assert probe(FLOWERS, "--images", folder, "--out", out) == f"wrote {out}/report.html\n"
     page = (out / "report.html").read_text()
-    assert page.count("<img ") == page.count("data:image/png;base64,") == 4
+    assert page.count("<img ") == page.count("data:image/png;base64,") == 7
     assert not re.search(r"https?://|<script|<link", page)
     assert "&lt;b&gt;.png" in page and "<b>.png" not in page
     assert "learned from tf_flowers, seed 0" in page and "490,949" in page
     assert all(
         (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        for name in ("distance-1", "distance-2", "rollout-1", "relevance-1")
+        for name in ("distance-2", "rollout-1", "relevance-1", "filters-2", "positions-1")
     )
     found = json.loads((out / "report.json").read_text())
     model = vitbook.load_checkpoint(FLOWERS).model
@@ -60,6 +60,10 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     images = torch.stack(list(pictures.values())).float() / 127.5 - 1
     far = analysis.mean_attention_distance(model, images)
     assert torch.allclose(torch.tensor(found["distance"]["attention_distance_px"]), far)
+    parts = analysis.principal_filters(analysis.embedding_filters(model).filters)
+    assert torch.allclose(torch.tensor(found["filters"]["shares_of_variance"]), parts.shares)
+    norms = torch.tensor(found["positions"]["norms"])
+    assert norms.shape == (16, 16) and norms.min() > 0
     for number, name in enumerate(pictures):
         for explain, title in (
             (analysis.attention_rollout, "rollout"),
@@ -104,13 +108,28 @@ def test_what_is_no_picture_is_named_and_the_rest_done(folder, tmp_path):
     assert found["pictures"].startswith("3, ") and "notes.txt" in found["skipped"]
 
 
+@pytest.mark.parametrize(
+    ("name", "views"), [("sl_vit_micro_patch2_8", 5), ("t2t_vit_micro_patch2_8", 1)]
+)
+def test_filters_of_other_tokenizers(name, views, folder, tmp_path):
+    words = ("--probe", "filters,positions", "--images", folder, "--out", tmp_path)
+    assert "not run" not in probe(name, *words)
+    shares = json.loads((tmp_path / "report.json").read_text())["filters"]["shares_of_variance"]
+    assert sum(shares) <= 1 + 1e-6
+    assert (
+        load_subject(name).channels * views
+        == (analysis.embedding_filters(load_subject(name).model).filters.shape[1])
+    )
+
+
 def test_a_probe_that_cannot_says_why_and_the_rest_is_done(folder, tmp_path):
     words = ("linformer_vit_micro_patch2_8", "--images", folder, "--out", tmp_path)
     said = probe(*words, "--probe", "rollout,distance")
     assert "rollout: not run: encoder.blocks.0" in said and "distance: not run: " in said
     page = (tmp_path / "report.html").read_text()
     assert page.count("Not run: ") == 2 and "axial and block-local attention cannot be" in page
-    assert "no attention ran" in probe("resnet8_digits", "--images", folder, "--out", tmp_path)
+    said = probe("resnet8_digits", "--images", folder, "--out", tmp_path)
+    assert "no attention ran" in said and "adds no table of positions" in said
 
 
 @pytest.mark.parametrize(

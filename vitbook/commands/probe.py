@@ -21,7 +21,7 @@ def probe(
     ] = None,
     probes: Annotated[
         str, typer.Option("--probe", help="Which, by name, with commas.")
-    ] = "distance,rollout,relevance",
+    ] = "distance,rollout,relevance,filters,positions",
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("probe"),
     pretrained: Annotated[
         bool, typer.Option(help="timm's pretrained weights, which it fetches.")

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook import analysis, plotting
@@ -80,6 +82,67 @@ def _maps(title: str, explain: Explain, reading: str) -> Probe:
     return section
 
 
+def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
+    found = analysis.embedding_filters(subject.model)
+    parts = analysis.principal_filters(found.filters)
+    figures = {_of("principal filters", subject.name): _sheets(found.num_views, parts)}
+    numbers = {"shares_of_variance": parts.shares.tolist()}
+    reading = (
+        "The first principal components of the filters that read the picture, row by row, on one "
+        f"scale whose grey is zero (ViT paper, figure 7, left): {found.note}. They hold "
+        f"{100 * parts.shares.sum():.0f} % of the filters' variance."
+    )
+    if subject.fresh is not None:
+        null = analysis.principal_filters(analysis.embedding_filters(subject.fresh).filters)
+        figures[_of("principal filters", "random weights")] = _sheets(found.num_views, null)
+        numbers["shares_with_random_weights"] = null.shares.tolist()
+        reading += (
+            f" Those of the same model with random weights hold {100 * null.shares.sum():.0f} %."
+        )
+    return Section("filters", reading, figures, numbers)
+
+
+def _of(what: str, whose: str) -> str:
+    return f"{what[:1].upper() + what[1:]}, {whose}"
+
+
+def _sheets(num_views: int, parts: analysis.PrincipalFilters):
+    """One sheet of all components for each view, seven to a line."""
+    shown = (255 * analysis.as_pictures(parts.filters)).round().to(torch.uint8).cpu()
+    framed = F.pad(shown, (1, 1, 1, 1), value=255)
+    missing = -len(framed) % 7
+    framed = torch.cat([framed, framed.new_full((missing, *framed.shape[1:]), 255)])
+    views = rearrange(framed, "(r s) (v c) p q -> v c (r p) (s q)", s=7, v=num_views)
+    names = ["components"] if num_views == 1 else [f"view {n + 1}" for n in range(num_views)]
+    return plotting.pictures(
+        dict(zip(names, views, strict=True)), "Principal components of the filters", columns=3
+    )
+
+
+def _positions(subject: Subject, pictures: dict[str, Tensor]) -> Section:
+    path, table = next(iter(analysis.position_tables(subject.model).items()))
+    rows, columns = table.grid_size
+    maps = {"cosines": _tiles(analysis.positional_similarity(*table))}
+    if subject.fresh is not None:
+        null = analysis.position_tables(subject.fresh)[path]
+        maps["random weights"] = _tiles(analysis.positional_similarity(*null))
+    figure = plotting.likeness(
+        maps, "Each place's tile: how alike every place is", tile=(rows, columns)
+    )
+    return Section(
+        "positions",
+        f"Cosine between the vectors of every two places of {path} (ViT paper, figure 7, centre). "
+        "A tile stands at its place on the grid and shows how alike every place is to it. Stripes "
+        "and round spots alone need no learning: any smooth table has them.",
+        {f"Positional similarity on a grid of {rows}x{columns}": figure},
+        {"norms": analysis.position_norms(*table).tolist()},
+    )
+
+
+def _tiles(cosines: Tensor) -> Tensor:
+    return rearrange(cosines.cpu(), "r c y x -> (r y) (c x)")
+
+
 PROBES: dict[str, Probe] = {
     "distance": _distance,
     "rollout": _maps(
@@ -95,4 +158,6 @@ PROBES: dict[str, Probe] = {
         "Attention times the gradient of the class that the model says, through all layers "
         "(Chefer et al. 2021).",
     ),
+    "filters": _filters,
+    "positions": _positions,
 }
