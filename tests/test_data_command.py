@@ -52,7 +52,8 @@ def test_list(data):
     first, *lines = run("list", root=data).stdout.splitlines()
     assert first == f"in {data}"
     lines = {line.split()[0]: line for line in lines}
-    assert list(lines) == ["digits", "photos", "cifar10", "cifar100", "tf_flowers", "tiny_imagenet"]
+    embedded = ["digits", "cluttered_digits", "photos"]
+    assert list(lines) == [*embedded, "cifar10", "cifar100", "tf_flowers", "tiny_imagenet"]
     assert "train 40 of 2,939 (1 file missing), test 6; 0.0 MB; CC BY 2.0" in lines["tf_flowers"]
     assert "not here, 248 MB to fetch; non-commercial" in lines["tiny_imagenet"]
     assert "needs no file" in lines["digits"]

@@ -46,13 +46,13 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     out = tmp_path / "report"
     assert probe(FLOWERS, "--images", folder, "--out", out) == f"wrote {out}/report.html\n"
     page = (out / "report.html").read_text()
-    assert page.count("<img ") == page.count("data:image/png;base64,") == 7
+    assert page.count("<img ") == page.count("data:image/png;base64,") == 6
     assert not re.search(r"https?://|<script|<link", page)
     assert "&lt;b&gt;.png" in page and "<b>.png" not in page
     assert "learned from tf_flowers, seed 0" in page and "490,949" in page
     assert all(
         (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        for name in ("distance-2", "rollout-1", "relevance-1", "filters-2", "positions-1")
+        for name in ("distance-2", "rollout-1", "relevance-1", "filters-1", "positions-1")
     )
     found = json.loads((out / "report.json").read_text())
     model = vitbook.load_checkpoint(FLOWERS).model
@@ -61,7 +61,9 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     far = analysis.mean_attention_distance(model, images)
     assert torch.allclose(torch.tensor(found["distance"]["attention_distance_px"]), far)
     parts = analysis.principal_filters(analysis.embedding_filters(model).filters)
-    assert torch.allclose(torch.tensor(found["filters"]["shares_of_variance"]), parts.shares)
+    assert torch.allclose(
+        torch.tensor(found["filters"]["shares of variance, components"]), parts.shares
+    )
     norms = torch.tensor(found["positions"]["norms"])
     assert norms.shape == (16, 16) and norms.min() > 0
     for number, name in enumerate(pictures):
@@ -114,7 +116,9 @@ def test_what_is_no_picture_is_named_and_the_rest_done(folder, tmp_path):
 def test_filters_of_other_tokenizers(name, views, folder, tmp_path):
     words = ("--probe", "filters,positions", "--images", folder, "--out", tmp_path)
     assert "not run" not in probe(name, *words)
-    shares = json.loads((tmp_path / "report.json").read_text())["filters"]["shares_of_variance"]
+    shares = json.loads((tmp_path / "report.json").read_text())["filters"][
+        "shares of variance, components"
+    ]
     assert sum(shares) <= 1 + 1e-6
     assert (
         load_subject(name).channels * views

@@ -123,6 +123,8 @@ PARAMETERS = {
     # The micro body without its patches' 320; the first convolution, two stages, the projection.
     "vit_micro_r8_s2_8": 135_818 + 352 + 19_072 + 95_488 + 16_448,
     "vit_micro_r14_s2_8": 135_818 + 352 + 19_072 + 17_792 + 95_488 + 70_400 + 16_448,
+    # 48 places more; the paper's first convolution with 64 channels, a block, the projection.
+    "vit_micro_r5_s4_32": 135_818 + 48 * 64 + 3264 + 75_008 + 16_448,
     "bit_resnet50x1": 25_549_352,
     "bit_resnet50x3": 217_319_080,
     "bit_resnet101x1": 44_541_480,

@@ -12,6 +12,7 @@ PARAMETERS = {
     "vit_base_r50_s16_384": 98_950_952,
     "vit_micro_r8_s2_8": 267_178,
     "vit_micro_r14_s2_8": 355_370,
+    "vit_micro_r5_s4_32": 233_610,
 }
 SMALL = dict(image_size=64, num_classes=5, width=48, depth=2, num_heads=3, mlp_width=192)
 

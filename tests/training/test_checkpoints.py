@@ -114,7 +114,7 @@ def test_a_full_disk_leaves_what_was_there(saved, plain_vitbook):
 SHIPPED = sorted(
     file.stem for file in (results.data_folder() / "checkpoints").glob("*.safetensors")
 )
-EMBEDDED = ("digits",)
+EMBEDDED = ("digits", "cluttered_digits")
 
 
 def test_every_shipped_checkpoint_has_its_row():

@@ -13,7 +13,17 @@ from vitbook.analysis.attention_distance import (
     uniform_attention_distance,
     weight_on_prefix,
 )
+from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
+from vitbook.analysis.baselines import baseline_images
 from vitbook.analysis.capture import capture_attention
+from vitbook.analysis.faithfulness import (
+    Curve,
+    Interval,
+    bootstrap_interval,
+    deletion,
+    insertion,
+    pointing,
+)
 from vitbook.analysis.feature_maps import ChannelHealth, dead_and_saturated, feature_maps
 from vitbook.analysis.filters import (
     EmbeddingFilters,
@@ -22,7 +32,9 @@ from vitbook.analysis.filters import (
     embedding_filters,
     principal_filters,
 )
+from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
+from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.positions import (
     PositionTable,
@@ -38,7 +50,9 @@ from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbias
 
 __all__ = [
     "ChannelHealth",
+    "Curve",
     "EmbeddingFilters",
+    "Interval",
     "PositionTable",
     "PrincipalFilters",
     "as_pictures",
@@ -46,28 +60,40 @@ __all__ = [
     "attention_error",
     "attention_inputs",
     "attention_rollout",
+    "baseline_images",
+    "bootstrap_interval",
     "capture_attention",
+    "centre_maps",
     "cka",
     "dead_and_saturated",
+    "deletion",
+    "edge_maps",
     "effective_field",
     "embedding_filters",
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
     "head_similarity",
+    "insertion",
+    "integrated_gradients",
     "linear_cka",
     "list_blocks",
     "low_rank_error",
     "mean_attention_distance",
     "mean_weight_on_prefix",
+    "on_grid",
+    "patch_occlusion",
     "pixels_seen",
+    "pointing",
     "position_norms",
     "position_spectrum",
     "position_tables",
     "positional_similarity",
     "principal_filters",
+    "random_maps",
     "relative_error",
     "relevance",
+    "token_grad_cam",
     "unbiased_hsic",
     "uniform_attention_distance",
     "weight_on_prefix",

@@ -29,7 +29,7 @@ def list_data(root: Root = None) -> None:
     typer.echo(f"in {folder}")
     for name in datasets.list_datasets():
         here = _what_is_here(IMAGE_SETS[name], folder) if name in IMAGE_SETS else _EMBEDDED
-        typer.echo(f"{name:<14} {here}")
+        typer.echo(f"{name:<16} {here}")
 
 
 _EMBEDDED = "inside scikit-learn and scikit-image: needs no file"

@@ -84,39 +84,34 @@ def _maps(title: str, explain: Explain, reading: str) -> Probe:
 
 def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
     found = analysis.embedding_filters(subject.model)
-    parts = analysis.principal_filters(found.filters)
-    figures = {_of("principal filters", subject.name): _sheets(found.num_views, parts)}
-    numbers = {"shares_of_variance": parts.shares.tolist()}
+    parts = {"components": analysis.principal_filters(found.filters)}
     reading = (
         "The first principal components of the filters that read the picture, row by row, on one "
         f"scale whose grey is zero (ViT paper, figure 7, left): {found.note}. They hold "
-        f"{100 * parts.shares.sum():.0f} % of the filters' variance."
+        f"{100 * parts['components'].shares.sum():.0f} % of the filters' variance."
     )
     if subject.fresh is not None:
         null = analysis.principal_filters(analysis.embedding_filters(subject.fresh).filters)
-        figures[_of("principal filters", "random weights")] = _sheets(found.num_views, null)
-        numbers["shares_with_random_weights"] = null.shares.tolist()
-        reading += (
-            f" Those of the same model with random weights hold {100 * null.shares.sum():.0f} %."
-        )
-    return Section("filters", reading, figures, numbers)
+        parts["random weights"] = null
+        reading += f" With random weights they hold {100 * null.shares.sum():.0f} %."
+    sheets = {
+        name if found.num_views == 1 else f"{name}, view {view + 1}": sheet
+        for name, each in parts.items()
+        for view, sheet in enumerate(_sheets(each.filters, found.num_views))
+    }
+    figure = plotting.pictures(sheets, "Principal filters", columns=3)
+    words = f"Principal components of the embedding filters: {', '.join(sheets)}"
+    shares = {f"shares of variance, {name}": each.shares.tolist() for name, each in parts.items()}
+    return Section("filters", reading, {words: figure}, shares)
 
 
-def _of(what: str, whose: str) -> str:
-    return f"{what[:1].upper() + what[1:]}, {whose}"
-
-
-def _sheets(num_views: int, parts: analysis.PrincipalFilters):
-    """One sheet of all components for each view, seven to a line."""
-    shown = (255 * analysis.as_pictures(parts.filters)).round().to(torch.uint8).cpu()
+def _sheets(filters: Tensor, num_views: int) -> Tensor:
+    """All components on one sheet for each view, seven to a line."""
+    shown = (255 * analysis.as_pictures(filters)).round().to(torch.uint8).cpu()
     framed = F.pad(shown, (1, 1, 1, 1), value=255)
     missing = -len(framed) % 7
     framed = torch.cat([framed, framed.new_full((missing, *framed.shape[1:]), 255)])
-    views = rearrange(framed, "(r s) (v c) p q -> v c (r p) (s q)", s=7, v=num_views)
-    names = ["components"] if num_views == 1 else [f"view {n + 1}" for n in range(num_views)]
-    return plotting.pictures(
-        dict(zip(names, views, strict=True)), "Principal components of the filters", columns=3
-    )
+    return rearrange(framed, "(r s) (v c) p q -> v c (r p) (s q)", s=7, v=num_views)
 
 
 def _positions(subject: Subject, pictures: dict[str, Tensor]) -> Section:

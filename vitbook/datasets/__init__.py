@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.cluttered_digits import digit_masks, load_cluttered_digits
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.digits import load_digits
 from vitbook.datasets.fetch import fetch
@@ -14,11 +15,20 @@ from vitbook.datasets.shards import find_shards, shard_name
 from vitbook.datasets.stored import read_split
 from vitbook.errors import UnknownNameError
 
-__all__ = ["Dataset", "DatasetError", "held_out_split", "list_datasets", "load", "normalize"]
+__all__ = [
+    "Dataset",
+    "DatasetError",
+    "digit_masks",
+    "held_out_split",
+    "list_datasets",
+    "load",
+    "normalize",
+]
 
 # Sets that come inside packages: name -> (loader, its splits)
 _EMBEDDED = {
     "digits": (load_digits, ("train", "test")),
+    "cluttered_digits": (load_cluttered_digits, ("train", "test")),
     "photos": (load_photos, ("all",)),
 }
 _SPLITS = {name: splits for name, (_, splits) in _EMBEDDED.items()} | {
@@ -53,7 +63,7 @@ def load(
         split: ``train`` or ``held_out_split(name)``; ``all`` of photos.
         root: folder that holds ``<name>/<split>-00000-of-00001.parquet`` and so on; by default
             ``VITBOOK_DATA``, else ``data/`` of the checkout. What is not there is fetched from
-            its official address, with progress, and kept there. The two embedded sets need none.
+            its official address, with progress, and kept there. An embedded set needs none.
         image_size: pixels a side, by default the set's own. Of pictures of another size the
             centre square is taken and resized, bicubic with antialiasing.
 

@@ -47,19 +47,28 @@ def hybrid(
 
 DIGITS_STEM = partial(ConvolutionalStem, stem_width=32, small_pictures=True)
 
-# Everything that `hybrid` takes, by name: the paper's, and two for digits. The number behind r
-# counts the layers of a residual network with these blocks, that behind s the pixels of a step.
-HYBRID_MODELS = {
-    f"vit_base_r50_s16_{size}": dict(image_size=size, num_classes=1000, **SIZES["base"])
-    for size in (224, 384)
-} | {
-    f"vit_micro_r{2 + 6 * blocks}_s2_8": dict(
-        image_size=8,
-        channels=1,
-        num_classes=10,
-        stage_depths=(blocks, blocks),
-        make_tokenizer=DIGITS_STEM,
-        **MICRO_BODY,
-    )
-    for blocks in (1, 2)
-}
+# Everything that `hybrid` takes, by name: the paper's, two for digits, and one for digits on a
+# larger canvas, whose tokens are near the paper's stem. The number behind r counts the layers of
+# a residual network with these blocks, that behind s the pixels of a step.
+HYBRID_MODELS = (
+    {
+        f"vit_base_r50_s16_{size}": dict(image_size=size, num_classes=1000, **SIZES["base"])
+        for size in (224, 384)
+    }
+    | {
+        f"vit_micro_r{2 + 6 * blocks}_s2_8": dict(
+            image_size=8,
+            channels=1,
+            num_classes=10,
+            stage_depths=(blocks, blocks),
+            make_tokenizer=DIGITS_STEM,
+            **MICRO_BODY,
+        )
+        for blocks in (1, 2)
+    }
+    | {
+        "vit_micro_r5_s4_32": dict(
+            image_size=32, channels=1, num_classes=10, stage_depths=(1,), **MICRO_BODY
+        )
+    }
+)

@@ -125,6 +125,19 @@ RECIPES = {
             rotation=10.0,
             zoom=0.1,
         ),
+        # Digits anywhere on a larger canvas, ten pictures of each: small changes, many steps.
+        Recipe(
+            name="cluttered",
+            epochs=20,
+            batch_size=64,
+            learning_rate=1e-3,
+            warmup_epochs=1.0,
+            label_smoothing=0.1,
+            ema=0.99,
+            shift=1.0,
+            rotation=10.0,
+            zoom=0.1,
+        ),
         # Few passes over many small pictures: weak augmentation, a mean of the weights.
         Recipe(
             name="quick",

@@ -1,0 +1,204 @@
+"""Which pixels and patches an answer rests on, by Captum: one call that knows the tokens.
+
+Each takes pictures and one class for each, and gives a number for each patch, "batch rows
+columns". Captum's layer-wise relevance propagation is not here: it raises on these models, as it
+has no rule for a LayerNorm.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+
+import torch
+from einops import reduce
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from vitbook.analysis.baselines import BLACK, Baseline, baseline_images
+from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
+from vitbook.analysis.running import batches, evaluating
+
+
+def integrated_gradients(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+    *,
+    baseline: Baseline = BLACK,
+    steps: int = 32,
+    per_pixel: bool = False,
+    batch_size: int = 32,
+    grid_size: Pair | None = None,
+) -> Float[Tensor, "batch rows columns"]:
+    r"""The gradient of a logit, summed on the straight way from a baseline to the picture.
+
+    .. math::
+        a_i = (x_i - x'_i) \int_0^1 \frac{\partial F(x' + \alpha (x - x'))}{\partial x_i}\,d\alpha,
+        \qquad \sum_i a_i = F(x) - F(x')
+
+    Sundararajan et al. 2017, "Axiomatic attribution for deep networks", with their axiom of
+    completeness; the integral by Gauss and Legendre (Captum's ``IntegratedGradients``). What a
+    pixel has is summed over its channels and then over its patch: the sum of all stays.
+
+    A LayerNorm is steep where its input is nearly constant: from a baseline of one colour into a
+    tokenizer that normalises its patches, many steps are needed until the sum is complete.
+
+    Args:
+        model: gives logits, "batch classes"; left as it came, modes and gradients too.
+        images: as the model takes them.
+        targets: the class that is asked about, of each picture.
+        baseline: as in :func:`~.baselines.baseline_images`; by default black.
+        steps: points on the way; more of them bring the sum nearer.
+        per_pixel: leave a number for each pixel, "batch height width"; no grid is asked for.
+        batch_size: pictures that the model is given at once, those on the way included.
+        grid_size: (rows, columns) of patches, for a model that does not say it.
+
+    Raises:
+        ModuleNotFoundError: Captum is not installed.
+        ValueError: a class that the model does not have, not one for each picture, or a model
+            that gives no logits or does not say its grid.
+    """
+    if steps < 1:
+        raise ValueError(f"{steps} steps: expected at least 1")
+    grid_size = None if per_pixel else _grid(model, images, grid_size)
+
+    def explain(batch: Tensor, classes: Tensor, nothing: Tensor) -> Tensor:
+        method = captum().IntegratedGradients(logits_of(model))
+        with torch.enable_grad():
+            maps = method.attribute(
+                batch.requires_grad_(),
+                nothing,
+                target=classes,
+                n_steps=steps,
+                internal_batch_size=max(batch_size, len(batch)),
+            )
+        return maps.detach().sum(1)
+
+    maps = _explained(model, images, targets, baseline, max(batch_size // steps, 1), explain)
+    return maps if grid_size is None else on_grid(maps, grid_size)
+
+
+def patch_occlusion(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+    *,
+    baseline: Baseline = BLACK,
+    batch_size: int = 64,
+    grid_size: Pair | None = None,
+) -> Float[Tensor, "batch rows columns"]:
+    """How far a logit falls when one patch is taken away, patch by patch.
+
+    Zeiler and Fergus 2014, "Visualizing and understanding convolutional networks", who slide a
+    grey square; here the square is one token's patch (Captum's ``FeatureAblation``).
+
+    Arguments and errors are those of :func:`integrated_gradients`.
+    """
+    grid_size = _grid(model, images, grid_size)
+    down, across = pixels_per_token(images, grid_size)
+    numbers = torch.arange(grid_size[0] * grid_size[1]).reshape(1, 1, *grid_size)
+    patches = numbers.repeat_interleave(down, 2).repeat_interleave(across, 3)
+
+    def explain(batch: Tensor, classes: Tensor, nothing: Tensor) -> Tensor:
+        method = captum().FeatureAblation(logits_of(model))
+        with torch.no_grad():
+            maps = method.attribute(
+                batch,
+                nothing,
+                target=classes,
+                feature_mask=patches.to(batch.device),
+                perturbations_per_eval=max(batch_size // len(batch), 1),
+            )
+        return maps[:, 0, ::down, ::across]  # every pixel of a patch has the patch's number
+
+    return _explained(model, images, targets, baseline, max(batch_size // 8, 1), explain)
+
+
+def on_grid(
+    maps: Float[Tensor, "batch height width"], grid_size: Pair
+) -> Float[Tensor, "batch rows columns"]:
+    """The sum over the pixels of each patch.
+
+    Raises:
+        ValueError: a grid that does not divide the map.
+    """
+    down, across = pixels_per_token(maps, grid_size)
+    return reduce(
+        maps, "b (rows p) (columns q) -> b rows columns", "sum", p=down, q=across
+    )  # fmt: skip
+
+
+def captum() -> ModuleType:
+    """Captum's methods.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    try:
+        from captum import attr
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"attribution needs {error.name}, which is not installed: "
+            "pip install 'vitbook[chapters]'"
+        ) from error
+    return attr
+
+
+def logits_of(model: nn.Module) -> Callable[[Tensor], Float[Tensor, "batch classes"]]:
+    """A model's answer; Hugging Face's models wrap theirs."""
+
+    def logits(images: Tensor) -> Tensor:
+        out = model(images)
+        out = getattr(out, "logits", out)
+        if not isinstance(out, Tensor) or out.ndim != 2:
+            what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ValueError(f"{type(model).__name__} gave {what}: expected (batch, classes)")
+        return out
+
+    return logits
+
+
+def check_targets(targets: Tensor, images: Tensor, model: nn.Module) -> None:
+    """
+    Raises:
+        ValueError: not one class for each picture, or one that the model does not have.
+    """
+    if len(targets) != len(images):
+        raise ValueError(
+            f"{len(targets)} targets for {len(images)} images: expected one class for each"
+        )
+    with torch.no_grad():
+        classes = logits_of(model)(next(batches(model, images, 1))).shape[1]
+    if not 0 <= targets.min() <= targets.max() < classes:
+        raise ValueError(
+            f"targets from {targets.min()} to {targets.max()}: expected 0 to {classes - 1}, "
+            f"the classes of {type(model).__name__}"
+        )
+
+
+def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:
+    (grid_size,) = what_it_says(model, images, grid_size=grid_size)
+    pixels_per_token(images, grid_size)  # refuses a grid that does not divide the picture
+    return grid_size
+
+
+def _explained(
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    baseline: Baseline,
+    at_once: int,
+    explain: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Tensor:
+    """``explain`` of every picture, its class and its baseline, some at a time."""
+    nothing = baseline_images(images, baseline)
+    with evaluating(model):
+        first = next(batches(model, images, at_once))
+        check_targets(targets, images, model)
+        parts = zip(
+            batches(model, images.detach(), at_once),
+            targets.to(first.device).split(at_once),
+            batches(model, nothing.detach(), at_once),
+            strict=True,
+        )
+        maps = [explain(batch.clone(), classes, empty) for batch, classes, empty in parts]
+    return torch.cat(maps)

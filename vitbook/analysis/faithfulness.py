@@ -1,0 +1,198 @@
+"""Is an explanation right: by what the model does without it, and by where the answer lies."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from vitbook.analysis.attribution import check_targets, logits_of
+from vitbook.analysis.baselines import Baseline, baseline_images
+from vitbook.analysis.layout import pixels_per_token
+from vitbook.analysis.running import batches, evaluating
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How sure the model is of a class while cells of the picture go, or come.
+
+    Attributes:
+        shares: of the cells that are gone, or there; from 0 to 1.
+        scores: probability of the class.
+    """
+
+    shares: Float[Tensor, "points"]
+    scores: Float[Tensor, "batch points"]
+
+    @property
+    def areas(self) -> Float[Tensor, "batch"]:
+        """Under each curve, by trapezoids; 0 to 1."""
+        return torch.trapezoid(self.scores, self.shares.to(self.scores))
+
+
+def deletion(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+    maps: Float[Tensor, "batch rows columns"],
+    *,
+    baseline: Baseline = "mean",
+    steps: int = 16,
+    batch_size: int = 64,
+) -> Curve:
+    """Take cells away, those that the explanation names first; a low area is a good one.
+
+    Petsiuk et al. 2018, "RISE". Where an explanation says the same of several cells, they go in
+    one fixed random order, the same for all pictures and explanations.
+
+    Args:
+        model: gives logits, "batch classes"; left as it came.
+        images: as the model takes them.
+        targets: the class that was asked about, of each picture.
+        maps: the explanation, a number for each cell of any grid that divides the picture: a
+            patch, or a pixel.
+        baseline: what a cell becomes, as in :func:`~.baselines.baseline_images`.
+        steps: into which the way is divided; at most one for each cell.
+        batch_size: pictures that the model is given at once.
+
+    Raises:
+        ValueError: maps that are NaN, not one for each picture or not on such a grid; what
+            :func:`~.attribution.integrated_gradients` refuses.
+    """
+    nothing = baseline_images(images, baseline)
+    return _curve(model, images, nothing, targets, maps, steps, batch_size)
+
+
+def insertion(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+    maps: Float[Tensor, "batch rows columns"],
+    *,
+    baseline: Baseline = "blur",
+    steps: int = 16,
+    batch_size: int = 64,
+) -> Curve:
+    """Bring cells back into a picture of nothing, in the same order; a high area is a good one.
+
+    Arguments, order and errors are those of :func:`deletion`.
+    """
+    nothing = baseline_images(images, baseline)
+    return _curve(model, nothing, images, targets, maps, steps, batch_size)
+
+
+def pointing(
+    maps: Float[Tensor, "batch rows columns"],
+    masks: Bool[Tensor, "batch height width"],
+    tolerance: float | int = 0.0,
+) -> Float[Tensor, "batch"]:
+    """Whether the highest cell of each map lies where the answer does: 1 or 0.
+
+    The pointing game (Zhang et al. 2018, "Top-down neural attention by excitation backprop", who
+    allow 15 pixels on photographs). A cell points with its centre. Where several cells are
+    highest, it is their share that hits: the chance of one of them taken blindly.
+
+    Args:
+        maps: an explanation on any grid that divides the mask.
+        masks: true where the answer lies.
+        tolerance: pixels that the centre may lie outside of it.
+
+    Raises:
+        ValueError: a mask without a pixel; maps as in :func:`deletion`; a tolerance below 0.
+    """
+    _check_maps(maps, masks)
+    if tolerance < 0:
+        raise ValueError(f"a tolerance of {tolerance} px: expected 0 or more")
+    if not masks.any((1, 2)).all():
+        raise ValueError("a mask has no pixel: expected one for each picture that says where")
+    step = torch.tensor(pixels_per_token(masks, maps.shape[1:]), device=maps.device)
+    hits = []
+    for values, mask in zip(maps, masks.to(maps.device), strict=True):
+        centres = ((values == values.max()).nonzero() + 0.5) * step
+        pixels = mask.nonzero() + 0.5
+        outside = ((centres[:, None] - pixels).abs() - 0.5).clamp(min=0).norm(dim=-1)
+        hits.append((outside.amin(1) <= tolerance).float().mean())
+    return torch.stack(hits)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over pictures, and where it may lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def bootstrap_interval(
+    values: Float[Tensor, "images"], *, level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> Interval:
+    """The mean with its interval by the bootstrap: pictures drawn again, with replacement.
+
+    Percentiles of the means (Efron 1979). For two explanations of the same pictures give the
+    difference, picture by picture.
+
+    Raises:
+        ValueError: no values, or a level that is no share.
+    """
+    if not len(values) or not 0 < level < 1:
+        raise ValueError(
+            f"{len(values)} values at level {level}: expected at least one, and a level between "
+            "0 and 1"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    values = values.detach().cpu().double()
+    means = [
+        values[torch.randint(len(values), values.shape, generator=generator)].mean()
+        for _ in range(resamples)
+    ]
+    edges = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    low, high = torch.stack(means).quantile(edges).tolist()
+    return Interval(values.mean().item(), low, high)
+
+
+def order(maps: Float[Tensor, "batch rows columns"]) -> Int64[Tensor, "batch cells"]:
+    """The place of each cell in the order of an explanation: 0 is the cell named first."""
+    flat = maps.flatten(1)
+    cells = flat.shape[1]
+    mixed = torch.randperm(cells, generator=torch.Generator().manual_seed(0)).to(flat.device)
+    turns = mixed[flat[:, mixed].argsort(dim=1, descending=True, stable=True)]
+    places = torch.arange(cells, device=flat.device).expand_as(turns)
+    return torch.empty_like(turns).scatter_(1, turns, places)
+
+
+def _curve(
+    model: nn.Module,
+    start: Tensor,
+    end: Tensor,
+    targets: Tensor,
+    maps: Tensor,
+    steps: int,
+    batch_size: int,
+) -> Curve:
+    """From one picture to the other, cell by cell."""
+    _check_maps(maps, start)
+    cells = maps.shape[1] * maps.shape[2]
+    if not 1 <= steps <= cells:
+        raise ValueError(f"{steps} steps over {cells} cells: expected 1 to {cells}")
+    down, across = pixels_per_token(start, maps.shape[1:])
+    places = order(maps).view_as(maps).to(start.device)
+    places = places.repeat_interleave(down, 1).repeat_interleave(across, 2)[:, None]
+    counts = torch.linspace(0, cells, steps + 1, dtype=torch.float64).round().long()
+    scores = []
+    with torch.no_grad(), evaluating(model):
+        check_targets(targets, start, model)
+        for count in counts.tolist():
+            mixed = torch.where(places < count, end, start)
+            logits = [logits_of(model)(batch) for batch in batches(model, mixed, batch_size)]
+            chances = torch.cat(logits).float().softmax(1)
+            scores.append(chances.gather(1, targets.to(chances.device)[:, None])[:, 0])
+    return Curve(shares=(counts / cells).float(), scores=torch.stack(scores, dim=1))
+
+
+def _check_maps(maps: Tensor, pictures: Tensor) -> None:
+    if len(maps) != len(pictures):
+        raise ValueError(f"{len(maps)} maps for {len(pictures)} pictures: expected one for each")
+    if maps.isnan().any():
+        raise ValueError("maps hold NaN: expected a number for each cell")
+    pixels_per_token(pictures, maps.shape[1:])  # refuses a grid that does not divide the picture

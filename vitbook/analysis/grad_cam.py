@@ -1,0 +1,139 @@
+"""Grad-CAM on the tokens of a Transformer, by Captum."""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from vitbook.analysis.adapters import watch_attention
+from vitbook.analysis.attribution import captum, check_targets, logits_of
+from vitbook.analysis.capture import hooked
+from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.running import batches, encoder_of, evaluating
+
+
+def token_grad_cam(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+    *,
+    layer: nn.Module | None = None,
+    signed: bool = False,
+    batch_size: int = 32,
+    grid_size: Pair | None = None,
+    num_prefix_tokens: int | None = None,
+) -> Float[Tensor, "batch rows columns"]:
+    r"""The channels of a layer's tokens, weighted by what a logit gains from each.
+
+    .. math::
+        L = \mathrm{ReLU}\Big(\sum_k \alpha_k A^k\Big), \qquad
+        \alpha_k = \frac{1}{n} \sum_{ij} \frac{\partial y}{\partial A^k_{ij}}
+
+    Selvaraju et al. 2017, "Grad-CAM", equations 1 and 2. There A is the map of a convolution; here
+    it is the patch tokens, laid on their grid, without the prefix. Captum's ``LayerGradCam`` takes
+    the second axis for channels, which of tokens is their place: it is given the map.
+
+    Args:
+        model: gives logits, "batch classes"; left as it came, modes and gradients too.
+        images: as the model takes them.
+        targets: the class that is asked about, of each picture.
+        layer: gives "batch tokens width"; by default the last block but one. After the last
+            block a class token is all that the head reads, and a patch has no gradient.
+        signed: leave the ReLU out.
+        batch_size: images at a time.
+        grid_size: (rows, columns) of patches, for a model that does not say it.
+        num_prefix_tokens: likewise.
+
+    Raises:
+        ModuleNotFoundError: Captum is not installed.
+        ValueError: a class that the model does not have, not one for each picture, a layer of
+            another model, or one that does not give such tokens or from which no patch reaches
+            the logits, or a model that does not say its grid or its blocks.
+    """
+    grid_size, prefix = what_it_says(
+        model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
+    )
+    layer = last_block_but_one(model) if layer is None else layer
+    if all(module is not layer for module in model.modules()):
+        raise ValueError(
+            f"this {type(layer).__name__} is no part of the {type(model).__name__}: pass one of "
+            "its own modules as layer="
+        )
+    lay = _OnGrid(grid_size, prefix)
+
+    def through_the_grid(module: nn.Module, args: tuple, output: Tensor | tuple):
+        tokens, *rest = output if isinstance(output, tuple) else (output,)
+        patches = rearrange(lay(tokens), "b d rows columns -> b (rows columns) d")
+        tokens = torch.cat([tokens[:, :prefix], patches], dim=1)
+        return (tokens, *rest) if isinstance(output, tuple) else tokens
+
+    def watch(_: str, module: nn.Module) -> list:
+        return [module.register_forward_hook(through_the_grid)] if module is layer else []
+
+    method = captum().LayerGradCam(logits_of(model), lay)
+    with evaluating(model), hooked(model, watch), torch.enable_grad():
+        check_targets(targets, images, model)
+        pairs = zip(
+            batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True
+        )
+        maps = [
+            method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
+            for batch, classes in pairs
+        ]
+    cams = torch.cat(maps)[:, 0]
+    if not cams.any():
+        raise ValueError(
+            f"from this {type(layer).__name__} no patch reaches the logits: expected a layer "
+            "before the last attention; after it the head reads the class token alone"
+        )
+    return cams if signed else F.relu(cams)
+
+
+class _OnGrid(nn.Module):
+    """Patch tokens as a map: what Captum looks at."""
+
+    def __init__(self, grid_size: Pair, num_prefix_tokens: int):
+        super().__init__()
+        self.grid_size, self.num_prefix_tokens = grid_size, num_prefix_tokens
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch width rows columns"]:
+        rows, columns = self.grid_size
+        expected = self.num_prefix_tokens + rows * columns
+        if tokens.ndim != 3 or tokens.shape[1] != expected:
+            raise ValueError(
+                f"the layer gave {tuple(tokens.shape)}: expected (batch, {expected}, width), "
+                f"{self.num_prefix_tokens} prefix tokens and a grid of {rows}x{columns}"
+            )
+        patches = tokens[:, self.num_prefix_tokens :]
+        return rearrange(patches, "b (rows columns) d -> b d rows columns", rows=rows)
+
+
+def last_block_but_one(model: nn.Module) -> nn.Module:
+    """The block that feeds the last one: where the paths of the first and the last attention part.
+
+    Raises:
+        ValueError: fewer than two blocks with attention that we know.
+    """
+    part, _ = encoder_of(model)
+    paths = [path.split(".") for path, module in part.named_modules() if _attends(module)]
+    if len(paths) > 1:
+        first, last = paths[0], paths[-1]
+        depth = next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), None)  # noqa: B905
+        if depth is not None:
+            blocks = part.get_submodule(".".join(last[:depth]))
+            names = [name for name, _ in blocks.named_children()]
+            if (place := names.index(last[depth])) > 0:
+                return blocks.get_submodule(names[place - 1])
+    raise ValueError(
+        f"{type(model).__name__} has no two blocks with an attention that we know: pass layer="
+    )
+
+
+def _attends(module: nn.Module) -> bool:
+    handles = watch_attention(module, lambda weights: None)
+    for handle in handles:
+        handle.remove()
+    return bool(handles)
