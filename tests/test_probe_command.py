@@ -61,9 +61,7 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     far = analysis.mean_attention_distance(model, images)
     assert torch.allclose(torch.tensor(found["distance"]["attention_distance_px"]), far)
     parts = analysis.principal_filters(analysis.embedding_filters(model).filters)
-    assert torch.allclose(
-        torch.tensor(found["filters"]["shares of variance, components"]), parts.shares
-    )
+    assert torch.allclose(torch.tensor(found["filters"]["shares, components"]), parts.shares)
     norms = torch.tensor(found["positions"]["norms"])
     assert norms.shape == (16, 16) and norms.min() > 0
     for number, name in enumerate(pictures):
@@ -116,9 +114,7 @@ def test_what_is_no_picture_is_named_and_the_rest_done(folder, tmp_path):
 def test_filters_of_other_tokenizers(name, views, folder, tmp_path):
     words = ("--probe", "filters,positions", "--images", folder, "--out", tmp_path)
     assert "not run" not in probe(name, *words)
-    shares = json.loads((tmp_path / "report.json").read_text())["filters"][
-        "shares of variance, components"
-    ]
+    shares = json.loads((tmp_path / "report.json").read_text())["filters"]["shares, components"]
     assert sum(shares) <= 1 + 1e-6
     assert (
         load_subject(name).channels * views

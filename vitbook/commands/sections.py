@@ -101,7 +101,7 @@ def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
     }
     figure = plotting.pictures(sheets, "Principal filters", columns=3)
     words = f"Principal components of the embedding filters: {', '.join(sheets)}"
-    shares = {f"shares of variance, {name}": each.shares.tolist() for name, each in parts.items()}
+    shares = {f"shares, {name}": each.shares.tolist() for name, each in parts.items()}
     return Section("filters", reading, {words: figure}, shares)
 
 
