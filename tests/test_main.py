@@ -58,7 +58,7 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
             "vitbook: unknown model 'vit_micro_patch2': did you mean vit_micro_patch2_8",
         ),
         (["train", "vit_micro_patch2_8", "digit"], "vitbook: unknown data set 'digit'"),
-        (["train", "vit_micro_patch2_8", "--recipe", "x"], "vitbook: unknown recipe 'x': known: d"),
+        (["train", "vit_micro_patch2_8", "--recipe", "x"], "vitbook: unknown recipe 'x': known: c"),
         (
             ["train", "vit_micro_patch2_8", "--probe-at", "x"],
             "vitbook: --probe-at x: expected epoch",
