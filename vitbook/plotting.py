@@ -116,8 +116,8 @@ def lines(
     for name, place in (mark_x or {}).items():
         axis.axvline(place, color="gray", linestyle=":", linewidth=1.2)
         axis.annotate(
-            name, (place, 0.03), xycoords=("data", "axes fraction"), rotation=90, va="bottom",
-            ha="right", fontsize=9, color=INK,
+            name, (place, 1.01), xycoords=("data", "axes fraction"), va="bottom", ha="center",
+            fontsize=9, color=INK,
         )  # fmt: skip
     axis.set(xlabel=x_label, ylabel=y_label)
     if log_x:  # to set the linear scale again would take the names off an axis of words

@@ -27,7 +27,7 @@ def parameters(name):
 
 
 NAMES = [
-    pytest.param(name, marks=pytest.mark.slow if parameters(name) > 3e6 else ()) for name in CATALOG
+    pytest.param(name, marks=pytest.mark.slow if parameters(name) > 1e6 else ()) for name in CATALOG
 ]
 
 
