@@ -32,18 +32,19 @@ CHAPTERS = [
 
 def closure(names: list[str]) -> list:
     """The installed distributions that `names` bring with them."""
-    queue, found = list(names), {}
+    queue, found = [(name, "") for name in names], {}
     while queue:
-        name = canonicalize_name(queue.pop())
-        if name in found:
+        name, extra = queue.pop()
+        if (key := (canonicalize_name(name), extra)) in found:
             continue
         try:
-            found[name] = distribution(name)
+            found[key] = distribution(name)
         except PackageNotFoundError:
             continue
-        requirements = map(Requirement, found[name].requires or ())
-        queue += [r.name for r in requirements if not r.marker or r.marker.evaluate({"extra": ""})]
-    return list(found.values())
+        for r in map(Requirement, found[key].requires or ()):
+            if not r.marker or r.marker.evaluate({"extra": extra}):
+                queue += [(r.name, "")] + [(r.name, each) for each in r.extras]
+    return [installed for (_, extra), installed in found.items() if not extra]
 
 
 @pytest.fixture(scope="module")
