@@ -4,6 +4,7 @@ import torch
 import torchvision
 from einops import rearrange
 from torch import nn
+from transformers import ViTConfig, ViTForImageClassification
 
 import vitbook
 from vitbook.analysis import gradient_rollout, relevance, streaming
@@ -129,6 +130,28 @@ def test_it_is_what_autograd_says_of_written_weights(name):
     assert (rolled.flatten(1) - expected).abs().max() < 1e-5
     expected = (total - eye)[:, rows, prefix:].mean(1)
     assert (related.flatten(1) - expected).abs().max() < 1e-4 * expected.max()
+
+
+def test_hugging_faces_wrapped_logits():
+    torch.manual_seed(0)
+    config = ViTConfig(
+        image_size=16, patch_size=8, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=48, num_labels=5,
+    )  # fmt: skip
+    model = ViTForImageClassification(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    images = IMAGES[..., :16]
+    found = list(next(weighted_attention(model, images, TARGETS, 8, (2, 2), 1)).values())
+    model.set_attn_implementation("eager")
+    out = model(images, output_attentions=True)
+    score = out.logits[torch.arange(4), TARGETS].sum()
+    gradients = torch.autograd.grad(score, out.attentions)
+    for fused, weights, gradient in zip(found, out.attentions, gradients, strict=True):
+        expected = (weights * gradient).clamp(min=0).mean(1)
+        assert expected.max() > 1e-4 and (fused - expected).abs().max() < 1e-5
+    assert relevance(model, images, TARGETS).shape == (4, 2, 2)
 
 
 @pytest.mark.parametrize("explain", [gradient_rollout, relevance])

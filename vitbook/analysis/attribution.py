@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.baselines import BLACK, Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
-from vitbook.analysis.running import batches, evaluating
+from vitbook.analysis.running import batches, evaluating, logits_of
 
 
 def integrated_gradients(
@@ -141,20 +141,6 @@ def captum() -> ModuleType:
             "pip install 'vitbook[chapters]'"
         ) from error
     return attr
-
-
-def logits_of(model: nn.Module) -> Callable[[Tensor], Float[Tensor, "batch classes"]]:
-    """A model's answer; Hugging Face's models wrap theirs."""
-
-    def logits(images: Tensor) -> Tensor:
-        out = model(images)
-        out = getattr(out, "logits", out)
-        if not isinstance(out, Tensor) or out.ndim != 2:
-            what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise ValueError(f"{type(model).__name__} gave {what}: expected (batch, classes)")
-        return out
-
-    return logits
 
 
 def check_targets(targets: Tensor, images: Tensor, model: nn.Module) -> None:

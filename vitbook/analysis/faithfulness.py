@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution import check_targets, logits_of
+from vitbook.analysis.attribution import check_targets
 from vitbook.analysis.baselines import Baseline, baseline_images
 from vitbook.analysis.layout import pixels_per_token
-from vitbook.analysis.running import batches, evaluating
+from vitbook.analysis.running import batches, evaluating, logits_of
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.adapters import watch_attention
-from vitbook.analysis.attribution import captum, check_targets, logits_of
+from vitbook.analysis.attribution import captum, check_targets
 from vitbook.analysis.capture import hooked
 from vitbook.analysis.layout import Pair, what_it_says
-from vitbook.analysis.running import batches, encoder_of, evaluating
+from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of
 
 
 def token_grad_cam(

@@ -18,7 +18,7 @@ from vitbook.analysis.rollout import (
     fused_by_pieces,
     on_grid,
 )
-from vitbook.analysis.running import batches, encoder_of, evaluating
+from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of
 
 
 def gradient_rollout(
@@ -132,7 +132,7 @@ def weighted_attention(
         seen: dict[str, Seen] = {}
         with torch.enable_grad(), evaluating(model):
             with watched(part, seen.__setitem__):
-                logits = model(batch.detach().requires_grad_())
+                logits = logits_of(model)(batch.detach().requires_grad_())
             for path, one in seen.items():
                 try:
                     check_map(one.shape, grid_size, num_prefix_tokens)
@@ -148,9 +148,6 @@ def weighted_attention(
 
 
 def _score(logits: Tensor, targets: Tensor | None) -> Tensor:
-    if not isinstance(logits, Tensor) or logits.ndim != 2:
-        came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(f"the model gave {came}: expected logits, (batch, classes)")
     classes = logits.shape[1]
     if targets is None:
         targets = logits.argmax(1)

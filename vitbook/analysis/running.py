@@ -1,8 +1,9 @@
 """A model run for a look: in evaluation mode, images a batch at a time, and left as it was."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -60,3 +61,17 @@ def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
     A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
     """
     return (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")
+
+
+def logits_of(model: nn.Module) -> Callable[[Tensor], Float[Tensor, "batch classes"]]:
+    """A model's answer; Hugging Face's models wrap theirs."""
+
+    def logits(images: Tensor) -> Tensor:
+        out = model(images)
+        out = getattr(out, "logits", out)
+        if not isinstance(out, Tensor) or out.ndim != 2:
+            what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ValueError(f"{type(model).__name__} gave {what}: expected (batch, classes)")
+        return out
+
+    return logits

@@ -20,7 +20,7 @@ Explain = Callable[[nn.Module, Tensor], Tensor]
 
 def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
     images = subject.prepare(torch.stack(list(pictures.values())))
-    (grid_size,) = what_it_says(subject.model, images, grid_size=None)
+    grid_size, prefix = what_it_says(subject.model, images, grid_size=None, num_prefix_tokens=None)
     uniform = analysis.uniform_attention_distance(grid_size, pixels_per_token(images, grid_size))
     found = analysis.mean_attention_distance(subject.model, images).cpu()
     on_prefix = analysis.mean_weight_on_prefix(subject.model, images).cpu()
@@ -42,7 +42,7 @@ def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
                 {subject.name: found}, uniform, title, null=null
             ),
             "Weight that patches give to prefix tokens, by layer": plotting.distance_by_layer(
-                {subject.name: on_prefix}, _uniform_share(grid_size, subject, images),
+                {subject.name: on_prefix}, prefix / (prefix + grid_size[0] * grid_size[1]),
                 "Weight on prefix tokens by layer", unit="", quantity="share of the weight",
             ),
         },
@@ -51,11 +51,6 @@ def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
             "uniform_px": uniform,
         },
     )  # fmt: skip
-
-
-def _uniform_share(grid_size: tuple[int, int], subject: Subject, images: Tensor) -> float:
-    (prefix,) = what_it_says(subject.model, images, num_prefix_tokens=None)
-    return prefix / (prefix + grid_size[0] * grid_size[1])
 
 
 def _maps(title: str, explain: Explain, reading: str) -> Probe:
