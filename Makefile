@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BUILT := _build/.built
-BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/checkpoints data/published.json \
+BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/measurements data/checkpoints data/published.json \
   -type f -not -path '*/__pycache__/*' -not -path '*/.*' 2>/dev/null)
 
 # The kernel of this environment, whatever other kernels the user has.

@@ -55,7 +55,37 @@ def test_a_file_that_is_no_row(text, tmp_path):
 
 def test_the_books_own_ledger_and_its_published_numbers_are_readable():
     assert all(row.accuracy > 0 for row in results.read())
+    assert all(row.rows for row in results.measurements())
     assert all(row["source"] for row in results.published())
+
+
+MEASURED = {
+    "kind": "bench",
+    "subject": "vit_micro_patch2_8",
+    "settings": {"batch": 64},
+    "rows": [{"pass": "forward", "images_per_second": 10.0}],
+    "device": "a CPU",
+    "versions": {"torch": "2.11.0"},
+    "commit": "abc",
+    "command": "vitbook bench vit_micro_patch2_8",
+}
+
+
+def test_a_measurement_is_recorded_and_found(tmp_path):
+    row = results.Measurement(**MEASURED)
+    assert results.record(row, tmp_path).name == "bench-vit_micro_patch2_8.json"
+    assert results.measurements(folder=tmp_path) == [row]
+    assert results.measurements("bench", "vit_micro_patch2_8", tmp_path) == [row]
+    assert results.measurements("bench", "another", tmp_path) == []
+    assert results.measurements("explanations", folder=tmp_path) == []
+    with pytest.raises(LedgerError, match="missing or unknown"):
+        results.read(tmp_path)
+
+
+@pytest.mark.parametrize("rows", [[], [{"a": 1}, {"b": 1}]])
+def test_a_measurement_without_a_table(rows):
+    with pytest.raises(LedgerError, match="all with the same keys"):
+        results.Measurement(**MEASURED | {"rows": rows})
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):

@@ -11,7 +11,10 @@ import time
 from pathlib import Path
 
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
-RESULTS = ("data/results/**/*", "data/checkpoints/**/*", "data/published.json")
+RESULTS = (
+    *("data/results/**/*", "data/measurements/**/*"),
+    *("data/checkpoints/**/*", "data/published.json"),
+)
 PROGRESS = re.compile(r"([^/\s]+): (Execut\w+) notebook (?:using|(in [\d.]+ seconds))")
 COLOR = re.compile(r"\x1b\[[\d;]*m")
 TROUBLE = re.compile(r"\b(WARNING|ERROR|CRITICAL): |Traceback|Exception")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -69,6 +70,44 @@ class Result:
         return run_name(self.dataset, self.model, self.recipe["name"], self.seed)
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured of models that stand: their speed, how right their explanations are.
+
+    Attributes:
+        kind: what the rows mean, and who wrote them: "bench", "explanations".
+        subject: what was measured: a model, or a checkpoint by name.
+        settings: how: pictures, batch, precision, and what else the kind needs to be repeated.
+        rows: a line each, all with the same keys.
+        device: the processor's or GPU's own name.
+        commit: as in :class:`Result`.
+    """
+
+    kind: str
+    subject: str
+    settings: dict
+    rows: list[dict]
+    device: str
+    versions: dict[str, str]
+    commit: str
+    command: str
+
+    def __post_init__(self):
+        if not self.rows or any(row.keys() != self.rows[0].keys() for row in self.rows):
+            raise LedgerError(
+                f"{self.kind} of {self.subject}: {len(self.rows)} rows: expected at least one, "
+                "all with the same keys"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.subject}"
+
+
+FOLDERS = {Result: "results", Measurement: "measurements"}
+Row = TypeVar("Row", Result, Measurement)
+
+
 def run_name(dataset: str, model: str, recipe: str, seed: int) -> str:
     """What the files of a run are called."""
     return f"{dataset}-{model}-{recipe}-seed{seed}"
@@ -81,21 +120,40 @@ def data_folder() -> Path:
     return checkout if (checkout / "results").is_dir() else here / "_data"
 
 
-def record(result: Result, folder: str | Path | None = None) -> Path:
-    """Write a row of the ledger; a run repeated takes the place of the old one."""
-    folder = Path(folder) if folder is not None else data_folder() / "results"
+def record(result: Result | Measurement, folder: str | Path | None = None) -> Path:
+    """Write a row of the ledger; what is repeated takes the place of the old one."""
+    folder = Path(folder) if folder is not None else data_folder() / FOLDERS[type(result)]
     text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
     return write_atomically(folder / f"{result.name}.json", text.encode())
 
 
 def read(folder: str | Path | None = None) -> list[Result]:
-    """All rows, by name.
+    """All training runs, by name.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
     """
-    folder = Path(folder) if folder is not None else data_folder() / "results"
-    known = {field.name for field in fields(Result)}
+    return _read(Result, folder)
+
+
+def measurements(
+    kind: str | None = None, subject: str | None = None, folder: str | Path | None = None
+) -> list[Measurement]:
+    """All measurements, by name; or those of a kind, of a subject.
+
+    Raises:
+        LedgerError: as :func:`read`.
+    """
+    return [
+        row
+        for row in _read(Measurement, folder)
+        if kind in (None, row.kind) and subject in (None, row.subject)
+    ]
+
+
+def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
+    folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
+    known = {field.name for field in fields(of)}
     rows = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -103,7 +161,7 @@ def read(folder: str | Path | None = None) -> list[Result]:
             if content.keys() != known:
                 odd = ", ".join(sorted(content.keys() ^ known))
                 raise LedgerError(f"missing or unknown: {odd}")
-            rows.append(Result(**content))
+            rows.append(of(**content))
         except (LedgerError, ValueError, TypeError, AttributeError) as error:
             raise LedgerError(f"{path} is no row of the ledger ({error})") from error
     return rows
