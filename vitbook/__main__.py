@@ -11,6 +11,7 @@ from torch import nn
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.commands import data
+from vitbook.commands.bench import bench
 from vitbook.commands.models import models
 from vitbook.commands.probe import probe
 from vitbook.commands.results import show
@@ -110,6 +111,7 @@ def _rounded(numbers: torch.Tensor) -> list[list[float]]:
     return [[round(number, 4) for number in layer] for layer in numbers.tolist()]
 
 
+app.command(name="bench")(bench)
 app.command(name="models")(models)
 app.command(name="probe")(probe)
 app.command(name="results")(show)

@@ -1,0 +1,75 @@
+import re
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from vitbook import measure, results
+from vitbook.__main__ import app
+from vitbook.measure import count_macs
+from vitbook.models import create_model
+
+QUICK = ["--batch", "2", "--rounds", "2", "--device", "cpu"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["bench", *arguments, *QUICK], catch_exceptions=True)
+
+
+def test_two_models_side_by_side(tmp_path):
+    names = ["vit_micro_patch2_8", "digits-sl_vit_micro_patch2_8-digits-seed0"]
+    told = run(*names, "--out", str(tmp_path), "--fine-tuning", "3600x2", "--answers", "1000")
+    assert told.exit_code == 0, told.output
+    (row,) = results.measurements("bench", "-".join(names), tmp_path)
+    passes = [(line["model"], line["pass"]) for line in row.rows]
+    assert passes == [(name, kind) for kind in ("forward", "training step") for name in names]
+    assert row.settings["batch"] == 2 and row.device.startswith(results.device_name("cpu")[:3])
+    forward, step = row.rows[0], row.rows[2]
+    model = create_model("vit_micro_patch2_8").eval()
+    assert forward["macs_per_image"] == count_macs(model, torch.zeros(1, 1, 8, 8))
+    assert 2.5 < step["macs_per_image"] / forward["macs_per_image"] < 3
+    assert forward["speed_over_first"] == [1, 1, 1] != row.rows[1]["speed_over_first"]
+    weights = 4 * forward["parameters"]
+    assert forward["memory_bytes"] > weights and step["memory_bytes"] > 3 * weights
+    # The costs are those of the table: 7200 pictures at a training step's multiply-adds.
+    practitioner = f"{7200 * step['macs_per_image']:.3g} MACs"
+    assert practitioner in told.output and "deployment, 1,000 answers" in told.output
+    assert "nothing was trained" in told.output
+
+
+def test_forward_alone_of_timms_in_half_precision():
+    told = run("timm:test_vit", "--no-training", "--precision", "bf16")
+    assert told.exit_code == 0, told.output
+    assert "training step" not in told.output and "pre-training" not in told.output
+    assert re.search(r"timm:test_vit +forward", told.output)
+
+
+def test_a_distilled_model_has_two_heads_to_train():
+    told = run("deit_micro_distilled_patch2_8")
+    assert told.exit_code == 0, told.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["vit_micro_patch2_9"], "vit_micro_patch2_8"),
+        (["vit_micro_patch2_8", "--precision", "fp8"], "--precision fp8: expected float32 or bf16"),
+        (["vit_micro_patch2_8", "--fine-tuning", "many"], "--fine-tuning many: expected pictures"),
+        (["vit_micro_patch2_8", "--pre-training", "5x0"], "--pre-training 5x0: expected pictures"),
+        (["vit_micro_patch2_8", "--pre-training", "5xnan"], "--pre-training 5xnan: expected"),
+    ],
+)
+def test_bad_input(arguments, sentence):
+    told = run(*arguments)
+    assert told.exit_code and sentence in str(told.exception)
+
+
+def test_a_batch_that_does_not_fit(monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(measure, "peak_memory", full)
+    told = run("vit_micro_patch2_8")
+    assert "a forward pass of vit_micro_patch2_8 with 2 pictures does not fit" in str(
+        told.exception
+    )

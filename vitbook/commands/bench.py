@@ -1,0 +1,154 @@
+"""``vitbook bench``: speed, memory and costs of models, measured side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from vitbook import measure, results
+from vitbook.commands.contender import FORWARD, TRAINING, Contender, load_contender
+from vitbook.commands.tables import print_table
+
+PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
+READING = """\
+Utilisation: multiply-adds a second, over those of a {side:,} x {side:,} matrix product in the same
+rounds ({peak:,.0f} G a second). On a processor that others use too, compare ratios, not images/s.
+Memory: the most at once, with weights and, in training, AdamW's two moments."""
+
+
+def bench(
+    models: Annotated[
+        list[str],
+        typer.Argument(help="Names from `vitbook models`, timm:NAME, or checkpoints."),
+    ],
+    batch: Annotated[int, typer.Option(help="Pictures at once.", min=1)] = 16,
+    rounds: Annotated[int, typer.Option(help="In each, all are timed in turn.", min=2)] = 20,
+    precision: Annotated[str, typer.Option(help="float32, or bf16 by autocast.")] = "float32",
+    compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
+    training: Annotated[bool, typer.Option(help="Time a training step too.")] = True,
+    pre_training: Annotated[
+        str, typer.Option(help="Pictures x passes; by default ImageNet-1k and DeiT's 300.")
+    ] = "1281167x300",
+    fine_tuning: Annotated[
+        str, typer.Option(help="Likewise; by default CIFAR-10 and 100 passes.")
+    ] = "50000x100",
+    answers: Annotated[
+        int, typer.Option(help="Pictures that the finished model answers.", min=1)
+    ] = 1_000_000,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder in which to keep the table; by default nowhere.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
+) -> None:
+    """Time models in turn, the first being what speeds refer to; and count what each costs."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"--precision {precision}: expected {' or '.join(PRECISIONS)}")
+    first_run, second_run = (
+        _schedule("--pre-training", pre_training),
+        _schedule("--fine-tuning", fine_tuning),
+    )
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    dtype = PRECISIONS[precision]
+    contenders = [
+        load_contender(name, batch, place, dtype, compile=compile, training=training)
+        for name in models
+    ]
+    matmul = measure.Matmul(place, dtype)
+    rows = []
+    for kind in contenders[0].passes:
+        works = [contender.passes[kind] for contender in contenders]
+        throughputs, peak = measure.measure_throughput(works, matmul, rounds, label=kind)
+        rows += [_row(c, kind, t, peak) for c, t in zip(contenders, throughputs, strict=True)]
+    print_table([_line(row) for row in rows])
+    typer.echo(READING.format(side=matmul.side, peak=rows[-1]["matmul_macs_per_second"] / 1e9))
+    if training:
+        typer.echo()
+        print_table([_costs(rows, name, first_run, second_run, answers) for name in models])
+        name = results.device_name(place)
+        typer.echo(f"Hours are carried on from the rates above, on {name}; nothing was trained.")
+    if out is not None:
+        measured = results.Measurement(
+            kind="bench",
+            subject="-".join(name.replace(":", "_").replace("/", "_") for name in models),
+            settings={
+                "batch": batch, "rounds": rounds, "precision": precision, "compiled": compile,
+                "matmul_side": matmul.side,
+            },
+            rows=rows,
+            device=results.device_name(place),
+            versions=results.versions(),
+            commit=results.commit(),
+            command=results.command(),
+        )  # fmt: skip
+        typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _row(contender: Contender, kind: str, found: measure.Throughput, peak: float) -> dict:
+    work, used, speed = contender.passes[kind], found.utilisation, found.speed
+    return {
+        "model": contender.name,
+        "pass": kind,
+        "parameters": contender.parameters,
+        "macs_per_image": work.macs // work.images,
+        "images_per_second": found.images_per_second,
+        "utilisation": [used.median, used.low, used.high],
+        "speed_over_first": [speed.median, speed.low, speed.high],
+        "memory_bytes": contender.memory[kind],
+        "matmul_macs_per_second": peak,
+    }
+
+
+def _line(row: dict) -> dict[str, str]:
+    def interval(values: list[float], form: str) -> str:
+        median, low, high = (f"{value:{form}}" for value in values)
+        return f"{median} [{low}, {high}]"
+
+    return {
+        "model": row["model"],
+        "pass": row["pass"],
+        "parameters": f"{row['parameters']:,}",
+        "MACs/image": f"{row['macs_per_image'] / 1e6:,.1f} M",
+        "images/s": f"{row['images_per_second']:,.0f}",
+        "utilisation": interval(row["utilisation"], ".0%"),
+        "speed over the first": interval(row["speed_over_first"], ".3f"),
+        "memory": f"{row['memory_bytes'] / 2**20:,.1f} MiB",
+    }
+
+
+def _costs(
+    rows: list[dict],
+    model: str,
+    first_run: tuple[int, float | int],
+    second_run: tuple[int, float | int],
+    answers: int,
+) -> dict[str, str]:
+    """The three costs: counted in multiply-adds, their hours carried on from measured rates."""
+
+    def run(kind: str, pictures: int, passes: float | int) -> measure.Run:
+        row = next(row for row in rows if (row["model"], row["pass"]) == (model, kind))
+        return measure.Run(pictures, passes, row["macs_per_image"], row["images_per_second"])
+
+    costs = measure.Costs(
+        pre_training=run(TRAINING, *first_run),
+        practitioner=run(TRAINING, *second_run),
+        deployment=run(FORWARD, answers, 1),
+    )
+    told = {name: f"{c.total_macs:.3g} MACs, {c.hours:.3g} h" for name, c in vars(costs).items()}
+    return {
+        "model": model,
+        "pre-training": told["pre_training"],
+        "practitioner": told["practitioner"],
+        f"deployment, {answers:,} answers": told["deployment"],
+    }
+
+
+def _schedule(option: str, words: str) -> tuple[int, float | int]:
+    try:
+        pictures, passes = words.lower().split("x")
+        schedule = int(pictures), float(passes)
+    except ValueError:
+        schedule = (0, 0.0)
+    if not all(number > 0 for number in schedule):
+        raise ValueError(f"{option} {words}: expected pictures x passes, such as 50000x100")
+    return schedule

@@ -1,0 +1,26 @@
+"""Parameters, operations, speed, memory, costs: how each is counted is said where it is counted."""
+
+from vitbook.measure.costs import Costs, Run
+from vitbook.measure.counting import count_macs, count_parameters, count_step_macs
+from vitbook.measure.memory import memory_held, memory_so_far, peak_memory
+from vitbook.measure.timing import Ratio, compare_speed, interleaved_seconds, ratio_of
+from vitbook.measure.utilisation import Matmul, Throughput, Work, measure_throughput
+
+__all__ = [
+    "Costs",
+    "Matmul",
+    "Ratio",
+    "Run",
+    "Throughput",
+    "Work",
+    "compare_speed",
+    "count_macs",
+    "count_parameters",
+    "count_step_macs",
+    "interleaved_seconds",
+    "measure_throughput",
+    "memory_held",
+    "memory_so_far",
+    "peak_memory",
+    "ratio_of",
+]

@@ -1,0 +1,33 @@
+"""Parameters, and the multiply-accumulates of a pass."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Numbers that are learned; buffers do not count."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@torch.no_grad()
+def count_macs(model: nn.Module, *inputs) -> int:
+    """Multiply-accumulates of one forward pass of ``inputs``, whole batch.
+
+    torch's flop counter sees matrix products, convolutions and attention, each multiply-add as
+    two; this is half of it. Norms, activations and additions are not counted, as in the papers.
+    """
+    return count_step_macs(lambda: model(*inputs))
+
+
+def count_step_macs(step: Callable[[], object]) -> int:
+    """Multiply-accumulates of all that ``step`` runs: a training step counts its backward pass."""
+    # The fused kernel of the CPU is one the counter has no formula for; the plain one it has.
+    with (
+        FlopCounterMode(display=False) as counter,
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    ):
+        step()
+    return counter.get_total_flops() // 2

@@ -1,0 +1,75 @@
+"""Speed as a ratio of neighbours in time."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from tqdm import tqdm
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast A is as B: the median over pairs, and its 95 % interval."""
+
+    median: float
+    low: float
+    high: float
+    pairs: int
+
+    def __str__(self) -> str:
+        return f"{self.median:.3f} [{self.low:.3f}, {self.high:.3f}] over {self.pairs} pairs"
+
+    def __mul__(self, factor: float | int) -> "Ratio":
+        return Ratio(self.median * factor, self.low * factor, self.high * factor, self.pairs)
+
+
+def compare_speed(
+    a: Callable[[], object], b: Callable[[], object], pairs: int = 20, warmup: int = 3
+) -> Ratio:
+    """Speed of ``a`` over that of ``b``, in interleaved pairs on the same machine.
+
+    Above 1, ``a`` is faster. Absolute times are not given: on a shared machine they mean nothing,
+    the ratio of two neighbours in time does.
+    """
+    seconds = interleaved_seconds([a, b], pairs, warmup)
+    return ratio_of(seconds[1], seconds[0])
+
+
+def interleaved_seconds(
+    functions: Sequence[Callable[[], object]], rounds: int = 20, warmup: int = 3, label: str = ""
+) -> Float[np.ndarray, "functions rounds"]:
+    """Wall time of each function in each round; a GPU's work is waited for.
+
+    Every second round runs backwards: whoever goes later may find the caches warm. With a label
+    a bar shows the progress under that name.
+    """
+    for _ in range(warmup):
+        for function in functions:
+            function()
+    seconds = np.empty((len(functions), rounds))
+    for index in tqdm(range(rounds), label, leave=False, disable=not label):
+        turns = range(len(functions))
+        for turn in turns if index % 2 == 0 else reversed(turns):
+            _synchronize()
+            start = time.perf_counter()
+            functions[turn]()
+            _synchronize()
+            seconds[turn, index] = time.perf_counter() - start
+    return seconds
+
+
+def ratio_of(above: Float[np.ndarray, " rounds"], below: Float[np.ndarray, " rounds"]) -> Ratio:
+    """The median of the quotients, round by round; the interval is a bootstrap of the median."""
+    quotients = above / below
+    pairs = len(quotients)
+    draws = np.random.default_rng(0).choice(quotients, size=(10_000, pairs))
+    low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975])
+    return Ratio(float(np.median(quotients)), float(low), float(high), pairs)
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
