@@ -46,13 +46,13 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     out = tmp_path / "report"
     assert probe(FLOWERS, "--images", folder, "--out", out) == f"wrote {out}/report.html\n"
     page = (out / "report.html").read_text()
-    assert page.count("<img ") == page.count("data:image/png;base64,") == 6
+    assert page.count("<img ") == page.count("data:image/png;base64,") == 7
     assert not re.search(r"https?://|<script|<link", page)
     assert "&lt;b&gt;.png" in page and "<b>.png" not in page
     assert "learned from tf_flowers, seed 0" in page and "490,949" in page
     assert all(
         (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        for name in ("distance-2", "rollout-1", "relevance-1", "filters-1", "positions-1")
+        for name in ("distance-2", "rollout-2", "relevance-1", "filters-1", "positions-1")
     )
     found = json.loads((out / "report.json").read_text())
     model = vitbook.load_checkpoint(FLOWERS).model

@@ -45,6 +45,7 @@ from vitbook.analysis.positions import (
 )
 from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
 from vitbook.analysis.relevance import gradient_rollout, relevance
+from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.rollout import attention_rollout
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
 
@@ -82,6 +83,7 @@ __all__ = [
     "mean_attention_distance",
     "mean_weight_on_prefix",
     "on_grid",
+    "overlay",
     "patch_occlusion",
     "pixels_seen",
     "pointing",
@@ -93,6 +95,7 @@ __all__ = [
     "random_maps",
     "relative_error",
     "relevance",
+    "soft_masks",
     "token_grad_cam",
     "unbiased_hsic",
     "uniform_attention_distance",

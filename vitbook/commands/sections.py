@@ -1,6 +1,7 @@
 """What each probe of ``vitbook probe`` says of a model and pictures."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -77,6 +78,32 @@ def _maps(title: str, explain: Explain, reading: str) -> Probe:
     return section
 
 
+_rollout_maps = _maps(
+    "rollout",
+    analysis.attention_rollout,
+    "How much of each patch reaches the token that is read, if layers only mixed tokens "
+    "(Abnar & Zuidema 2020; ViT paper, appendix D.8): head mean, half for the residual. It "
+    "knows no class and no values: it says where attention went, not what decided.",
+)
+
+
+def _rollout(subject: Subject, pictures: dict[str, Tensor]) -> Section:
+    """The maps on their grid, then laid over the pictures."""
+    section = _rollout_maps(subject, pictures)
+    names = list(pictures)[:SHOWN]
+    found = torch.tensor([section.numbers["rollout"][name] for name in names])
+    lit = analysis.overlay(torch.stack([pictures[name] for name in names]), found)
+    title = "As the ViT paper's authors draw it"
+    section.figures[f"{title}: {', '.join(names)}"] = plotting.pictures(
+        dict(zip(names, lit, strict=True)), title, columns=3
+    )
+    reading = section.reading + (
+        " The last figure lays the map over its picture as the authors of the paper do: enlarged, "
+        "blurred by a patch, and stretched from black to full light, however even the map is."
+    )
+    return replace(section, reading=reading)
+
+
 def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
     found = analysis.embedding_filters(subject.model)
     parts = {"components": analysis.principal_filters(found.filters)}
@@ -135,13 +162,7 @@ def _tiles(cosines: Tensor) -> Tensor:
 
 PROBES: dict[str, Probe] = {
     "distance": _distance,
-    "rollout": _maps(
-        "rollout",
-        analysis.attention_rollout,
-        "How much of each patch reaches the token that is read, if layers only mixed tokens "
-        "(Abnar & Zuidema 2020; ViT paper, appendix D.8): head mean, half for the residual. It "
-        "knows no class and no values: it says where attention went, not what decided.",
-    ),
+    "rollout": _rollout,
     "relevance": _maps(
         "relevance",
         analysis.relevance,

@@ -1,0 +1,79 @@
+"""A map over patches laid on its picture, as the authors of the ViT paper draw it."""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms.functional import gaussian_blur
+
+from vitbook.analysis.layout import pixels_per_token
+
+
+def soft_masks(
+    maps: Float[Tensor, "batch rows columns"], height: int, width: int, *, stretch: bool = True
+) -> Float[Tensor, "batch height width"]:
+    """Maps at the size of the picture, from 0 to 1.
+
+    Divided by the maximum, enlarged (Lanczos), blurred (Gaussian, its standard deviation a patch),
+    then stretched so that each reaches from 0 to 1: the steps that the authors give for figure 6
+    (issue 27 of their repository).
+
+    **Read with care.** The last step hides how strong a map is: of a nearly even one it shows the
+    small rest as boldly as it shows a sharp peak. A map that is the same everywhere has nothing to
+    stretch and stays 1 everywhere.
+
+    Args:
+        maps: a number for each patch, none below 0.
+        height: of the picture, in pixels; a multiple of the rows.
+        width: likewise.
+        stretch: False leaves the last step out: 0 is then nothing, and an even map is bright.
+
+    Raises:
+        ValueError: NaN, infinity or a number below 0; a grid that does not divide the picture; a
+            map that is 0 everywhere.
+    """
+    if not maps.isfinite().all() or (maps < 0).any():
+        raise ValueError("maps hold NaN, infinity or numbers below 0: expected weights")
+    top = maps.amax((1, 2), keepdim=True)
+    if not (top > 0).all():
+        raise ValueError("a map is 0 everywhere: nothing can be divided by its maximum")
+    patch = pixels_per_token(maps.new_zeros(1, 1, height, width), maps.shape[1:])
+    scaled = (maps / top).float().cpu().numpy()
+    enlarged = torch.from_numpy(np.stack([_enlarge(map, height, width) for map in scaled]))
+    enlarged = enlarged.clamp(0, 1)  # Lanczos overshoots, an eight-bit mask cannot
+    kernel = [
+        min(2 * math.ceil(3 * step) + 1, 2 * side - 1)  # mirrored at the border, once
+        for step, side in zip(reversed(patch), (width, height), strict=True)
+    ]
+    deviation = [float(step) for step in reversed(patch)]
+    masks = gaussian_blur(enlarged[:, None], kernel, deviation)[:, 0]
+    if stretch:
+        low, high = masks.amin((1, 2), keepdim=True), masks.amax((1, 2), keepdim=True)
+        flat = high - low < 1e-6
+        masks = torch.where(flat, masks, (masks - low) / (high - low).clamp(min=1e-6))
+    return masks.clamp(0, 1).to(maps.device)
+
+
+def overlay(
+    pictures: UInt8[Tensor, "batch channels height width"],
+    maps: Float[Tensor, "maps rows columns"],
+    *,
+    stretch: bool = True,
+) -> UInt8[Tensor, "batch channels height width"]:
+    """Pictures lit where the map is high, and dark elsewhere: times :func:`soft_masks`.
+
+    Raises:
+        ValueError: another number of maps than of pictures, or what :func:`soft_masks` refuses.
+    """
+    if len(maps) != len(pictures):
+        raise ValueError(f"{len(maps)} maps for {len(pictures)} pictures: expected one for each")
+    masks = soft_masks(maps, *pictures.shape[2:], stretch=stretch).to(pictures.device)
+    return (pictures * masks[:, None]).round().to(torch.uint8)
+
+
+def _enlarge(map: np.ndarray, height: int, width: int) -> np.ndarray:
+    picture = Image.fromarray(map)  # 32-bit grey: nothing is rounded on the way
+    return np.array(picture.resize((width, height), Image.Resampling.LANCZOS))
