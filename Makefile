@@ -48,7 +48,7 @@ test: $(INSTALLED) ## Run the unit tests and compare the chapters with their che
 
 .PHONY: pages
 pages: $(BUILT) ## Open every built page in Chromium: requests, console, phone, dark, live figures
-	$(call step,1/1,Page tests in Chromium,$(BIN)/python -m pytest tests/book/test_pages.py -rs)
+	$(call step,1/1,Page tests in Chromium,$(BIN)/python -m pytest -n $(WORKERS) tests/book/test_pages.py -rs)
 
 .PHONY: lint
 lint: $(INSTALLED) ## Check style, formatting, the direction of imports, notebooks, addresses
@@ -67,7 +67,7 @@ format: $(INSTALLED) ## Mend what make lint can mend
 
 .PHONY: colab
 colab: $(INSTALLED) ## Run every chapter in an environment that looks like Colab's
-	$(call step,1/1,The chapters as on Colab,$(BIN)/python -m pytest tests -m slow -rs)
+	$(call step,1/1,The chapters as on Colab,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests -m slow -rs)
 
 .PHONY: bench
 bench: $(INSTALLED) ## Measure the speed of our models against timm's

@@ -112,7 +112,7 @@ def test_the_wheel_is_whole(wheel):
         for path in (ROOT / "vitbook").rglob(f"*.{suffix}")
     ]
     assert set(sources) <= set(names)
-    for folder in ("results", "checkpoints"):
+    for folder in ("results", "measurements", "checkpoints"):
         for path in (ROOT / "data" / folder).rglob("*"):
             if path.is_file():
                 assert f"vitbook/_data/{path.relative_to(ROOT / 'data')}" in names

@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -36,6 +37,7 @@ def visitor():
         browser.close()
 
 
+@cache  # a page is linked from many
 def soup(page: str) -> BeautifulSoup:
     return BeautifulSoup((BUILD / page).read_text(encoding="utf-8"), "html.parser")
 
@@ -97,7 +99,7 @@ def test_links_within_the_book_lead_somewhere(name):
         target = (here.parent / unquote(address.path)).resolve() if address.path else here
         found = target.is_file()
         if found and address.fragment and target.suffix == ".html":
-            found = soup(target.relative_to(BUILD)).find(id=unquote(address.fragment))
+            found = soup(target.relative_to(BUILD).as_posix()).find(id=unquote(address.fragment))
         if not found:
             missing.append(link["href"])
     assert not missing
