@@ -207,7 +207,7 @@ def test_targets_that_are_no_classes(explain, targets, words):
 
 
 def test_models_that_cannot():
-    with pytest.raises(ValueError, match="axial and block-local attention cannot be multiplied"):
+    with pytest.raises(ValueError, match="axial and block-local attention, a row, a column"):
         relevance(vitbook.create_model("axial_vit_micro_patch2_8"), torch.randn(1, 1, 8, 8))
     with pytest.raises(RuntimeError, match="no attention ran"):
         relevance(vitbook.create_model("resnet8_digits"), torch.randn(1, 1, 8, 8))

@@ -222,7 +222,7 @@ GIVEN = dict(grid_size=(3, 4), num_prefix_tokens=1)
         (dict(start_layer=3), "start_layer 3: expected 0 to 2"),
         (dict(query=12), "query 12: expected .* 0 to 11"),
         (dict(query="cls"), "query 'cls': expected"),
-        (dict(num_prefix_tokens=2), r"layer 0: a map of shape \(2, 4, 13, 13\): expected .*14, 14"),
+        (dict(num_prefix_tokens=2), "layer 0: maps of 13 tokens, but 2 prefix tokens .* make 14"),
         (dict(grid_size=(13, 1), num_prefix_tokens=0, query="class"), "no prefix token"),
         (dict(grid_size=None), "maps do not say their tokens"),
     ],
@@ -236,7 +236,7 @@ def test_maps_that_cannot_be():
     maps = random_maps()
     with pytest.raises(ValueError, match="no maps came"):
         attention_rollout([], **GIVEN)
-    with pytest.raises(ValueError, match="layer 1.*Linformer, axial and block-local"):
+    with pytest.raises(ValueError, match="layer 1: a map of 13 queries by 8 keys: .*Linformer"):
         attention_rollout([maps[0], maps[1][..., :8]], **GIVEN)
     maps[2][1, 0, 3] = float("nan")
     with pytest.raises(ValueError, match="layer 2: the attention is NaN"):
@@ -253,9 +253,9 @@ def test_maps_that_cannot_be():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("linformer_vit_micro_patch2_8", "encoder.blocks.0.*a map of shape"),
-        ("axial_vit_micro_patch2_8", "axial and block-local attention cannot be multiplied"),
-        ("block_local_vit_micro_patch2_8", "axial and block-local attention cannot be multiplied"),
+        ("linformer_vit_micro_patch2_8", "encoder.blocks.0.*17 queries by 8 keys: .*Linformer"),
+        ("axial_vit_micro_patch2_8", "axial and block-local attention, a row, a column"),
+        ("block_local_vit_micro_patch2_8", "axial and block-local attention, a row, a column"),
     ],
 )
 def test_models_whose_maps_cannot_be_multiplied(name, words):

@@ -170,7 +170,7 @@ def test_blocks_that_do_not_divide_the_grid():
         (
             "axial_vit_micro_patch2_8",
             r"encoder\.blocks\.0\.rows\.attention\.core: maps of 4 tokens, but 0 prefix tokens and "
-            "a grid of 4x4 make 16: .*an axial or block-local map, one row, column or block, has",
+            "a grid of 4x4 make 16: .*axial and block-local attention, a row, a column or a block",
         ),
         (
             "block_local_vit_micro_patch1_8",

@@ -9,7 +9,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.adapters import ALL, Seen
-from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
+from vitbook.analysis.layout import (
+    Pair,
+    check_map,
+    check_square,
+    pixels_per_token,
+    what_it_says,
+)
 from vitbook.analysis.streaming import fold_attention, pieces
 
 # Rows of maps, "batch heads queries keys", and which queries they are -> a number for each row.
@@ -47,7 +53,7 @@ def attention_distance(
         ValueError: a map that is not tokens by tokens, another number of tokens than prefix and
             grid make, a size that is not positive, or weights that are NaN or negative.
     """
-    _check_tokens(weights.shape, grid_size, num_prefix_tokens)
+    check_map(weights.shape, grid_size, num_prefix_tokens)
     measure = _distance_of_rows(grid_size, patch_size, num_prefix_tokens, renormalize)
     patches = weights[..., num_prefix_tokens:, :]
     return measure(patches, slice(num_prefix_tokens, None)).nanmean(-1)
@@ -125,7 +131,7 @@ def mean_attention_distance(
 
     def fold(seen: Seen) -> Tensor:
         nonlocal step
-        _check_tokens(seen.shape, grid_size, num_prefix_tokens)
+        check_map(seen.shape, grid_size, num_prefix_tokens)
         step = pixels_per_token(images, grid_size) if step is None else step
         rows = _distance_of_rows(grid_size, step, num_prefix_tokens, renormalize)
         return _fold(seen, rows, num_prefix_tokens)
@@ -210,37 +216,17 @@ def _fold(seen: Seen, measure: Rows, num_prefix_tokens: int) -> Float[Tensor, "b
     return torch.cat([torch.cat(rows, dim=-1) for rows in found]).nanmean(-1)
 
 
-def _check_square(shape: tuple[int, ...]) -> None:
-    queries, keys = shape[-2:]
-    if queries != keys:
-        raise ValueError(
-            f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
-            "Linformer attention mixes all the patches and has no place, so distance means nothing"
-        )
-
-
 def _check_weights(rows: Tensor) -> None:
     if not (rows >= 0).all():
         raise ValueError("weights are NaN or negative: expected attention after its softmax")
 
 
 def _check_prefix(shape: tuple[int, ...], num_prefix_tokens: int) -> None:
-    _check_square(shape)
+    check_square(shape)
     if not 0 <= num_prefix_tokens < shape[-1]:
         raise ValueError(
             f"{num_prefix_tokens} prefix tokens in maps of {shape[-1]} tokens: expected at least "
             "one patch behind them"
-        )
-
-
-def _check_tokens(shape: tuple[int, ...], grid_size: Pair, num_prefix_tokens: int) -> None:
-    _check_square(shape)
-    rows, columns = grid_size
-    if shape[-1] != num_prefix_tokens + rows * columns:
-        raise ValueError(
-            f"maps of {shape[-1]} tokens, but {num_prefix_tokens} prefix tokens and a grid "
-            f"of {rows}x{columns} make {num_prefix_tokens + rows * columns}: give those that these "
-            "maps have; an axial or block-local map, one row, column or block, has no distance here"
         )
 
 

@@ -66,3 +66,36 @@ def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
             "of pixels for each: pass patch_size="
         )
     return height // rows, width // columns
+
+
+def check_square(shape: tuple[int, ...]) -> None:
+    """Whether maps of this shape have a key for each query.
+
+    Raises:
+        ValueError: they have not.
+    """
+    queries, keys = shape[-2:]
+    if queries != keys:
+        raise ValueError(
+            f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
+            "Linformer attention mixes all the patches and has no place of its own"
+        )
+
+
+def check_map(shape: tuple[int, ...], grid_size: Pair, num_prefix_tokens: int) -> None:
+    """Whether maps of this shape are "batch heads tokens tokens" over the whole grid.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if len(shape) != 4:
+        raise ValueError(f"a map of shape {tuple(shape)}: expected (batch, heads, queries, keys)")
+    check_square(shape)
+    rows, columns = grid_size
+    if shape[-1] != num_prefix_tokens + rows * columns:
+        raise ValueError(
+            f"maps of {shape[-1]} tokens, but {num_prefix_tokens} prefix tokens and a grid "
+            f"of {rows}x{columns} make {num_prefix_tokens + rows * columns}: give those that these "
+            "maps have; axial and block-local attention, a row, a column or a block at a time, has "
+            "no map of the whole grid"
+        )

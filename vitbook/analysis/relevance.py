@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from vitbook.analysis.adapters import Seen
 from vitbook.analysis.capture import watched
-from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.layout import Pair, check_map, what_it_says
 from vitbook.analysis.rollout import (
     Query,
     carry,
-    check_map,
     counted,
     first_row,
     fused_by_pieces,

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.adapters import Seen
-from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.layout import Pair, check_map, what_it_says
 from vitbook.analysis.streaming import fold_attention, pieces
 
 Maps = Mapping[str, Tensor] | Iterable[Tensor]
@@ -204,21 +204,6 @@ def on_grid(
 ) -> Float[Tensor, "batch rows columns"]:
     """The patches' part of a row, laid where they are in the picture."""
     return rearrange(rows[:, num_prefix_tokens:], "b (r c) -> b r c", r=grid_size[0])
-
-
-def check_map(shape: tuple[int, ...], grid_size: Pair, num_prefix_tokens: int) -> None:
-    """Whether maps of this shape can be multiplied.
-
-    Raises:
-        ValueError: another shape than tokens by tokens.
-    """
-    tokens = num_prefix_tokens + grid_size[0] * grid_size[1]
-    if len(shape) != 4 or tuple(shape[-2:]) != (tokens, tokens):
-        raise ValueError(
-            f"a map of shape {tuple(shape)}: expected (batch, heads, {tokens}, {tokens}), for "
-            f"{num_prefix_tokens} prefix tokens and a grid of {grid_size[0]}x{grid_size[1]}; maps "
-            "of Linformer, axial and block-local attention cannot be multiplied"
-        )
 
 
 def _fused_maps(
