@@ -4,6 +4,7 @@ import re
 import statistics
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,9 @@ import stamp_address
 # The measures of teaching: lowest and highest.
 WORDS = (1500, 2200)
 CODE_CELLS = (12, 18)
+# A chapter of pairs: each pitfall is two small cells, one that fails and one that is mended.
+PAIRS = {"pitfalls": 20}
+CODE_CELLS_OF = {"pitfalls": (40, 56)}
 MEDIAN_LINES = 6
 CELL_LINES = 12
 LISTING_LINES = 30
@@ -77,7 +81,8 @@ def test_it_has_numbers_that_nbval_compares(notebook):
 
 def test_its_code_is_short(chapter):
     cells = code_cells(chapter)
-    assert CODE_CELLS[0] <= len(cells) <= CODE_CELLS[1], f"{len(cells)} code cells"
+    low, high = CODE_CELLS_OF.get(chapter.path.stem, CODE_CELLS)
+    assert low <= len(cells) <= high, f"{len(cells)} code cells"
     assert statistics.median(map(lines, cells)) <= MEDIAN_LINES, [lines(cell) for cell in cells]
     long = sorted((lines(cell), cell.source) for cell in cells if lines(cell) > CELL_LINES)
     for count, source in long[:-1] + [row for row in long[-1:] if row[0] > LISTING_LINES]:
@@ -90,6 +95,22 @@ def test_its_prose_is_short(chapter):
     long = {text[:60]: count for text, count in counts.items() if count > PARAGRAPH_WORDS}
     assert not long, f"paragraphs of more than {PARAGRAPH_WORDS} words: {long}"
     assert WORDS[0] <= total <= WORDS[1], f"{total} words"
+
+
+@pytest.mark.parametrize(("name", "count"), PAIRS.items())
+def test_each_pitfall_is_a_failing_and_a_mended_cell(name, count):
+    path = Path(__file__).resolve().parents[2] / f"book/{name}.ipynb"
+    code = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    kinds = [kind for cell in code for kind in ("failing", "mended") if kind in tags(cell)]
+    assert kinds == ["failing", "mended"] * count
+    follows = [set(tags(b)) for a, b in pairwise(code) if "failing" in tags(a)]
+    assert all("mended" in later for later in follows), "a failing cell without its mended one"
+    for cell in code:
+        if "failing" in tags(cell):
+            assert cell.outputs, f"it shows nothing that gives the fault away:\n{cell.source}"
+            assert {"check-output", "raises-exception"} & set(tags(cell)), cell.source
+        if "mended" in tags(cell):
+            assert re.search(r"^assert ", cell.source, re.MULTILINE), f"no law:\n{cell.source}"
 
 
 def make_notebook(*cells: tuple) -> nbformat.NotebookNode:
