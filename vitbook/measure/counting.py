@@ -24,7 +24,8 @@ def count_macs(model: nn.Module, *inputs) -> int:
 
 def count_step_macs(step: Callable[[], object]) -> int:
     """Multiply-accumulates of all that ``step`` runs: a training step counts its backward pass."""
-    # The fused kernel of the CPU is one the counter has no formula for; the plain one it has.
+    # The plain kernel: of a fused one the counter also adds what its backward pass computes again,
+    # and older versions of torch have no formula for that of the CPU.
     with (
         FlopCounterMode(display=False) as counter,
         torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
