@@ -10,6 +10,7 @@ from browser import FLAGS, chromium
 from vitbook import create_model
 from vitbook.explorer import (
     attention_maps,
+    channel_browser,
     cutting_board,
     design_counter,
     digit_reader,
@@ -107,6 +108,18 @@ def maps(pictures, weights):
 def rollout(pictures, weights):
     maps = [layer[:1] for layer in weights["trained"]]
     return rollout_map(pictures[0], maps, num_prefix_tokens=1, grid_size=(4, 4))
+
+
+@pytest.fixture
+def channels(pictures):
+    """Two models; in the last layer of the first, channel 2 sleeps on the first picture."""
+    generator = _seed(5)
+    first = torch.randn(3, 4, 8, 8, generator=generator)
+    last = torch.randn(3, 6, 4, 4, generator=generator)
+    last[0, 1] = 0
+    last[:, 4] = 0
+    other = {"block 1": torch.randn(3, 4, 4, 4, generator=generator)}
+    return channel_browser(pictures, {"conv": {"stem": first, "stage 1": last}, "vit": other})
 
 
 @pytest.fixture

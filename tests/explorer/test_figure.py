@@ -23,6 +23,7 @@ FIGURES = (
     "hearing",
     "waves",
     "rollout",
+    "channels",
     "shuffle",
 )
 DATA = re.compile(

@@ -1,5 +1,6 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
+from vitbook.explorer.channels import channel_browser
 from vitbook.explorer.cuts import cutting_board
 from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
@@ -20,6 +21,7 @@ __all__ = [
     "Figure",
     "attention_maps",
     "attention_widget",
+    "channel_browser",
     "cutting_board",
     "design_counter",
     "digit_reader",
