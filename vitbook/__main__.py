@@ -14,6 +14,7 @@ from vitbook.commands import data
 from vitbook.commands.models import models
 from vitbook.commands.probe import probe
 from vitbook.commands.results import show
+from vitbook.commands.score import score
 from vitbook.datasets import Dataset
 from vitbook.training import (
     BatchTooLargeError,
@@ -113,6 +114,7 @@ def _rounded(numbers: torch.Tensor) -> list[list[float]]:
 app.command(name="models")(models)
 app.command(name="probe")(probe)
 app.command(name="results")(show)
+app.command(name="score")(score)
 app.add_typer(data.app, name="data")
 
 

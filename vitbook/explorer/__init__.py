@@ -1,6 +1,7 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
 from vitbook.explorer.cuts import cutting_board
+from vitbook.explorer.deletion import deletion_curves
 from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
@@ -21,6 +22,7 @@ __all__ = [
     "attention_maps",
     "attention_widget",
     "cutting_board",
+    "deletion_curves",
     "design_counter",
     "digit_reader",
     "distance_meter",
