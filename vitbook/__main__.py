@@ -15,6 +15,7 @@ from vitbook.commands.bench import bench
 from vitbook.commands.models import models
 from vitbook.commands.probe import probe
 from vitbook.commands.results import show
+from vitbook.commands.score import score
 from vitbook.datasets import Dataset
 from vitbook.training import (
     BatchTooLargeError,
@@ -115,6 +116,7 @@ app.command(name="bench")(bench)
 app.command(name="models")(models)
 app.command(name="probe")(probe)
 app.command(name="results")(show)
+app.command(name="score")(score)
 app.add_typer(data.app, name="data")
 
 

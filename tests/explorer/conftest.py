@@ -8,10 +8,12 @@ import torch
 from browser import FLAGS, chromium
 
 from vitbook import create_model
+from vitbook.analysis import deletion
 from vitbook.explorer import (
     attention_maps,
     channel_browser,
     cutting_board,
+    deletion_curves,
     design_counter,
     digit_reader,
     distance_meter,
@@ -73,6 +75,20 @@ def board():
     soft = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
     cuts = {"hard": [(16, 16, 0)], "soft, split 1": soft[:1], "soft, split 3": soft}
     return cutting_board(picture, cuts, square=(28, 44, 9), goal=16, task="Find the largest.")
+
+
+@pytest.fixture
+def explained(pictures, model):
+    """Three explanations of three pictures of 4 x 4 cells, and the model's curves along them."""
+    maps = {name: torch.rand(3, 4, 4, generator=_seed(i)) for i, name in enumerate("abc")}
+    targets, images = torch.tensor([1, 2, 3]), pictures / 127.5 - 1
+    curves = {name: deletion(model, images, targets, map) for name, map in maps.items()}
+    return pictures, maps, curves
+
+
+@pytest.fixture
+def taken(explained):
+    return deletion_curves(*explained, rival="a", truth="b", task="Find it.")
 
 
 @pytest.fixture

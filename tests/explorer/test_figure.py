@@ -17,6 +17,7 @@ FIGURES = (
     "meter",
     "footprint",
     "board",
+    "taken",
     "dial",
     "shifts",
     "designs",

@@ -47,15 +47,25 @@ from vitbook.analysis.receptive_field import effective_field, pixels_seen, windo
 from vitbook.analysis.relevance import gradient_rollout, relevance
 from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.rollout import attention_rollout
+from vitbook.analysis.scoring import (
+    EXPLANATIONS,
+    Scores,
+    last_attention,
+    null_explanations,
+    score_explanations,
+    score_rows,
+)
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
 
 __all__ = [
+    "EXPLANATIONS",
     "ChannelHealth",
     "Curve",
     "EmbeddingFilters",
     "Interval",
     "PositionTable",
     "PrincipalFilters",
+    "Scores",
     "as_pictures",
     "attention_distance",
     "attention_error",
@@ -77,11 +87,13 @@ __all__ = [
     "head_similarity",
     "insertion",
     "integrated_gradients",
+    "last_attention",
     "linear_cka",
     "list_blocks",
     "low_rank_error",
     "mean_attention_distance",
     "mean_weight_on_prefix",
+    "null_explanations",
     "on_grid",
     "overlay",
     "patch_occlusion",
@@ -95,6 +107,8 @@ __all__ = [
     "random_maps",
     "relative_error",
     "relevance",
+    "score_explanations",
+    "score_rows",
     "soft_masks",
     "token_grad_cam",
     "unbiased_hsic",

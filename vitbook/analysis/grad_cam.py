@@ -20,6 +20,7 @@ def token_grad_cam(
     *,
     layer: nn.Module | None = None,
     signed: bool = False,
+    per_place: bool = False,
     batch_size: int = 32,
     grid_size: Pair | None = None,
     num_prefix_tokens: int | None = None,
@@ -41,6 +42,8 @@ def token_grad_cam(
         layer: gives "batch tokens width"; by default the last block but one. After the last
             block a class token is all that the head reads, and a patch has no gradient.
         signed: leave the ReLU out.
+        per_place: leave the mean out: each token's channels by the gradient at that token, summed
+            (Draelos and Carin 2020, "HiResCAM").
         batch_size: images at a time.
         grid_size: (rows, columns) of patches, for a model that does not say it.
         num_prefix_tokens: likewise.
@@ -71,7 +74,8 @@ def token_grad_cam(
     def watch(_: str, module: nn.Module) -> list:
         return [module.register_forward_hook(through_the_grid)] if module is layer else []
 
-    method = captum().LayerGradCam(logits_of(model), lay)
+    kind = captum().LayerGradientXActivation if per_place else captum().LayerGradCam
+    method = kind(logits_of(model), lay)
     with evaluating(model), hooked(model, watch), torch.enable_grad():
         check_targets(targets, images, model)
         pairs = zip(
@@ -81,7 +85,7 @@ def token_grad_cam(
             method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
             for batch, classes in pairs
         ]
-    cams = torch.cat(maps)[:, 0]
+    cams = torch.cat(maps).sum(1)  # of one channel, but for per_place
     if not cams.any():
         raise ValueError(
             f"from this {type(layer).__name__} no patch reaches the logits: expected a layer "

@@ -63,11 +63,16 @@ def load_subject(name: str, pretrained: bool = False) -> Subject:
     learned = f"learned from {about.get('dataset', 'what it does not say')}"
     if "seed" in about:
         learned += f", seed {about['seed']}"
-    spec = loaded.model.spec
-    fresh = create_model(
+    return _own(name, learned, loaded.model, fresh_twin(loaded.model))
+
+
+def fresh_twin(model: nn.Module) -> nn.Module:
+    """The same model of the catalogue with random weights, seed 0, in evaluation mode."""
+    spec = model.spec
+    torch.manual_seed(0)
+    return create_model(
         spec.name, image_size=spec.image_size, num_classes=spec.num_classes, channels=spec.channels
-    )
-    return _own(name, learned, loaded.model, fresh)
+    ).eval()
 
 
 def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> Subject:

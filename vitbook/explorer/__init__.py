@@ -2,6 +2,7 @@
 
 from vitbook.explorer.channels import channel_browser
 from vitbook.explorer.cuts import cutting_board
+from vitbook.explorer.deletion import deletion_curves
 from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
@@ -23,6 +24,7 @@ __all__ = [
     "attention_widget",
     "channel_browser",
     "cutting_board",
+    "deletion_curves",
     "design_counter",
     "digit_reader",
     "distance_meter",

@@ -1,0 +1,79 @@
+import pytest
+import torch
+from safetensors.torch import save_file
+from typer.testing import CliRunner
+
+import vitbook
+from vitbook import analysis, datasets, results
+from vitbook.__main__ import app, main
+from vitbook.analysis import EXPLANATIONS
+
+READER = "cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0"
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """What the command prints and writes of three pictures."""
+    out = tmp_path_factory.mktemp("scored")
+    words = ["score", READER, "--pictures", "3", "--out", str(out), "--device", "cpu"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert not done.exit_code
+    (row,) = results.measurements(folder=out)
+    return done.stdout, row
+
+
+def refused(capsys, monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["vitbook", "score", *map(str, words)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    return line
+
+
+def test_a_line_for_each_explanation_its_twin_and_the_nulls(scored):
+    told, row = scored
+    names = [line["name"] for line in row.rows]
+    expected = [each for name in EXPLANATIONS for each in (name, f"{name}, untrained twin")]
+    assert names == [*expected, "edges", "centre", "random", "the mask"]
+    assert [line["name"] for line in row.rows if line["knows_model"]] == list(EXPLANATIONS)
+    assert all(name in told for name in names) and told.strip().endswith(f"{row.name}.json")
+    assert (row.kind, row.subject, row.settings["pictures"]) == ("explanations", READER, 3)
+    for line in row.rows:
+        for score in ("pointing", "deletion", "insertion"):
+            mean, low, high = line[score]
+            assert 0 <= low <= mean <= high <= 1
+            assert f"{mean:.3f} [{low:.3f}, {high:.3f}]" in told
+
+
+def test_the_numbers_are_the_librarys(scored):
+    lines = {line["name"]: line for line in scored[1].rows}
+    model = vitbook.load_checkpoint(READER).model
+    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:3]
+    images, targets = datasets.normalize(data.images[:3]), data.labels[:3]
+    rollout, edges = analysis.attention_rollout(model, images), analysis.edge_maps(images, (8, 8))
+    areas = [analysis.deletion(model, images, targets, map).areas for map in (rollout, edges)]
+    assert lines["rollout"]["deletion"][0] == pytest.approx(areas[0].mean().item(), abs=1e-3)
+    lead = (areas[1] - areas[0]).mean().item()
+    assert lines["rollout"]["deletion lead"][0] == pytest.approx(lead, abs=1e-3)
+    assert lines["rollout"]["pointing"][0] == pytest.approx(
+        analysis.pointing(rollout, masks).mean().item(), abs=1e-3
+    )
+
+
+def test_the_twin_is_not_the_model(scored):
+    lines = {line["name"]: line for line in scored[1].rows}
+    assert lines["rollout"]["insertion"] != lines["rollout, untrained twin"]["insertion"]
+
+
+def test_what_cannot_be_scored(capsys, monkeypatch, tmp_path):
+    digits = "digits-vit_micro_patch2_8-digits-seed0"
+    told = refused(capsys, monkeypatch, digits)
+    assert "learned from digits, whose pictures do not say where their answer lies" in told
+    assert "expected a checkpoint of cluttered_digits" in told
+    assert "no checkpoint nothing: train one" in refused(capsys, monkeypatch, "nothing")
+    text = tmp_path / "text.safetensors"
+    text.write_text("no weights")
+    assert str(text) in refused(capsys, monkeypatch, text)
+    foreign = tmp_path / "foreign.safetensors"
+    save_file({"weight": torch.zeros(1)}, foreign)
+    assert str(foreign) in refused(capsys, monkeypatch, foreign)

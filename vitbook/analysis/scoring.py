@@ -1,0 +1,168 @@
+"""Explanations scored against something known, each beside those that cannot know the model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
+from vitbook.analysis.capture import capture_attention
+from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion, pointing
+from vitbook.analysis.grad_cam import token_grad_cam
+from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.relevance import gradient_rollout, relevance
+from vitbook.analysis.rollout import attention_rollout
+from vitbook.analysis.running import batches, evaluating
+
+Explanation = Callable[[nn.Module, Tensor, Tensor], Float[Tensor, "batch rows columns"]]
+SCORES = ("pointing", "deletion", "insertion")
+_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How right an explanation is, picture by picture.
+
+    Attributes:
+        pointing: 1 where its highest cell lies in the mask; more is better.
+        deletion: area under the curve of the class's probability, cells taken away; less is.
+        insertion: the same, cells brought back; more is.
+    """
+
+    pointing: Float[Tensor, "pictures"]
+    deletion: Float[Tensor, "pictures"]
+    insertion: Float[Tensor, "pictures"]
+
+
+def last_attention(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch rows columns"]:
+    """What the class token reads in the last layer, the mean over its heads.
+
+    Raises:
+        ValueError: a model without a class token, or one that does not say its grid.
+    """
+    grid_size, prefix = what_it_says(model, images, grid_size=None, num_prefix_tokens=None)
+    if prefix < 1:
+        raise ValueError(f"{type(model).__name__} has no class token: no one row is its answer's")
+    found = []
+    with torch.no_grad(), evaluating(model):
+        for batch in batches(model, images, _AT_ONCE):
+            with capture_attention(model, reduce=lambda map: map.mean(1)[:, 0, prefix:]) as rows:
+                model(batch)
+            found.append(list(rows.values())[-1].unflatten(1, grid_size))
+    return torch.cat(found)
+
+
+EXPLANATIONS: Mapping[str, Explanation] = {
+    "rollout": lambda model, images, _: attention_rollout(model, images, batch_size=_AT_ONCE),
+    "gradient rollout": lambda model, images, targets: gradient_rollout(
+        model, images, targets, batch_size=_AT_ONCE
+    ),
+    "relevance": lambda model, images, targets: relevance(
+        model, images, targets, batch_size=_AT_ONCE
+    ),
+    "last attention": lambda model, images, _: last_attention(model, images),
+    "integrated gradients": integrated_gradients,
+    "occlusion": patch_occlusion,
+    "Grad-CAM": token_grad_cam,
+    "Grad-CAM, no mean": lambda model, images, targets: token_grad_cam(
+        model, images, targets, per_place=True
+    ),
+}
+
+
+def null_explanations(
+    images: Float[Tensor, "batch channels height width"],
+    masks: Bool[Tensor, "batch height width"],
+    grid_size: Pair,
+) -> dict[str, Float[Tensor, "batch rows columns"]]:
+    """Maps that were made without a model: of the picture, of its frame, of nothing; and the mask.
+
+    The last knows the answer and still nothing of the model: what the truth itself would score.
+    """
+    return {
+        "edges": edge_maps(images, grid_size),
+        "centre": centre_maps(len(images), grid_size),
+        "random": random_maps(len(images), grid_size),
+        "the mask": on_grid(masks.float(), grid_size),
+    }
+
+
+def score_explanations(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+    masks: Bool[Tensor, "batch height width"],
+    maps: Mapping[str, Float[Tensor, "batch rows columns"]],
+    *,
+    steps: int = 16,
+    batch_size: int = 64,
+) -> dict[str, Scores]:
+    """Each explanation by where it points, and by what the model does along its order.
+
+    :func:`~.faithfulness.pointing` without tolerance, :func:`~.faithfulness.deletion` to the mean
+    colour, :func:`~.faithfulness.insertion` from the blurred picture.
+
+    Args:
+        model: gives logits, "batch classes"; left as it came.
+        images: as the model takes them.
+        targets: the class that was asked about, of each picture.
+        masks: true where the answer lies.
+        maps: name -> a number for each cell.
+        steps: of the curves.
+        batch_size: pictures that the model is given at once.
+
+    Raises:
+        ValueError: no map; what the three scores refuse, with the explanation's name.
+    """
+    if not maps:
+        raise ValueError("no explanation came: expected at least one, name -> maps")
+    given = {"steps": steps, "batch_size": batch_size}
+    scores = {}
+    for name, map in maps.items():
+        try:
+            scores[name] = Scores(
+                pointing(map, masks).cpu(),
+                deletion(model, images, targets, map, **given).areas.cpu(),
+                insertion(model, images, targets, map, **given).areas.cpu(),
+            )
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return scores
+
+
+def score_rows(scores: Mapping[str, Scores], against: str = "edges") -> list[dict]:
+    """A line for each explanation: mean, low and high of each score, and of its lead.
+
+    Each number is [mean, low, high] with the 95 % interval of
+    :func:`~.faithfulness.bootstrap_interval`. "pointing lead" and so on are the differences to
+    the explanation ``against``, picture by picture, turned so that more than 0 is better than it;
+    "pointing wins" and so on the share of pictures where it is better, a draw counted half: a mean
+    may hang on a few pictures.
+
+    Raises:
+        KeyError: no scores of ``against``.
+    """
+    if against not in scores:
+        raise KeyError(f"no scores of {against!r}: expected one of {', '.join(scores)}")
+    rows = []
+    for name, scored in scores.items():
+        row = {"name": name}
+        for score in SCORES:
+            own, other = getattr(scored, score), getattr(scores[against], score)
+            sign = -1 if score == "deletion" else 1
+            row[score] = _interval(own)
+            lead = sign * (own - other)
+            row[f"{score} lead"] = _interval(lead)
+            row[f"{score} wins"] = round(((lead.sign() + 1) / 2).mean().item(), 4)
+        rows.append(row)
+    return rows
+
+
+def _interval(values: Tensor) -> list[float]:
+    found = bootstrap_interval(values)
+    return [round(number, 4) for number in (found.mean, found.low, found.high)]

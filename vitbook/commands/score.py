@@ -1,0 +1,86 @@
+"""``vitbook score``: explanations of a checkpoint, scored on pictures whose answer is known."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from vitbook import datasets, results
+from vitbook.analysis.scoring import (
+    EXPLANATIONS,
+    SCORES,
+    null_explanations,
+    score_explanations,
+    score_rows,
+)
+from vitbook.commands.subject import fresh_twin
+from vitbook.training import load_checkpoint
+
+MASKS = {"cluttered_digits": datasets.digit_masks}
+AGAINST = "edges"
+
+
+def score(
+    checkpoint: Annotated[
+        str, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
+    ],
+    pictures: Annotated[
+        int | None, typer.Option(min=2, help="Of the held-out ones; by default all.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
+) -> None:
+    """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    loaded = load_checkpoint(checkpoint)
+    learned = loaded.provenance.get("dataset", "what it does not say")
+    if learned not in MASKS:
+        raise ValueError(
+            f"{checkpoint} learned from {learned}, whose pictures do not say where their answer "
+            f"lies: expected a checkpoint of {', '.join(MASKS)}"
+        )
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    split = datasets.held_out_split(learned)
+    held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:pictures]
+    model, fresh = loaded.model.to(device), fresh_twin(loaded.model).to(device)
+    images = datasets.normalize(held_out.images[:pictures]).to(device)
+    targets = held_out.labels[:pictures].to(device)
+    maps = {}
+    for name, explain in EXPLANATIONS.items():
+        typer.echo(f"{name} of {len(images)} pictures", err=True)
+        maps[name] = explain(model, images, targets)
+        maps[f"{name}, untrained twin"] = explain(fresh, images, targets)
+    maps |= null_explanations(images, masks.to(device), model.grid_size)
+    rows = [
+        {"knows_model": row["name"] in EXPLANATIONS} | row
+        for row in score_rows(score_explanations(model, images, targets, masks, maps), AGAINST)
+    ]
+    typer.echo(_table(rows))
+    measured = results.Measurement(
+        kind="explanations",
+        subject=Path(checkpoint).stem,
+        settings={
+            "dataset": learned, "split": split, "pictures": len(images), "against": AGAINST,
+            "steps": 16, "deletion": "to the mean colour", "insertion": "from the blurred picture",
+            "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
+            "twin": "fresh weights, seed 0",
+        },
+        rows=rows,
+        device=results.device_name(device),
+        versions=results.versions(),
+        commit=results.commit(),
+        command=results.command(),
+    )  # fmt: skip
+    typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _table(rows: list[dict]) -> str:
+    """Means with their intervals, a line for each explanation."""
+    lines = [f"{'':38}" + "".join(f"{score:24}" for score in SCORES)]
+    for row in rows:
+        cells = ("{:.3f} [{:.3f}, {:.3f}]".format(*row[score]) for score in SCORES)
+        lines.append(f"{row['name']:38}" + "".join(f"{cell:24}" for cell in cells))
+    return "\n".join(line.rstrip() for line in lines)

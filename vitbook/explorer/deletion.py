@@ -1,0 +1,138 @@
+"""Cells of a picture taken away in an explanation's order, and how sure the model stays."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vitbook.analysis.faithfulness import Curve, order
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.picture import as_array, as_images, base64, drawing, image_png, tag, text
+
+_MOST_CELLS = 256
+
+
+def deletion_curves(
+    images,
+    maps: Mapping,
+    curves: Mapping[str, Curve],
+    *,
+    rival: str,
+    truth: str,
+    labels: Sequence[str] | None = None,
+    start: str | None = None,
+    removed: int = 0,
+    task: str | None = None,
+    title: str = "An order that finds the picture's ink also fells the model",
+    description: str | None = None,
+) -> Figure:
+    """A few pictures: what is left of one, and the certainty of its class along the order.
+
+    Args:
+        images: uint8 "n c h w".
+        maps: name -> explanations "n rows columns" of these pictures, as
+            :func:`vitbook.analysis.deletion` took them, to the mean colour.
+        curves: name -> what it gave, with as many steps as there are cells.
+        rival, truth: two names. The task is reached on a picture where the first one's area is
+            the lower, with the first one chosen.
+        labels: of the pictures; by default numbered.
+        start: the explanation at the start; by default the rival.
+        removed: cells taken away at the start.
+        task: a sentence above the figure.
+        description: the caption; by default the finding at the start, in words.
+    """
+    images, names = as_images(images), list(maps)
+    start = rival if start is None else start
+    for name in (rival, truth, start):
+        if name not in maps:
+            raise ValueError(f"{name!r} came, expected one of the maps: {', '.join(names)}")
+    if list(curves) != names:
+        raise ValueError(
+            f"curves of {', '.join(curves)} for maps of {', '.join(names)}: expected the same"
+        )
+    grids = {tuple(each.shape) for each in maps.values()}
+    if len(grids) > 1 or len(next(iter(grids))) != 3 or next(iter(grids))[0] != len(images):
+        raise ValueError(
+            f"maps of {' and '.join(map(str, grids))} for {len(images)} images: expected one grid "
+            "of cells for each picture, the same for all"
+        )
+    _, rows, columns = grids.pop()
+    cells = rows * columns
+    if images.shape[2] % rows or images.shape[3] % columns or cells > _MOST_CELLS:
+        raise ValueError(
+            f"{rows}x{columns} cells on pictures of {images.shape[2]}x{images.shape[3]}: expected "
+            f"a grid that divides them, of at most {_MOST_CELLS} cells"
+        )
+    scores = np.stack([as_array(curve.scores) for curve in curves.values()])
+    if scores.shape[1:] != (len(images), cells + 1):
+        raise ValueError(
+            f"curves of {scores.shape[2]} points for {scores.shape[1]} pictures: expected "
+            f"{cells + 1} for {len(images)}, deletion(..., steps={cells})"
+        )
+    if not 0 <= removed <= cells:
+        raise ValueError(f"{removed} cells removed at the start: expected 0 to {cells}")
+    areas = np.stack([as_array(curve.areas) for curve in curves.values()])
+    places = np.stack([as_array(order(each)) for each in maps.values()]).astype(np.uint8)
+    labels = [f"picture {i + 1}" for i in range(len(images))] if labels is None else list(labels)
+    data = {
+        "images": [image_png(image) for image in images], "labels": labels, "names": names,
+        "means": np.rint(images.mean((2, 3))).astype(int).tolist(), "size": images.shape[2:],
+        "grid": [rows, columns], "places": base64(places), "rival": rival, "truth": truth,
+        "scores": base64(np.rint(255 * scores).astype(np.uint8)),
+        "areas": areas.round(3).tolist(), "task": task or "",
+        "start": {"picture": 0, "explanation": start, "removed": removed},
+    }  # fmt: skip
+    told = "; ".join(f"{name} {area:.3f}" for name, area in zip(names, areas[:, 0], strict=True))
+    mean = "; ".join(
+        f"{name} {area:.3f}" for name, area in zip(names, areas.mean(1), strict=True)
+    )  # fmt: skip
+    finding = (
+        f"Shown at the start: {labels[0]}, its cells taken away in the order of {start}. Area "
+        f"under the curve, the lower the better: {told}. Mean of all {len(images)}: {mean}."
+    )
+    which = names.index(start)
+    area = float(areas[which, 0])
+    still = _still(data, scores[:, 0], places[which, 0], which, area, finding)
+    return Figure("deletion_curves.js", data, title, description or finding, still)
+
+
+def _still(
+    data: dict, scores: np.ndarray, places: np.ndarray, which: int, area: float, words: str
+) -> str:
+    """What is left of the first picture, and all curves of it with the chosen one in bold."""
+    side, gap, wide, tall, top = 200, 46, 300, 170, 26
+    rows, columns = data["grid"]
+    removed, cells = data["start"]["removed"], rows * columns
+    high, across = side / rows, side / columns
+    colour = data["means"][0] * (3 if len(data["means"][0]) == 1 else 1)
+    parts = [
+        text(0, 14, f"{removed} of {cells} cells taken away", font_weight=600),
+        tag("image", href=data["images"][0], x=0, y=top, width=side, height=side,
+            preserveAspectRatio="none", style="image-rendering:pixelated"),
+    ]  # fmt: skip
+    parts += [
+        tag("rect", x=float(i % columns * across), y=float(top + i // columns * high),
+            width=float(across), height=float(high),
+            fill="rgb({},{},{})".format(*colour), stroke="#888", stroke_width=0.5)
+        for i in np.flatnonzero(places < removed)
+    ]  # fmt: skip
+    left = side + gap
+
+    def line(points: np.ndarray) -> str:
+        return " ".join(
+            f"{left + wide * i / cells:.1f},{top + tall * (1 - p):.1f}"
+            for i, p in enumerate(points)
+        )  # fmt: skip
+
+    parts += [
+        tag("rect", x=left, y=top, width=wide, height=tall, fill="none", stroke="currentColor",
+            stroke_opacity=0.3),
+        *(tag("polyline", points=line(each), fill="none", stroke="currentColor",
+              stroke_opacity=0.35) for i, each in enumerate(scores) if i != which),
+        tag("polyline", points=line(scores[which]), fill="none", stroke="#0072B2",
+            stroke_width=3),
+        text(left, 14, f"{data['start']['explanation']}: area {area:.3f}", font_weight=600),
+        text(left - 6, top + 10, "1", text_anchor="end"),
+        text(left - 6, top + tall, "0", text_anchor="end"),
+        text(left, top + tall + 18, "probability of the class, over the share taken away"),
+    ]  # fmt: skip
+    return drawing(left + wide + 4, top + side + 6, words, *parts)
