@@ -262,3 +262,15 @@ def test_blocks_are_the_innermost_of_what_is_stacked():
     assert list_blocks(resnet) == ("stages.0.0", "stages.0.1")  # not stages.0, which holds them
     assert list_blocks(nn.Sequential(resnet)) == ("0.stages.0.0", "0.stages.0.1")
     assert list_blocks(nn.Sequential(nn.Linear(2, 2), nn.GELU())) == ()
+
+
+def test_what_later_layers_do_in_place_does_not_reach_what_was_kept():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True)).eval()
+    images = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        before = model[0](images)
+    maps = feature_maps(model, images, ["0", "1"])
+    assert (before < 0).any()
+    torch.testing.assert_close(maps["0"], before)
+    torch.testing.assert_close(maps["1"], before.relu())

@@ -86,7 +86,11 @@ def outputs_of(
     Raises:
         RuntimeError: a layer did not run.
     """
-    with evaluating(model), capture_outputs(model, layers, keep) as outputs:
+
+    def keep_now(layer: str, output: Tensor) -> Any:
+        return keep(layer, output.clone())  # a ReLU in place would still change what was kept
+
+    with evaluating(model), capture_outputs(model, layers, keep_now) as outputs:
         model(as_model_takes(model, images))
     if missing := [layer for layer in layers if layer not in outputs]:
         raise RuntimeError(
