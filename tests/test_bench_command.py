@@ -7,9 +7,15 @@ from typer.testing import CliRunner
 from vitbook import measure, results
 from vitbook.__main__ import app
 from vitbook.measure import count_macs
+from vitbook.measure.utilisation import SIDES
 from vitbook.models import create_model
 
 QUICK = ["--batch", "2", "--rounds", "2", "--device", "cpu"]
+
+
+@pytest.fixture(autouse=True)
+def small_matrices(monkeypatch):
+    monkeypatch.setitem(SIDES, "cpu", (64, 128))
 
 
 def run(*arguments):

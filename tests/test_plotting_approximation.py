@@ -38,3 +38,4 @@ def test_the_scales_hide_nothing():
 def test_an_error_without_an_accuracy_is_refused():
     with pytest.raises(KeyError, match="other"):
         accuracy_and_error(SIZES, ACCURACY, {"other": [0, 0, 0]}, "t", x_label="", levels={})
+    assert not plt.get_fignums()

@@ -27,7 +27,12 @@ def accuracy_and_error(
         accuracy: name of the approximation -> a share for each size.
         error: name -> relative error of its maps for each size; a name keeps its colour.
         levels: name -> height of a grey line to compare the accuracies with.
+
+    Raises:
+        KeyError: an error without an accuracy of that name.
     """
+    if other := sorted(error.keys() - accuracy.keys()):
+        raise KeyError(f"errors of {', '.join(other)}: expected names that have an accuracy too")
     sizes = list(sizes)
     figure, (top, low) = plt.subplots(2, 1, figsize=(6.4, 5.8), sharex=True, layout="constrained")
     looks = dict(zip(accuracy, zip(COLORS, "osD^vP", strict=False), strict=False))

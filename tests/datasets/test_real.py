@@ -32,7 +32,9 @@ def is_jpeg_copy(dataset):
 
 
 @real("cifar10")
-@pytest.mark.parametrize(("split", "per_class"), [("train", 5000), ("test", 1000)])
+@pytest.mark.parametrize(
+    ("split", "per_class"), [pytest.param("train", 5000, marks=pytest.mark.slow), ("test", 1000)]
+)
 def test_cifar10(split, per_class):
     dataset = load("cifar10", split)
     assert dataset.images.shape == (10 * per_class, 3, 32, 32)
@@ -84,6 +86,7 @@ def test_tf_flowers_at_128_pixels():
     assert (small.images[:50].float() - large).abs().mean() < 6  # the same pictures
 
 
+@pytest.mark.slow
 @real("tiny_imagenet")
 def test_tiny_imagenet_is_as_large_as_it_says():
     train = find_shards(ROOT / "tiny_imagenet", "train")
@@ -95,6 +98,7 @@ def test_tiny_imagenet_is_as_large_as_it_says():
     assert len(train.found) + len(train.absent) == 3
 
 
+@pytest.mark.slow
 @real("tiny_imagenet")
 def test_tiny_imagenet_to_validate_on():
     dataset = load("tiny_imagenet", "validation")

@@ -38,9 +38,10 @@ def test_speed_is_told_for_each_picture():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_matrix_product_is_a_real_one(dtype):
+def test_the_matrix_product_is_a_real_one(dtype, monkeypatch):
+    monkeypatch.setitem(SIDES, "cpu", (64, 128))
     matmul = Matmul("cpu", dtype)
-    assert matmul.side in SIDES["cpu"] and matmul.macs == matmul.side**3
+    assert matmul.side in (64, 128) and matmul.macs == matmul.side**3
     product = matmul()
     assert product.dtype == dtype and (product == matmul.side).all()
 

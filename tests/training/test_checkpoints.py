@@ -124,7 +124,10 @@ def test_every_shipped_checkpoint_has_its_row():
     assert max(sizes) <= 6e6 and sum(sizes) <= 24e6
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if "digits" in name else pytest.mark.slow) for name in SHIPPED],
+)
 def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
     (row,) = [row for row in results.read() if row.name == name]
     root = None if row.dataset in EMBEDDED else request.getfixturevalue("real_data")
