@@ -67,7 +67,7 @@ def load_contender(
         learner = copy.deepcopy(still).train()
         optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-6, fused=True)
         with torch.no_grad():
-            labels = still(images[:1]).argmax(dim=1).expand(batch)
+            labels = still(images[:1]).argmax(dim=1).expand(max(batch, COUNTED))
 
         def step(pictures: Tensor) -> None:
             with autocast:
