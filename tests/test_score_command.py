@@ -13,9 +13,9 @@ READER = "cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0"
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """What the command prints and writes of three pictures."""
+    """What the command prints and writes of two pictures."""
     out = tmp_path_factory.mktemp("scored")
-    words = ["score", READER, "--pictures", "3", "--out", str(out), "--device", "cpu"]
+    words = ["score", READER, "--pictures", "2", "--out", str(out), "--device", "cpu"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert not done.exit_code
     (row,) = results.measurements(folder=out)
@@ -37,7 +37,7 @@ def test_a_line_for_each_explanation_its_twin_and_the_nulls(scored):
     assert names == [*expected, "edges", "centre", "random", "the mask"]
     assert [line["name"] for line in row.rows if line["knows_model"]] == list(EXPLANATIONS)
     assert all(name in told for name in names) and told.strip().endswith(f"{row.name}.json")
-    assert (row.kind, row.subject, row.settings["pictures"]) == ("explanations", READER, 3)
+    assert (row.kind, row.subject, row.settings["pictures"]) == ("explanations", READER, 2)
     for line in row.rows:
         for score in ("pointing", "deletion", "insertion"):
             mean, low, high = line[score]
@@ -48,8 +48,8 @@ def test_a_line_for_each_explanation_its_twin_and_the_nulls(scored):
 def test_the_numbers_are_the_librarys(scored):
     lines = {line["name"]: line for line in scored[1].rows}
     model = vitbook.load_checkpoint(READER).model
-    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:3]
-    images, targets = datasets.normalize(data.images[:3]), data.labels[:3]
+    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:2]
+    images, targets = datasets.normalize(data.images[:2]), data.labels[:2]
     rollout, edges = analysis.attention_rollout(model, images), analysis.edge_maps(images, (8, 8))
     areas = [analysis.deletion(model, images, targets, map).areas for map in (rollout, edges)]
     assert lines["rollout"]["deletion"][0] == pytest.approx(areas[0].mean().item(), abs=1e-3)

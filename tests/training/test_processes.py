@@ -109,6 +109,7 @@ def test_a_batch_that_cannot_be(batch, processes, words):
         Batches(few("train", 100), recipe, 0, torch.device("cpu"), 0, processes)
 
 
+@pytest.mark.slow
 def test_the_command_under_torchrun(tmp_path):
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
