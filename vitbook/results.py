@@ -193,6 +193,16 @@ def commit() -> str:
     return name.stdout.decode().strip() + ("+" if changed.stdout.strip() else "")
 
 
+def made_on(device: str | torch.device) -> dict:
+    """What every row says of its making: device, versions, commit and command."""
+    return {
+        "device": device_name(device),
+        "versions": versions(),
+        "commit": commit(),
+        "command": command(),
+    }
+
+
 def command() -> str:
     """As it was typed, but for the folders in front of the program's name."""
     name = Path(sys.argv[0]).name

@@ -8,7 +8,7 @@ import typer
 
 from vitbook import measure, results
 from vitbook.commands.contender import FORWARD, TRAINING, Contender, load_contender
-from vitbook.commands.tables import print_table
+from vitbook.commands.tables import interval, print_table
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
 READING = """\
@@ -76,10 +76,7 @@ def bench(
                 "matmul_side": matmul.side,
             },
             rows=rows,
-            device=results.device_name(place),
-            versions=results.versions(),
-            commit=results.commit(),
-            command=results.command(),
+            **results.made_on(place),
         )  # fmt: skip
         typer.echo(f"wrote {results.record(measured, out)}")
 
@@ -100,10 +97,6 @@ def _row(contender: Contender, kind: str, found: measure.Throughput, peak: float
 
 
 def _line(row: dict) -> dict[str, str]:
-    def interval(values: list[float], form: str) -> str:
-        median, low, high = (f"{value:{form}}" for value in values)
-        return f"{median} [{low}, {high}]"
-
     return {
         "model": row["model"],
         "pass": row["pass"],

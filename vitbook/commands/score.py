@@ -15,10 +15,12 @@ from vitbook.analysis.scoring import (
     score_rows,
 )
 from vitbook.commands.subject import fresh_twin
+from vitbook.commands.tables import interval, print_table
 from vitbook.training import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
 AGAINST = "edges"
+STEPS = 16
 
 
 def score(
@@ -54,33 +56,27 @@ def score(
         maps[name] = explain(model, images, targets)
         maps[f"{name}, untrained twin"] = explain(fresh, images, targets)
     maps |= null_explanations(images, masks.to(device), model.grid_size)
+    scores = score_explanations(model, images, targets, masks, maps, steps=STEPS)
     rows = [
-        {"knows_model": row["name"] in EXPLANATIONS} | row
-        for row in score_rows(score_explanations(model, images, targets, masks, maps), AGAINST)
+        {"knows_model": row["name"] in EXPLANATIONS} | row for row in score_rows(scores, AGAINST)
     ]
-    typer.echo(_table(rows))
+    print_table(
+        [
+            {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
+            for row in rows
+        ]
+    )
     measured = results.Measurement(
         kind="explanations",
         subject=Path(checkpoint).stem,
         settings={
             "dataset": learned, "split": split, "pictures": len(images), "against": AGAINST,
-            "steps": 16, "deletion": "to the mean colour", "insertion": "from the blurred picture",
+            "steps": STEPS, "deletion": "to the mean colour",
+            "insertion": "from the blurred picture",
             "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
             "twin": "fresh weights, seed 0",
         },
         rows=rows,
-        device=results.device_name(device),
-        versions=results.versions(),
-        commit=results.commit(),
-        command=results.command(),
+        **results.made_on(device),
     )  # fmt: skip
     typer.echo(f"wrote {results.record(measured, out)}")
-
-
-def _table(rows: list[dict]) -> str:
-    """Means with their intervals, a line for each explanation."""
-    lines = [f"{'':38}" + "".join(f"{score:24}" for score in SCORES)]
-    for row in rows:
-        cells = ("{:.3f} [{:.3f}, {:.3f}]".format(*row[score]) for score in SCORES)
-        lines.append(f"{row['name']:38}" + "".join(f"{cell:24}" for cell in cells))
-    return "\n".join(line.rstrip() for line in lines)

@@ -12,3 +12,9 @@ def print_table(lines: list[dict[str, str]]) -> None:
     for row in cells:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         typer.echo("  ".join(padded).rstrip())
+
+
+def interval(values: list[float], form: str) -> str:
+    """A middle and its interval, [middle, low, high], as "0.99 [0.98, 1.00]"."""
+    middle, low, high = (f"{value:{form}}" for value in values)
+    return f"{middle} [{low}, {high}]"

@@ -9,6 +9,7 @@ import torch
 from vitbook.analysis.feature_maps import dead_and_saturated
 from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
+    OKABE_ITO,
     Number,
     as_array,
     as_images,
@@ -22,7 +23,7 @@ from vitbook.explorer.picture import (
     text,
 )
 
-TWO_SIDED = ("#0072B2", "#f4f4f2", "#D55E00")  # below zero, zero, above
+TWO_SIDED = (OKABE_ITO[0], "#f4f4f2", OKABE_ITO[4])  # below zero, zero, above
 _MOST_BYTES = 1_000_000
 
 

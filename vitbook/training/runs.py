@@ -104,10 +104,7 @@ def run(
             peak_memory_mb=round(memory_so_far(own) / 1e6),
             precision=outcome.precision,
             processes=outcome.processes,
-            device=results.device_name(own),
-            versions=results.versions(),
-            commit=results.commit(),
-            command=results.command(),
+            **results.made_on(own),
             provenance=train_set.provenance,
         )
         if processes().is_first:
