@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +36,10 @@ class Result:
         device: the processor's or GPU's own name.
         commit: of the code, with "+" if files had changed; "unknown" outside a checkout.
         provenance: of the data.
+        share: of each class's training images, 0 to 1.
+        share_seed: that drew them.
+        experiment: of ``data/experiments.toml`` that the run answers; empty if none.
+        definition: digest of all that decides the run, if it answers an experiment.
     """
 
     model: str
@@ -57,6 +61,10 @@ class Result:
     commit: str
     command: str
     provenance: dict
+    share: float | int = 1.0
+    share_seed: int = 0
+    experiment: str = ""
+    definition: str = ""
 
     def __post_init__(self):
         if not 0 <= self.accuracy <= 1:
@@ -67,6 +75,8 @@ class Result:
 
     @property
     def name(self) -> str:
+        if self.experiment:
+            return experiment_run_name(self.experiment, self.model, self.seed, self.definition)
         return run_name(self.dataset, self.model, self.recipe["name"], self.seed)
 
 
@@ -113,6 +123,11 @@ def run_name(dataset: str, model: str, recipe: str, seed: int) -> str:
     return f"{dataset}-{model}-{recipe}-seed{seed}"
 
 
+def experiment_run_name(experiment: str, model: str, seed: int, definition: str) -> str:
+    """What the files of a run are called that answers an experiment."""
+    return f"{experiment}-{model}-seed{seed}-{definition}"
+
+
 def data_folder() -> Path:
     """``data/`` of the checkout, or the copy inside an installed package."""
     here = Path(__file__).resolve().parent
@@ -154,12 +169,13 @@ def measurements(
 def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
     known = {field.name for field in fields(of)}
+    needed = {field.name for field in fields(of) if field.default is MISSING}
     rows = []
     for path in sorted(folder.glob("*.json")):
         try:
             content = json.loads(path.read_text())
-            if content.keys() != known:
-                odd = ", ".join(sorted(content.keys() ^ known))
+            if not needed <= content.keys() <= known:
+                odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
                 raise LedgerError(f"missing or unknown: {odd}")
             rows.append(of(**content))
         except (LedgerError, ValueError, TypeError, AttributeError) as error:
@@ -232,7 +248,8 @@ def table(rows: list[Result]) -> list[dict[str, str]]:
     """
     groups: dict[tuple, list[Result]] = {}
     for row in rows:
-        key = (row.dataset, row.model, json.dumps(row.recipe, sort_keys=True), row.device)
+        recipe = json.dumps(row.recipe, sort_keys=True)
+        key = (row.dataset, row.share, row.share_seed, row.model, recipe, row.device)
         groups.setdefault(key, []).append(row)
     return [_line(group) for group in groups.values()]
 

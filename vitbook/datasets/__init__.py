@@ -12,6 +12,7 @@ from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
 from vitbook.datasets.pictures import resize
 from vitbook.datasets.shards import find_shards, shard_name
+from vitbook.datasets.share import take_share
 from vitbook.datasets.stored import read_split
 from vitbook.errors import UnknownNameError
 
@@ -23,6 +24,7 @@ __all__ = [
     "list_datasets",
     "load",
     "normalize",
+    "take_share",
 ]
 
 # Sets that come inside packages: name -> (loader, its splits)

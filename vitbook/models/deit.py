@@ -9,8 +9,10 @@ from vitbook.models.vit import (
     CIFAR10,
     DIGITS,
     MICRO_BODY,
+    MINI_BODY,
     SIZES,
     SMALL_BODY,
+    SMALL_PICTURES,
     VisionTransformer,
     make_encoder,
 )
@@ -48,13 +50,20 @@ def distilled_vit(
 
 
 # Settings of `distilled_vit`: the paper's three, and the small bodies.
-DEIT_MODELS = {
-    f"deit_{size}_distilled_patch16_224": dict(
-        image_size=224, patch_size=16, num_classes=1000, **SIZES[size]
-    )
-    for size in ("tiny", "small", "base")
-} | {
-    "deit_tiny_distilled_patch4_32": CIFAR10 | SMALL_BODY,
-    "deit_micro_distilled_patch2_8": DIGITS | MICRO_BODY,
-    "deit_micro_distilled_patch1_8": DIGITS | MICRO_BODY | dict(patch_size=1),
-}
+DEIT_MODELS = (
+    {
+        f"deit_{size}_distilled_patch16_224": dict(
+            image_size=224, patch_size=16, num_classes=1000, **SIZES[size]
+        )
+        for size in ("tiny", "small", "base")
+    }
+    | {
+        f"deit_mini_distilled_{patches}": pictures | MINI_BODY
+        for patches, pictures in SMALL_PICTURES.items()
+    }
+    | {
+        "deit_tiny_distilled_patch4_32": CIFAR10 | SMALL_BODY,
+        "deit_micro_distilled_patch2_8": DIGITS | MICRO_BODY,
+        "deit_micro_distilled_patch1_8": DIGITS | MICRO_BODY | dict(patch_size=1),
+    }
+)

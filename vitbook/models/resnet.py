@@ -34,34 +34,48 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A 3x3 convolution, three stages of 16, 32 and 64 channels, and the mean of the last map.
+    """A stem, three stages of 16, 32 and 64 channels, and the mean of the last map.
 
-    With n blocks a stage it has 6n + 2 layers: n = 9 is ResNet-56.
+    With n blocks a stage it has 6n + 2 layers: n = 9 is ResNet-56. The stem is the paper's 3x3
+    convolution. For larger pictures it is that of table 1: a 7x7 convolution of stride 2, and
+    3x3 max-pooling of stride 2 if its own stride is to be 4.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal); divisible by 4.
+        image_size: height and width in pixels (one number if they are equal); divisible by 4
+            times the stem's stride.
         channels: of the picture.
         blocks: of each stage.
         num_classes: length of the logits.
+        stem_stride: pixels that a place of the first map steps: 1, 2 or 4.
     """
 
     num_prefix_tokens = 0
-    patch_size = 4
 
     def __init__(
-        self, image_size: int | tuple[int, int], channels: int, blocks: int, num_classes: int
+        self,
+        image_size: int | tuple[int, int],
+        channels: int,
+        blocks: int,
+        num_classes: int,
+        stem_stride: int = 1,
     ):
         super().__init__()
+        if stem_stride not in (1, 2, 4):
+            raise ValueError(f"stem stride {stem_stride}: expected 1, 2 or 4")
+        self.patch_size = 4 * stem_stride
         self.image_size = pair(image_size, "image size")
         if any(size % self.patch_size for size in self.image_size):
             raise ValueError(
-                f"image {self.image_size[0]}x{self.image_size[1]} is not divisible by 4, and the "
-                "map is halved twice: use such a size, or pad"
+                f"image {self.image_size[0]}x{self.image_size[1]} is not divisible by "
+                f"{self.patch_size}, and the map is halved {self.patch_size.bit_length() - 1} "
+                "times: use such a size, or pad"
             )
         self.channels = channels
-        self.grid_size = (self.image_size[0] // 4, self.image_size[1] // 4)
-        self.stem = nn.Conv2d(channels, 16, 3, padding=1, bias=False)
+        self.grid_size = tuple(size // self.patch_size for size in self.image_size)
+        kernel, stride = (3, 1) if stem_stride == 1 else (7, 2)
+        self.stem = nn.Conv2d(channels, 16, kernel, stride, padding=kernel // 2, bias=False)
         self.norm = nn.BatchNorm2d(16)
+        self.pool = nn.MaxPool2d(3, 2, padding=1) if stem_stride == 4 else nn.Identity()
         self.stages = nn.Sequential(
             *(
                 ResidualBlock(
@@ -83,7 +97,7 @@ class ResNet(nn.Module):
     ) -> Float[Tensor, "batch tokens token_width"]:
         """The last map, its places in a row."""
         check_images(images, self.channels, self.image_size)
-        last = self.stages(F.relu(self.norm(self.stem(images))))
+        last = self.stages(self.pool(F.relu(self.norm(self.stem(images)))))
         return rearrange(last, "b c rows columns -> b (rows columns) c")
 
     def forward(
@@ -93,17 +107,31 @@ class ResNet(nn.Module):
 
 
 def resnet(
-    *, image_size: int | tuple[int, int], channels: int = 3, blocks: int, num_classes: int
+    *,
+    image_size: int | tuple[int, int],
+    channels: int = 3,
+    blocks: int,
+    num_classes: int,
+    stem_stride: int = 1,
 ) -> ResNet:
     """The paper's network for CIFAR-10 of any depth (table 6)."""
-    return ResNet(image_size, channels, blocks, num_classes)
+    return ResNet(image_size, channels, blocks, num_classes, stem_stride)
 
 
-# Settings of `resnet`.
-RESNET_MODELS = {
-    f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)
-    for blocks in (3, 9, 18)
-} | {
-    f"resnet{6 * blocks + 2}_digits": dict(image_size=8, channels=1, blocks=blocks, num_classes=10)
-    for blocks in (1, 3)
-}
+# Settings of `resnet`. The stems of ResNet-20 for larger pictures leave 32x32 places, as its own.
+RESNET_MODELS = (
+    {
+        f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)
+        for blocks in (3, 9, 18)
+    }
+    | {
+        "resnet20_64": dict(image_size=64, blocks=3, num_classes=200, stem_stride=2),
+        "resnet20_128": dict(image_size=128, blocks=3, num_classes=5, stem_stride=4),
+    }
+    | {
+        f"resnet{6 * blocks + 2}_digits": dict(
+            image_size=8, channels=1, blocks=blocks, num_classes=10
+        )
+        for blocks in (1, 3)
+    }
+)

@@ -5,12 +5,11 @@ from functools import partial
 
 from vitbook.layers import RotatedPatches
 from vitbook.models.vit import (
-    CIFAR10,
     DIGITS,
-    FLOWERS,
     MICRO_BODY,
+    MINI_BODY,
     SMALL_BODY,
-    TINY_IMAGENET,
+    SMALL_PICTURES,
 )
 
 RPT = dict(make_tokenizer=RotatedPatches)
@@ -29,9 +28,9 @@ VARIANTS = {
 
 # Settings of `vitbook.models.vit.vit`.
 ROT_VIT_MODELS = {
-    "rot_vit_tiny_patch4_32": CIFAR10 | SMALL_BODY | RPT,
-    "rot_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | RPT,
-    "rot_vit_tiny_patch8_128": FLOWERS | SMALL_BODY | RPT,
+    f"rot_vit_{size}_{patches}": pictures | body | RPT
+    for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
+    for patches, pictures in SMALL_PICTURES.items()
 } | {
     f"rot_vit_micro{variant}_patch2_8": DIGITS
     | MICRO_BODY

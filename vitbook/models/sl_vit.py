@@ -6,12 +6,15 @@ from vitbook.models.vit import (
     DIGITS,
     FLOWERS,
     MICRO_BODY,
+    MINI_BODY,
     SMALL_BODY,
+    SMALL_PICTURES,
     TINY_IMAGENET,
 )
 
 SPT = dict(make_tokenizer=ShiftedPatches)
 LSA = dict(make_attention=LocalitySelfAttention)
+SWAPS = {"sl": SPT | LSA, "spt": SPT, "lsa": LSA}
 
 # Settings of `vitbook.models.vit.vit`: a body with one part changed, or both.
 SL_VIT_MODELS = {
@@ -22,7 +25,10 @@ SL_VIT_MODELS = {
     "lsa_vit_tiny_patch4_32": CIFAR10 | SMALL_BODY | LSA,
     "spt_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | SPT,
     "lsa_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | LSA,
-    "sl_vit_micro_patch2_8": DIGITS | MICRO_BODY | SPT | LSA,
-    "spt_vit_micro_patch2_8": DIGITS | MICRO_BODY | SPT,
-    "lsa_vit_micro_patch2_8": DIGITS | MICRO_BODY | LSA,
+    **{
+        f"{name}_vit_mini_{patches}": pictures | MINI_BODY | swap
+        for name, swap in SWAPS.items()
+        for patches, pictures in SMALL_PICTURES.items()
+    },
+    **{f"{name}_vit_micro_patch2_8": DIGITS | MICRO_BODY | swap for name, swap in SWAPS.items()},
 }

@@ -176,23 +176,41 @@ CIFAR10 = dict(image_size=32, patch_size=4, num_classes=10)
 TINY_IMAGENET = dict(image_size=64, patch_size=8, num_classes=200)
 FLOWERS = dict(image_size=128, patch_size=8, num_classes=5)
 DIGITS = dict(image_size=8, patch_size=2, channels=1, num_classes=10)
+SMALL_PICTURES = {"patch4_32": CIFAR10, "patch8_64": TINY_IMAGENET, "patch8_128": FLOWERS}
 POST_NORM = dict(make_block=PostNormBlock)
+# Neighbours of the mini: other depths, widths with heads as wide, and patches.
+MINI_NEIGHBOURS = (
+    {f"d{depth}_patch4_32": dict(depth=depth) for depth in (3, 12, 24)}
+    | {
+        f"w{width}_patch4_32": dict(width=width, num_heads=width // 16, mlp_width=2 * width)
+        for width in (48, 192)
+    }
+    | {f"patch{patch}_32": dict(patch_size=patch) for patch in (2, 8)}
+)
 
 # Everything that `vit` takes, by name; the paper's models are one table times three patch sizes.
-VIT_MODELS = {
-    f"vit_{size}_patch{patch}_224": dict(
-        image_size=224, patch_size=patch, num_classes=1000, **numbers
-    )
-    for size, numbers in SIZES.items()
-    for patch in (14, 16, 32)
-} | {
-    "vit_halfbase_patch32_224": dict(image_size=224, patch_size=32, num_classes=1000, **HALF_BASE),
-    "vit_postnorm_tiny_patch4_32": CIFAR10 | SMALL_BODY | POST_NORM,
-    "vit_tiny_patch4_32": CIFAR10 | SMALL_BODY,
-    "vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY,
-    "vit_tiny_patch8_128": FLOWERS | SMALL_BODY,
-    "vit_mini_patch4_32": CIFAR10 | MINI_BODY,
-    "vit_mini_patch8_128": FLOWERS | MINI_BODY,
-    "vit_micro_patch2_8": DIGITS | MICRO_BODY,
-    "vit_postnorm_micro_patch2_8": DIGITS | MICRO_BODY | POST_NORM,
-}
+VIT_MODELS = (
+    {
+        f"vit_{size}_patch{patch}_224": dict(
+            image_size=224, patch_size=patch, num_classes=1000, **numbers
+        )
+        for size, numbers in SIZES.items()
+        for patch in (14, 16, 32)
+    }
+    | {
+        "vit_halfbase_patch32_224": dict(
+            image_size=224, patch_size=32, num_classes=1000, **HALF_BASE
+        ),
+        "vit_postnorm_tiny_patch4_32": CIFAR10 | SMALL_BODY | POST_NORM,
+    }
+    | {
+        f"vit_{size}_{patches}": pictures | body
+        for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
+        for patches, pictures in SMALL_PICTURES.items()
+    }
+    | {f"vit_mini_{name}": CIFAR10 | MINI_BODY | other for name, other in MINI_NEIGHBOURS.items()}
+    | {
+        "vit_micro_patch2_8": DIGITS | MICRO_BODY,
+        "vit_postnorm_micro_patch2_8": DIGITS | MICRO_BODY | POST_NORM,
+    }
+)

@@ -9,19 +9,22 @@ from vitbook.training.checkpoints import (
 from vitbook.training.evaluation import evaluate, predict
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
 from vitbook.training.recipe import RECIPES, Recipe, get_recipe
 from vitbook.training.runs import RunInUseError, run
 from vitbook.training.state import UnfinishedRunError
-from vitbook.training.watch import TrainingDivergedError
+from vitbook.training.watch import RunStoppedError, TrainingDivergedError
 
 __all__ = [
     "RECIPES",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
+    "PlannedRun",
     "Recipe",
     "RunInUseError",
+    "RunStoppedError",
     "TrainingDivergedError",
     "TrainingRun",
     "UnfinishedRunError",

@@ -36,7 +36,7 @@ class Batches:
         self.images, self.labels = dataset.images.to(device), dataset.labels.to(device)
         self.num_classes, self.recipe, self.seed = dataset.num_classes, recipe, seed
         self.rank, self.processes = rank, processes
-        shown = len(dataset) * recipe.repeats
+        shown = recipe.epoch_images or len(dataset) * recipe.repeats
         if recipe.batch_size > shown:
             raise ValueError(
                 f"batch_size {recipe.batch_size} is more than the {shown} pictures of an epoch: "
@@ -51,7 +51,7 @@ class Batches:
                 f"{max(recipe.batch_size // unit, 1) * unit}"
             )
         self.steps_an_epoch = shown // recipe.batch_size
-        self._epoch, self._order = -1, torch.empty(0)
+        self._pass, self._order = -1, torch.empty(0)
 
     def __getitem__(
         self, step: int
@@ -59,20 +59,30 @@ class Batches:
         Float[Tensor, "own channels height width"],
         Float[Tensor, "own classes"] | Int64[Tensor, "own"],
     ]:
-        epoch, place = divmod(step, self.steps_an_epoch)
         size = self.recipe.batch_size
-        batch = self.order(epoch)[place * size : (place + 1) * size][self.rank :: self.processes]
+        batch = self.shown_at(step)[self.rank :: self.processes].to(self.images.device)
         draws = Draws(size, self.seed, step, rank=self.rank, processes=self.processes)
-        batch = batch.to(self.images.device)
         pictures, labels = augment(self.images[batch], self.recipe, draws), self.labels[batch]
         if not self.recipe.mixes:
             return pictures, labels
         return mix(pictures, labels, self.num_classes, self.recipe, draws)
 
-    def order(self, epoch: int) -> Int64[Tensor, "shown"]:
-        """Which pictures an epoch shows, in turn."""
-        if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(seed_of(self.seed, "order", epoch))
+    def shown_at(self, step: int) -> Int64[Tensor, "batch"]:
+        """Which pictures the whole batch of a step shows."""
+        size = self.recipe.batch_size
+        if not self.recipe.epoch_images:
+            epoch, place = divmod(step, self.steps_an_epoch)
+            return self.order(epoch)[place * size : (place + 1) * size]
+        in_a_pass = len(self.images) * self.recipe.repeats
+        first, start = divmod(step * size, in_a_pass)
+        passes = -(-(start + size) // in_a_pass)
+        stream = torch.cat([self.order(first + number) for number in range(passes)])
+        return stream[start : start + size]
+
+    def order(self, number: int) -> Int64[Tensor, "shown"]:
+        """Which pictures a pass over the data shows, in turn."""
+        if number != self._pass:
+            generator = torch.Generator().manual_seed(seed_of(self.seed, "order", number))
             shuffled = torch.randperm(len(self.images), generator=generator)
-            self._epoch, self._order = epoch, shuffled.repeat_interleave(self.recipe.repeats)
+            self._pass, self._order = number, shuffled.repeat_interleave(self.recipe.repeats)
         return self._order

@@ -88,6 +88,7 @@ def train(
     probe: Callable[[nn.Module], dict] | None = None,
     probe_epochs: tuple[int, ...] = (),
     after_epoch: Callable[[dict], None] | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> TrainingRun:
     """Train ``model`` in place; with an ``ema`` in the recipe it ends as the mean of its weights.
 
@@ -107,11 +108,13 @@ def train(
         probe: looks at the model, and returns what JSON takes.
         probe_epochs: after which epochs; 0 is before training.
         after_epoch: is given each row of the curve.
+        stop: asked after every step; if it says so, ``state`` is written and the run left.
 
     Raises:
         TrainingDivergedError: the loss is not a number any more; says when, and what to try.
         BatchTooLargeError: out of memory; says which batch would fit.
         UnfinishedRunError: ``state`` is damaged or of another run.
+        RunStoppedError: ``stop`` said so; the same call goes on.
         ValueError: the model has fewer outputs than there are classes, or the batch does not
             divide over the processes.
     """
@@ -132,6 +135,7 @@ def train(
             "data": dataset.provenance,
             "recipe": asdict(recipe),
             "seed": seed,
+            "probe_epochs": list(probe_epochs),
         },
         test=test,
         state=state,
@@ -139,6 +143,7 @@ def train(
         probe=probe,
         probe_epochs=probe_epochs,
         after_epoch=after_epoch,
+        stop=stop,
         show=progress,
     )
     on_gpu = device.type == "cuda"

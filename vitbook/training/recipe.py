@@ -1,6 +1,6 @@
 """Recipes are data."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from vitbook.errors import UnknownNameError
 
@@ -15,6 +15,8 @@ class Recipe:
 
     Attributes:
         epochs: each shows every picture ``repeats`` times; a last short batch is left out.
+        epoch_images: an epoch shows so many instead, pass after pass without a break, so that
+            runs on small and large data sets take the same steps; 0 keeps it a whole pass.
         batch_size: pictures a step, over all processes.
         learning_rate: at its peak.
         final_learning_rate: at the end of the cosine.
@@ -52,6 +54,7 @@ class Recipe:
     learning_rate: float
     final_learning_rate: float = 0.0
     weight_decay: float = 0.05
+    epoch_images: int = 0
     warmup_epochs: float = 0.0
     gradient_clip: float = 1.0
     label_smoothing: float = 0.0
@@ -79,6 +82,7 @@ class Recipe:
         for field in (
             "final_learning_rate",
             "weight_decay",
+            "epoch_images",
             "warmup_epochs",
             "gradient_clip",
             "crop_padding",
@@ -193,11 +197,20 @@ def get_recipe(name: str, **changes) -> Recipe:
 
     Raises:
         UnknownNameError: no such recipe, or no such number in it.
+        ValueError: a number of another kind than the recipe's, or one that no run can have.
     """
     if name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
     recipe = RECIPES[name]
-    for field in changes:
-        if not hasattr(recipe, field):
-            raise UnknownNameError("recipe field", field, recipe.__dataclass_fields__)
+    known = {field.name: field.type for field in fields(Recipe)}
+    for field, value in changes.items():
+        if field not in known:
+            raise UnknownNameError("recipe field", field, known)
+        kind = known[field]
+        if not (type(value) in (int, float) if kind is float else isinstance(value, kind)) or (
+            kind is int and type(value) is bool
+        ):
+            raise ValueError(
+                f"recipe field {field} {value!r}: expected {getattr(kind, '__name__', kind)}"
+            )
     return replace(recipe, **changes)

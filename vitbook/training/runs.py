@@ -16,6 +16,7 @@ from vitbook.models import create_model, default_image_size
 from vitbook.training.board import board
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.loop import train
+from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
 
@@ -33,12 +34,16 @@ def run(
     folder: str | Path,
     device: str | None = None,
     compile: bool = False,
+    share: float | int = 1.0,
+    share_seed: int = 0,
+    experiment: str = "",
     checkpoint_dtype: torch.dtype | None = None,
     progress: bool = True,
     save_every_s: float | int = 60,
     probe: Callable[[nn.Module, Dataset], dict] | None = None,
     probe_epochs: tuple[int, ...] = (),
     tensorboard: str | Path | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> results.Result:
     """Train a model of the catalogue; leave ``NAME.safetensors`` and ``NAME.json`` in ``folder``.
 
@@ -48,15 +53,27 @@ def run(
     first one writes.
 
     Args:
+        share: of each class's training images, drawn by ``share_seed``.
+        experiment: of ``data/experiments.toml`` that the run answers; its files are then called
+            after it and after a digest of all that decides the run.
         probe: is given the model and the held-out data; what it returns goes to the ledger.
         probe_epochs: after which epochs; 0 is before training.
         tensorboard: folder for the curve as TensorBoard reads it.
+        stop: asked after every step; if it says so, the unfinished run is written and left.
 
     Raises:
         ModuleNotFoundError: TensorBoard is asked for and not installed.
         RunInUseError: another process is writing this run into this folder.
+        RunStoppedError: ``stop`` said so; the same call goes on.
     """
+    definition = ""
     name = results.run_name(dataset_name, model_name, recipe.name, seed)
+    if experiment:
+        planned = PlannedRun(
+            model_name, dataset_name, recipe, seed, share, share_seed, tuple(probe_epochs)
+        )
+        definition = planned.digest
+        name = results.experiment_run_name(experiment, model_name, seed, definition)
     unfinished = Path(folder) / f"{name}.unfinished"
     with (
         joined(device) as own,
@@ -67,7 +84,8 @@ def run(
             for part in Path(folder).glob(f".{name}.*"):
                 part.unlink()
         size = default_image_size(model_name)
-        train_set = datasets.load(dataset_name, "train", image_size=size)
+        whole = datasets.load(dataset_name, "train", image_size=size)
+        train_set = datasets.take_share(whole, share, share_seed)
         held_out = datasets.held_out_split(dataset_name)
         test_set = datasets.load(dataset_name, held_out, image_size=size)
         torch.manual_seed(seed)
@@ -88,6 +106,7 @@ def run(
             probe=None if probe is None else lambda model: probe(model, test_set),
             probe_epochs=probe_epochs,
             after_epoch=draw,
+            stop=stop,
         )
         result = results.Result(
             model=model_name,
@@ -106,6 +125,10 @@ def run(
             processes=outcome.processes,
             **results.made_on(own),
             provenance=train_set.provenance,
+            share=share,
+            share_seed=share_seed,
+            experiment=experiment,
+            definition=definition,
         )
         if processes().is_first:
             about = {k: v for k, v in asdict(result).items() if k not in ("curve", "probes")}

@@ -22,6 +22,10 @@ class TrainingDivergedError(ArithmeticError):
     """The loss is no number any more."""
 
 
+class RunStoppedError(RuntimeError):
+    """The run was asked to stop before its end; it can go on."""
+
+
 @dataclass
 class Progress:
     """What a run has reached: all of it that is not a tensor."""
@@ -51,6 +55,7 @@ class Watch:
         probe: Callable[[nn.Module], dict] | None,
         probe_epochs: tuple[int, ...],
         after_epoch: Callable[[dict], None] | None,
+        stop: Callable[[], bool] | None,
         show: bool,
     ):
         self.parts = (model, mean, optimizer)
@@ -58,7 +63,7 @@ class Watch:
         self.batches, self.recipe, self.here = batches, batches.recipe, processes()
         self.identity, self.test, self.state = identity, test, state
         self.save_every_s, self.probe, self.probe_epochs = save_every_s, probe, probe_epochs
-        self.after_epoch = after_epoch
+        self.after_epoch, self.stop = after_epoch, stop
         begun = None if state is None else load_state(state, *self.parts, identity)
         self.progress = Progress(**begun) if begun else Progress()
         self.loss = torch.tensor(
@@ -81,8 +86,9 @@ class Watch:
         self.progress.step = step
         self.bar.update()
         epoch, inside = divmod(step, self.batches.steps_an_epoch)
+        stopped = self.stop is not None and self.stop()
         due = self.state is not None and time.perf_counter() - self.saved >= self.save_every_s
-        if inside and not due:
+        if inside and not due and not stopped:
             return
         self._check(epoch + bool(inside))
         self._tick(training=True)
@@ -90,6 +96,10 @@ class Watch:
             self._end_epoch(epoch)
         if self.state is not None:
             self._save()
+        if stopped and step < self.bar.total:
+            raise RunStoppedError(
+                f"stopped after step {step} of {self.bar.total}: the same call goes on from there"
+            )
 
     def __enter__(self) -> "Watch":
         return self

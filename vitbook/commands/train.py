@@ -1,0 +1,143 @@
+"""``vitbook train``: one run, from data to a row of the ledger."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from torch import nn
+
+from vitbook import datasets
+from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
+from vitbook.datasets import Dataset
+from vitbook.training import get_recipe, run
+
+
+def train(
+    model: Annotated[str, typer.Argument(help="A name from `vitbook models`.")],
+    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")] = "digits",
+    recipe: Annotated[str, typer.Option(help="A recipe by name.")] = "digits",
+    epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any number of the recipe: --set drop_path=0.1; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
+    share: Annotated[float, typer.Option(help="Of each class's training images, 0 to 1.")] = 1.0,
+    share_seed: Annotated[int, typer.Option(help="That draws the share.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder of the checkpoint and the result.")] = Path(
+        "runs"
+    ),
+    half: Annotated[bool, typer.Option(help="Store the weights as float16.")] = False,
+    probe_at: Annotated[
+        str, typer.Option(help="Epochs after which to measure attention distance: 0,1,5,20.")
+    ] = "",
+    experiment: Annotated[
+        str, typer.Option(help="Of data/experiments.toml, that the run answers.")
+    ] = "",
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder for TensorBoard's event files.")
+    ] = None,
+    save_every: Annotated[
+        float, typer.Option(help="Seconds between two writings of the unfinished run.")
+    ] = 60.0,
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")
+    ] = None,
+) -> None:
+    """Train a model and keep its weights and its result.
+
+    Killed, it goes on where it was when the same command is given again; asked to end (Ctrl-C,
+    SIGTERM), it first writes what it has. On several GPUs of one machine: torchrun
+    --nproc-per-node 2 -m vitbook train ...
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    changes = {"epochs": epochs, "batch_size": batch}
+    changes = {field: number for field, number in changes.items() if number is not None}
+    with _asked_to_end() as stop:
+        result = run(
+            model,
+            dataset,
+            get_recipe(recipe, **changes | dict(map(_change, change or []))),
+            seed=seed,
+            share=share,
+            share_seed=share_seed,
+            experiment=experiment,
+            folder=out,
+            device=device,
+            compile=compile,
+            save_every_s=save_every,
+            checkpoint_dtype=torch.float16 if half else None,
+            probe=_look,
+            probe_epochs=_epochs(probe_at),
+            tensorboard=tensorboard,
+            stop=stop,
+        )
+    if os.environ.get("RANK", "0") != "0":  # torchrun's other processes
+        return
+    typer.echo(
+        f"{result.accuracy:.2%} on the held-out part of {dataset} after {result.wall_time_s:.0f} s"
+        f" on {result.device}; wrote {out / result.name}.safetensors and .json"
+    )
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[Callable[[], bool] | None]:
+    """A function that says whether this process was asked to end.
+
+    With several processes each would stop at a step of its own: these are killed as ever.
+    """
+    if "RANK" in os.environ:
+        yield None
+        return
+    asked = []
+    before = {
+        number: signal.signal(number, lambda *_: asked.append(True))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _change(words: str) -> tuple[str, object]:
+    """ "drop_path=0.1" as a field and its value: a number, true, false, null, else a word."""
+    field, sign, value = words.partition("=")
+    if not sign:
+        raise ValueError(f"--set {words}: expected a field and a value, such as drop_path=0.1")
+    try:
+        return field, json.loads(value)
+    except json.JSONDecodeError:
+        return field, value
+
+
+def _look(model: nn.Module, held_out: Dataset) -> dict:
+    """What the ledger keeps of a model that goes on learning."""
+    pictures = datasets.normalize(held_out.images[:128])
+    return {
+        "pictures": len(pictures),
+        "attention_distance": _rounded(mean_attention_distance(model, pictures)),
+        "weight_on_prefix": _rounded(mean_weight_on_prefix(model, pictures)),
+    }
+
+
+def _epochs(words: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in words.split(",") if word)
+    except ValueError:
+        raise ValueError(f"--probe-at {words}: expected epochs such as 0,1,5,20") from None
+
+
+def _rounded(numbers: torch.Tensor) -> list[list[float]]:
+    return [[round(number, 4) for number in layer] for layer in numbers.tolist()]

@@ -1,0 +1,79 @@
+"""All that decides a run, before it is made."""
+
+import json
+from dataclasses import MISSING, asdict, dataclass, fields
+from hashlib import blake2b
+
+from vitbook import datasets
+from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.results import Result
+from vitbook.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run by its definition.
+
+    Attributes:
+        model: a name of the catalogue.
+        dataset: a name of ``datasets.list_datasets()``.
+        recipe: with all its changes.
+        share: of each class's training images, drawn by ``share_seed``.
+        probe_epochs: after which the model is looked into; 0 is before training.
+    """
+
+    model: str
+    dataset: str
+    recipe: Recipe
+    seed: int = 0
+    share: float | int = 1.0
+    share_seed: int = 0
+    probe_epochs: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, row: Result) -> "PlannedRun | None":
+        """The definition that a row of the ledger answers; None if recipes have changed since."""
+        probes = tuple(probe["epoch"] for probe in row.probes)
+        try:
+            recipe = Recipe(**row.recipe)
+        except (TypeError, ValueError, KeyError):
+            return None
+        return cls(row.model, row.dataset, recipe, row.seed, row.share, row.share_seed, probes)
+
+    @property
+    def digest(self) -> str:
+        """Eight letters, the same for the same run.
+
+        Numbers of the recipe that are as :class:`Recipe` has them by default do not count, so
+        that a number which recipes gain later leaves the digests of older runs as they are.
+        """
+        defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+        numbers = {
+            name: float(value) if type(value) is int else value
+            for name, value in asdict(self.recipe).items()
+            if name != "name" and (name not in defaults or value != defaults[name])
+        }
+        what = {
+            "model": self.model,
+            "dataset": self.dataset,
+            "recipe": numbers,
+            "seed": self.seed,
+            "share": [float(self.share), self.share_seed] if self.share != 1 else [],
+            "probes": sorted(self.probe_epochs),
+        }
+        return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+    @property
+    def images(self) -> int:
+        """Training images shown, a picture counted anew each time."""
+        return self.recipe.epochs * self.images_an_epoch
+
+    @property
+    def images_an_epoch(self) -> int:
+        if self.recipe.epoch_images:
+            shown = self.recipe.epoch_images
+        elif self.dataset in IMAGE_SETS:
+            shown = IMAGE_SETS[self.dataset].splits["train"] * self.share * self.recipe.repeats
+        else:  # inside a package, and small
+            shown = len(datasets.load(self.dataset, "train")) * self.share * self.recipe.repeats
+        return int(shown) // self.recipe.batch_size * self.recipe.batch_size
