@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BUILT := _build/.built
-BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/measurements data/checkpoints data/published.json \
+BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/measurements data/checkpoints data/published.json data/experiments.toml \
   -type f -not -path '*/__pycache__/*' -not -path '*/.*' 2>/dev/null)
 
 # The kernel of this environment, whatever other kernels the user has.
@@ -76,6 +76,10 @@ bench: $(INSTALLED) ## Measure the speed of our models against timm's
 .PHONY: pictures
 pictures: $(INSTALLED) ## Draw the pictures of the README
 	$(call step,1/1,Drawing the pictures of the README,$(BIN)/python tools/pictures.py)
+
+.PHONY: ledger
+ledger: $(INSTALLED) ## Make the runs that data/experiments.toml asks for and the ledger lacks
+	@$(BIN)/vitbook experiments run --threads 1
 
 .PHONY: record
 record: $(INSTALLED) ## Execute the chapters and store the outputs that make test compares

@@ -13,7 +13,7 @@ from pathlib import Path
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
 RESULTS = (
     *("data/results/**/*", "data/measurements/**/*"),
-    *("data/checkpoints/**/*", "data/published.json"),
+    *("data/checkpoints/**/*", "data/published.json", "data/experiments.toml"),
 )
 PROGRESS = re.compile(r"([^/\s]+): (Execut\w+) notebook (?:using|(in [\d.]+ seconds))")
 COLOR = re.compile(r"\x1b\[[\d;]*m")

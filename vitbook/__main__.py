@@ -6,13 +6,14 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets
-from vitbook.commands import data
+from vitbook.commands import data, experiments
 from vitbook.commands.bench import bench
 from vitbook.commands.models import models
 from vitbook.commands.probe import probe
 from vitbook.commands.results import show
 from vitbook.commands.score import score
 from vitbook.commands.train import train
+from vitbook.commands.worker import WorkError
 from vitbook.training import (
     BatchTooLargeError,
     RunStoppedError,
@@ -36,6 +37,7 @@ app.command(name="results")(show)
 app.command(name="score")(score)
 app.command(name="train")(train)
 app.add_typer(data.app, name="data")
+app.add_typer(experiments.app, name="experiments")
 
 
 @app.command(name="evaluate")
@@ -64,7 +66,7 @@ def evaluate_checkpoint(
 
 REFUSALS = (
     *(ValueError, TypeError, LookupError, OSError, ImportError),
-    *(TrainingDivergedError, BatchTooLargeError, RunStoppedError),
+    *(TrainingDivergedError, BatchTooLargeError, RunStoppedError, WorkError),
 )
 
 

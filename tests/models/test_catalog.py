@@ -1,3 +1,4 @@
+import mini_counts
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from vitbook.models.vit import vit
 # The published or counted numbers, to the last digit; patch 14 and 32 of the other sizes
 # differ from patch 16 by the patch embedding and the positions alone (see the test below).
 # T2T-ViT's fixed waves and random features are buffers: test_t2t_vit.py counts them too.
-PARAMETERS = {
+PARAMETERS = mini_counts.PARAMETERS | {
     "vit_tiny_patch14_224": 5_694_376,
     "vit_tiny_patch16_224": 5_717_416,
     "vit_tiny_patch32_224": 6_131_560,
@@ -30,8 +31,6 @@ PARAMETERS = {
     "vit_tiny_patch4_32": 2_692_426,
     "vit_tiny_patch8_64": 2_756_744,
     "vit_tiny_patch8_128": 2_755_973,
-    "vit_mini_patch4_32": 459_178,
-    "vit_mini_patch8_128": 490_949,
     "vit_micro_patch2_8": 136_138,
     "vit_postnorm_micro_patch2_8": 136_138 - 2 * 64,
     "vit_nopos_tiny_patch4_32": 2_679_946,  # less 65 x 192

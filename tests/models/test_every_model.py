@@ -26,9 +26,12 @@ def parameters(name):
         return count_parameters(vitbook.create_model(name))
 
 
-NAMES = [
-    pytest.param(name, marks=pytest.mark.slow if parameters(name) > 1e6 else ()) for name in CATALOG
-]
+def is_slow(name):
+    """A large model, or one of parts that the quick names for smaller pictures have too."""
+    return parameters(name) > 1e6 or name.endswith(("_64", "_128"))
+
+
+NAMES = [pytest.param(name, marks=pytest.mark.slow if is_slow(name) else ()) for name in CATALOG]
 
 
 # The class token reads its own row of the last attention, in which no patch looks at another.
@@ -48,7 +51,7 @@ def small(name):
         side = 2 * vitbook.create_model(name).patch_size
     settings = settings | {"image_size": (side, side), "num_classes": 3}
     for cut in (
-        {"depths": (1, 1)},
+        {"depths": (2, 1)},
         {"stage_depths": (1,) * len(settings.get("stage_depths", ())), "width_factor": 1},
         {"num_keys": 2},
         {"block_size": (1, 2)},

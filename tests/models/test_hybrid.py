@@ -10,6 +10,9 @@ from vitbook.models.pretrained import load_timm
 PARAMETERS = {
     "vit_base_r50_s16_224": 98_659_112,
     "vit_base_r50_s16_384": 98_950_952,
+    "vit_mini_r8_s4_32": 508_490,
+    "vit_mini_r14_s8_64": 705_096,
+    "vit_mini_r14_s8_128": 704_613,
     "vit_micro_r8_s2_8": 267_178,
     "vit_micro_r14_s2_8": 355_370,
     "vit_micro_r5_s4_32": 233_610,

@@ -35,6 +35,22 @@ COUNTS = {
     "t2t_vit_t_12_patch8_64": (6_658_110, 65 * 256, 0, 6_674_750),
     "t2t_vit_micro_patch2_8": (144_588, 17 * 64, 8 * 16, 145_804),
     "t2t_vit_t_micro_patch2_8": (144_540, 17 * 64, 0, 145_628),
+    "t2t_vit_mini_patch4_32": (472_984, 65 * 96, 12 * 24, 479_512),
+    "t2t_vit_mini_patch8_64": (509_318, 65 * 96, 2 * 12 * 24, 516_134),
+    "t2t_vit_mini_patch8_128": (481_379, 257 * 96, 12 * 24, 506_339),
+    "t2t_vit_t_mini_patch4_32": (472_912, 65 * 96, 0, 479_152),
+    "t2t_vit_t_mini_patch8_64": (509_174, 65 * 96, 0, 515_414),
+    "t2t_vit_t_mini_patch8_128": (481_307, 257 * 96, 0, 505_979),
+    "t2t_vit_wide_mini_patch4_32": (640_984, 65 * 192, 12 * 24, 653_752),
+    "t2t_vit_se_mini_patch4_32": (479_896, 65 * 96, 12 * 24, 486_424),
+    "t2t_vit_resnext_mini_patch4_32": (472_984, 65 * 96, 12 * 24, 479_512),
+    "t2t_vit_ghost_mini_patch4_32": (387_208, 65 * 96, 12 * 24, 393_736),
+    "t2t_vit_dense_mini_patch4_32": (471_048, 65 * 32, 12 * 24, 473_416),
+    "t2t_vit_wide_micro_patch2_8": (153_676, 17 * 128, 8 * 16, 155_980),
+    "t2t_vit_se_micro_patch2_8": (146_636, 17 * 64, 8 * 16, 147_852),
+    "t2t_vit_resnext_micro_patch2_8": (144_588, 17 * 64, 8 * 16, 145_804),
+    "t2t_vit_ghost_micro_patch2_8": (127_148, 17 * 64, 8 * 16, 128_364),
+    "t2t_vit_dense_micro_patch2_8": (150_820, 17 * 32, 8 * 16, 151_492),
 }
 MODELS = {name: (t2t_vit, settings) for name, settings in T2T_VIT_MODELS.items()} | {
     name: (t2t_vit_dense, settings) for name, settings in T2T_VIT_DENSE_MODELS.items()
@@ -72,6 +88,8 @@ def test_no_entry_is_missing_from_the_counts():
     [
         ("t2t_vit_t_12_patch4_32", [(16, 16), (8, 8)]),
         ("t2t_vit_t_12_patch8_64", [(32, 32), (16, 16), (8, 8)]),
+        ("t2t_vit_mini_patch8_128", [(32, 32), (16, 16)]),
+        ("t2t_vit_dense_mini_patch4_32", [(16, 16), (8, 8)]),
         ("t2t_vit_micro_patch2_8", [(8, 8), (4, 4)]),
     ],
 )

@@ -92,20 +92,20 @@ def train(
 
 @contextmanager
 def _asked_to_end() -> Iterator[Callable[[], bool] | None]:
-    """A function that says whether this process was asked to end.
+    """A function that says whether this process was asked to end, or who started it has ended.
 
     With several processes each would stop at a step of its own: these are killed as ever.
     """
     if "RANK" in os.environ:
         yield None
         return
-    asked = []
+    asked, parent = [], os.environ.get("VITBOOK_PARENT")
     before = {
         number: signal.signal(number, lambda *_: asked.append(True))
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(asked) or parent not in (None, str(os.getppid()))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -11,7 +11,7 @@ from vitbook.datasets.fetch import fetch
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
 from vitbook.datasets.pictures import resize
-from vitbook.datasets.shards import find_shards, shard_name
+from vitbook.datasets.shards import find_shards, find_splits, shard_name
 from vitbook.datasets.share import take_share
 from vitbook.datasets.stored import read_split
 from vitbook.errors import UnknownNameError
@@ -21,6 +21,7 @@ __all__ = [
     "DatasetError",
     "digit_masks",
     "held_out_split",
+    "is_here",
     "list_datasets",
     "load",
     "normalize",
@@ -53,6 +54,18 @@ def held_out_split(name: str) -> str:
     if "train" not in splits:
         raise ValueError(f"{name} has only {splits[0]!r}, no held-out split: it is to look at")
     return splits[-1]
+
+
+def is_here(name: str, root: str | Path | None = None) -> bool:
+    """Whether :func:`load` finds all parts of a data set without a connection.
+
+    Raises:
+        UnknownNameError: no such data set.
+        DatasetError: files of it are damaged.
+    """
+    splits = _splits(name)
+    found = name in _EMBEDDED or find_splits(data_root(root) / name, splits).keys() == set(splits)
+    return bool(found)
 
 
 def load(

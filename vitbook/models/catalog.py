@@ -10,7 +10,8 @@ from vitbook.models.bit import BIT_MODELS, bit
 from vitbook.models.cnn_designs import (
     CNN_DESIGN_MODELS,
     DENSE_DESIGN_MODELS,
-    MICRO_DESIGN_MODELS,
+    SMALL_DENSE_DESIGN_MODELS,
+    SMALL_DESIGN_MODELS,
     vit_dense,
 )
 from vitbook.models.deit import DEIT_MODELS, distilled_vit
@@ -72,8 +73,9 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (t2t_vit, T2T_VIT_MODELS),
         (t2t_vit_dense, T2T_VIT_DENSE_MODELS),
         (vit, CNN_DESIGN_MODELS),
-        (vit, MICRO_DESIGN_MODELS),
         (vit_dense, DENSE_DESIGN_MODELS),
+        (vit, SMALL_DESIGN_MODELS),
+        (vit_dense, SMALL_DENSE_DESIGN_MODELS),
         (resnet, RESNET_MODELS),
         (bit, BIT_MODELS),
     )

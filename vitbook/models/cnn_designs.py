@@ -5,16 +5,24 @@ rest is a reconstruction from the parts that their code has for T2T-ViT. It is t
 counts come nearest to both printed figures: `vitbook models --audit` shows them side by side.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from vitbook.layers import ClassTokenHead, PatchEmbedding, SinusoidPosition
+from torch import nn
+
+from vitbook.layers import ClassTokenHead, LearnedPosition, PatchEmbedding, SinusoidPosition
 from vitbook.layers.cnn_designs import (
     DenseEncoder,
     GhostMLP,
     GhostSelfAttention,
     SqueezedSelfAttention,
 )
-from vitbook.models.vit import VIT_MODELS, VisionTransformer
+from vitbook.models.vit import (
+    DIGITS,
+    MICRO_BODY,
+    MINI_BODY,
+    SMALL_PICTURES,
+    VisionTransformer,
+)
 
 
 def vit_dense(
@@ -28,13 +36,18 @@ def vit_dense(
     num_heads: int,
     mlp_ratio: int,
     num_classes: int,
+    make_position: Callable[..., nn.Module] = SinusoidPosition,
 ) -> VisionTransformer:
-    """ViT-Dense: a token grows with every block and is halved between stages, as in DenseNet."""
+    """ViT-Dense: a token grows with every block and is halved between stages, as in DenseNet.
+
+    Args:
+        make_position: called with ``grid_size, width``.
+    """
     tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
     encoder = DenseEncoder(width, depths, growth, num_heads, mlp_ratio)
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=SinusoidPosition(tokenizer.grid_size, width),
+        position=make_position(tokenizer.grid_size, width),
         encoder=encoder,
         head=ClassTokenHead(encoder.out_width, num_classes),
         width=width,
@@ -60,6 +73,33 @@ CNN_DESIGN_MODELS = {
     "vit_ghost": SMALL | dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP),
 }
 
+# The same swaps on the small bodies, which keep their learned positions. DN has twice the layers at
+# half the width and SW half of them at four thirds, as the paper's (the micro's SW at the nearest
+# width below), and heads as wide; SW's MLP and the stages of Dense bring the weights near the
+# body's. ResNeXt has four times the heads.
+SMALL_DESIGNS = dict(
+    se=dict(make_attention=SqueezedSelfAttention),
+    ghost=dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+)
+MINI_DESIGNS = SMALL_DESIGNS | dict(
+    dn=dict(width=48, depth=12, num_heads=3, mlp_width=96),
+    sw=dict(width=128, depth=3, num_heads=8, mlp_width=320),
+    resnext=dict(num_heads=24),
+)
+MICRO_DESIGNS = SMALL_DESIGNS | dict(
+    dn=dict(width=32, depth=8, num_heads=2, mlp_width=64),
+    sw=dict(width=80, depth=2, num_heads=5, mlp_width=240),
+    resnext=dict(num_heads=16),
+)
+SMALL_DESIGN_MODELS = {
+    f"vit_{name}_mini_{patches}": pictures | MINI_BODY | design
+    for name, design in MINI_DESIGNS.items()
+    for patches, pictures in SMALL_PICTURES.items()
+} | {
+    f"vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | design
+    for name, design in MICRO_DESIGNS.items()
+}
+
 # Everything that `vit_dense` takes, by name. The paper prints 19 layers and widths from 128 to 736;
 # the growth is that of T2T-ViT-Dense, stages and ratio are found by their counts.
 # Stages (4, 1, 7, 7) count the same to the last digit: no count tells the two apart.
@@ -67,13 +107,10 @@ DENSE_DESIGN_MODELS = {
     "vit_dense": IMAGENET
     | dict(width=128, depths=(2, 4, 6, 7), growth=64, num_heads=8, mlp_ratio=6),
 }
-
-# The same swaps on the digits' model. DN has twice its layers at half its width, as the paper's,
-# and heads as wide; ResNeXt four times its heads, as the paper's.
-MICRO = VIT_MODELS["vit_micro_patch2_8"]
-MICRO_DESIGN_MODELS = {
-    "vit_se_micro_patch2_8": MICRO | dict(make_attention=SqueezedSelfAttention),
-    "vit_resnext_micro_patch2_8": MICRO | dict(num_heads=16),
-    "vit_ghost_micro_patch2_8": MICRO | dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP),
-    "vit_dn_micro_patch2_8": MICRO | dict(width=32, depth=8, num_heads=2, mlp_width=64),
-}
+SMALL_DENSE = dict(width=24, growth=12, mlp_ratio=4, make_position=LearnedPosition)
+MINI_DENSE = SMALL_DENSE | dict(depths=(2, 4, 3, 5), num_heads=6)
+MICRO_DENSE = SMALL_DENSE | dict(depths=(2, 2, 2, 3), num_heads=4)
+SMALL_DENSE_DESIGN_MODELS = {
+    f"vit_dense_mini_{patches}": pictures | MINI_DENSE
+    for patches, pictures in SMALL_PICTURES.items()
+} | {"vit_dense_micro_patch2_8": DIGITS | MICRO_DENSE}

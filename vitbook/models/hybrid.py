@@ -6,7 +6,7 @@ from functools import partial
 from torch import nn
 
 from vitbook.layers import ClassTokenHead, ConvolutionalStem, LearnedPosition
-from vitbook.models.vit import MICRO_BODY, SIZES, VisionTransformer, make_encoder
+from vitbook.models.vit import MICRO_BODY, MINI_BODY, SIZES, VisionTransformer, make_encoder
 
 
 def hybrid(
@@ -18,6 +18,7 @@ def hybrid(
     num_heads: int,
     mlp_width: int,
     channels: int = 3,
+    qkv_bias: bool = True,
     stage_depths: tuple[int, ...] = (3, 4, 9),
     make_tokenizer: Callable[..., nn.Module] = ConvolutionalStem,
 ) -> VisionTransformer:
@@ -32,6 +33,7 @@ def hybrid(
         num_heads: of each attention.
         mlp_width: hidden width of each block's MLP.
         channels: of the picture.
+        qkv_bias: whether queries, keys and values have a bias.
         stage_depths: residual blocks of each stage of the network in front.
         make_tokenizer: called with ``image_size, channels, width, stage_depths``.
     """
@@ -39,7 +41,7 @@ def hybrid(
     return VisionTransformer(
         tokenizer=tokenizer,
         position=LearnedPosition(tokenizer.grid_size, width),
-        encoder=make_encoder(width, depth, num_heads, mlp_width),
+        encoder=make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
         head=ClassTokenHead(width, num_classes),
         width=width,
     )
@@ -47,13 +49,27 @@ def hybrid(
 
 DIGITS_STEM = partial(ConvolutionalStem, stem_width=32, small_pictures=True)
 
-# Everything that `hybrid` takes, by name: the paper's, two for digits, and one for digits on a
-# larger canvas, whose tokens are near the paper's stem. The number behind r counts the layers of
-# a residual network with these blocks, that behind s the pixels of a step.
+# The paper's stem at half its width, with stages of two blocks. The stem that keeps every pixel
+# would need more stages, and more multiply-adds than the body.
+MINI_STEM = partial(ConvolutionalStem, stem_width=32)
+MINI_HYBRIDS = {
+    "r8_s4_32": dict(image_size=32, num_classes=10, stage_depths=(2,)),
+    "r14_s8_64": dict(image_size=64, num_classes=200, stage_depths=(2, 2)),
+    "r14_s8_128": dict(image_size=128, num_classes=5, stage_depths=(2, 2)),
+}
+
+# Everything that `hybrid` takes, by name: the paper's, three whose tokens step as the mini's
+# patches do, two for digits, and one for digits on a larger canvas, whose tokens are near the
+# paper's stem. The number behind r counts the layers of a residual network with these blocks,
+# that behind s the pixels of a step.
 HYBRID_MODELS = (
     {
         f"vit_base_r50_s16_{size}": dict(image_size=size, num_classes=1000, **SIZES["base"])
         for size in (224, 384)
+    }
+    | {
+        f"vit_mini_{name}": dict(make_tokenizer=MINI_STEM, **numbers, **MINI_BODY)
+        for name, numbers in MINI_HYBRIDS.items()
     }
     | {
         f"vit_micro_r{2 + 6 * blocks}_s2_8": dict(

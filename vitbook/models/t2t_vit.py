@@ -78,9 +78,14 @@ def t2t_vit_dense(
     num_heads: int,
     mlp_ratio: int,
     num_classes: int,
+    make_tokenizer: Callable[..., nn.Module] = TokensToTokens,
 ) -> VisionTransformer:
-    """T2T-ViT-Dense (section 3.2): a token grows with every block, as in DenseNet."""
-    tokenizer = TokensToTokens(image_size, channels, width)
+    """T2T-ViT-Dense (section 3.2): a token grows with every block, as in DenseNet.
+
+    Args:
+        make_tokenizer: called with ``image_size, channels, width``.
+    """
+    tokenizer = make_tokenizer(image_size, channels, width)
     encoder = DenseEncoder(width, depths, growth, num_heads, mlp_ratio)
     model = VisionTransformer(
         tokenizer=tokenizer,
@@ -109,9 +114,10 @@ SIZES = {
 # body, with softmax attention in the token blocks. It also adds each attention's normed input to
 # its output, for the token block's attention, with its shortcut, takes the encoder's name there;
 # here the encoder is the paper's. The digits' splits mix 64 tokens and leave 4x4.
-STEP_1, STEP_2 = (3, 1, 1), (3, 2, 1)
+STEP_1, STEP_2, STEP_4 = (3, 1, 1), (3, 2, 1), (7, 4, 2)
 CIFAR10 = dict(image_size=32, num_classes=10)
 TINY_IMAGENET = dict(image_size=64, num_classes=200)
+FLOWERS = dict(image_size=128, num_classes=5)
 DIGITS = dict(image_size=8, channels=1, num_classes=10)
 
 
@@ -131,6 +137,30 @@ def small_tokens(
     )
 
 
+# The mini's splits leave as many tokens as its patches are.
+MINI = dict(width=96, depth=6, num_heads=6, mlp_width=192)
+MINI_SPLITS = {
+    "patch4_32": (CIFAR10, (STEP_2, STEP_2)),
+    "patch8_64": (TINY_IMAGENET, (STEP_2, STEP_2, STEP_2)),
+    "patch8_128": (FLOWERS, (STEP_4, STEP_2)),
+}
+MINI_TOKENS = small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
+MICRO_TOKENS = small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
+# T2T-ViT-14's designs on them, in proportion: Wide has 4 layers for 14 at twice the width, Ghost 16
+# for 14, ResNeXt 32 heads for 6 (where that divides no width, the nearest that does).
+MINI_DESIGNS = dict(
+    wide=dict(width=192, depth=2, num_heads=12, mlp_width=384),
+    se=dict(make_attention=SqueezedSelfAttention),
+    resnext=dict(num_heads=32),
+    ghost=dict(depth=7, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+)
+MICRO_DESIGNS = dict(
+    wide=dict(width=128, depth=1, num_heads=8, mlp_width=256),
+    se=dict(make_attention=SqueezedSelfAttention),
+    resnext=dict(num_heads=16),
+    ghost=dict(depth=5, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+)
+
 # Everything that `t2t_vit` takes, by name: the paper's sizes, T2T-ViT-14 with one idea of a
 # convolutional network, and those for small pictures. The paper prints depth 8 for 7, 14 for Wide
 # and 14 for Ghost; here are the depths of its code.
@@ -148,17 +178,40 @@ T2T_VIT_MODELS = (
         "t2t_vit_t_12_patch8_64": TINY_IMAGENET
         | SIZES["12"]
         | small_tokens(STEP_2, STEP_2, STEP_2),
-        "t2t_vit_micro_patch2_8": DIGITS
-        | MICRO_BODY
-        | small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer),
+        "t2t_vit_micro_patch2_8": DIGITS | MICRO_BODY | MICRO_TOKENS,
         "t2t_vit_t_micro_patch2_8": DIGITS
         | MICRO_BODY
         | small_tokens(STEP_1, STEP_2, token_width=16),
     }
+    | {
+        f"t2t_vit_{kind}mini_{name}": pictures
+        | MINI
+        | small_tokens(*splits, token_width=24, make_block=make_block)
+        for kind, make_block in (("", TokenPerformer), ("t_", TokenTransformer))
+        for name, (pictures, splits) in MINI_SPLITS.items()
+    }
+    | {
+        f"t2t_vit_{name}_mini_patch4_32": CIFAR10 | MINI | MINI_TOKENS | design
+        for name, design in MINI_DESIGNS.items()
+    }
+    | {
+        f"t2t_vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | MICRO_TOKENS | design
+        for name, design in MICRO_DESIGNS.items()
+    }
 )
 
-# Everything that `t2t_vit_dense` takes, by name.
+# Everything that `t2t_vit_dense` takes, by name. With fewer layers a token must grow faster for as
+# many weights as its body has.
+SMALL_DENSE = dict(width=32, growth=32, mlp_ratio=2)
 T2T_VIT_DENSE_MODELS = {
     "t2t_vit_14_dense": IMAGENET
     | dict(width=128, depths=(3, 6, 6, 4), growth=64, num_heads=8, mlp_ratio=2),
+    "t2t_vit_dense_mini_patch4_32": CIFAR10
+    | MINI_TOKENS
+    | SMALL_DENSE
+    | dict(depths=(1, 3, 3, 1), num_heads=8),
+    "t2t_vit_dense_micro_patch2_8": DIGITS
+    | MICRO_TOKENS
+    | SMALL_DENSE
+    | dict(depths=(1, 2, 1, 2), num_heads=4),
 }

@@ -7,6 +7,7 @@ from vitbook.training.checkpoints import (
     save_checkpoint,
 )
 from vitbook.training.evaluation import evaluate, predict
+from vitbook.training.experiments import Experiment, ExperimentError, read_experiments
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.planned import PlannedRun
@@ -21,6 +22,8 @@ __all__ = [
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
+    "Experiment",
+    "ExperimentError",
     "PlannedRun",
     "Recipe",
     "RunInUseError",
@@ -33,6 +36,7 @@ __all__ = [
     "joined",
     "load_checkpoint",
     "predict",
+    "read_experiments",
     "run",
     "save_checkpoint",
     "train",

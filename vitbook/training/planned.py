@@ -1,13 +1,13 @@
-"""All that decides a run, before it is made."""
+"""A run before it is made: all that decides it, and the command that makes it."""
 
 import json
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import blake2b
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.results import Result
-from vitbook.training.recipe import Recipe
+from vitbook.results import Result, experiment_run_name
+from vitbook.training.recipe import Recipe, get_recipe
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class PlannedRun:
         recipe: with all its changes.
         share: of each class's training images, drawn by ``share_seed``.
         probe_epochs: after which the model is looked into; 0 is before training.
+        experiment: that it answers; like the next, no part of the definition.
+        ships: its checkpoint is one of the book's own.
     """
 
     model: str
@@ -29,6 +31,8 @@ class PlannedRun:
     share: float | int = 1.0
     share_seed: int = 0
     probe_epochs: tuple[int, ...] = ()
+    experiment: str = field(default="", compare=False)
+    ships: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, row: Result) -> "PlannedRun | None":
@@ -62,6 +66,25 @@ class PlannedRun:
             "probes": sorted(self.probe_epochs),
         }
         return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return experiment_run_name(self.experiment, self.model, self.seed, self.digest)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What makes it, behind ``vitbook``."""
+        base, now = asdict(get_recipe(self.recipe.name)), asdict(self.recipe)
+        changes = [f"{key}={json.dumps(now[key])}" for key in now if now[key] != base[key]]
+        words = ["train", self.model, self.dataset, "--recipe", self.recipe.name]
+        words += [word for change in changes for word in ("--set", change)]
+        words += ["--seed", str(self.seed)]
+        if self.share != 1:
+            words += ["--share", str(self.share), "--share-seed", str(self.share_seed)]
+        if self.probe_epochs:
+            words += ["--probe-at", ",".join(map(str, self.probe_epochs))]
+        return (*words, "--half", "--experiment", self.experiment)
 
     @property
     def images(self) -> int:

@@ -70,10 +70,9 @@ def run(
     name = results.run_name(dataset_name, model_name, recipe.name, seed)
     if experiment:
         planned = PlannedRun(
-            model_name, dataset_name, recipe, seed, share, share_seed, tuple(probe_epochs)
+            model_name, dataset_name, recipe, seed, share, share_seed, probe_epochs, experiment
         )
-        definition = planned.digest
-        name = results.experiment_run_name(experiment, model_name, seed, definition)
+        definition, name = planned.digest, planned.name
     unfinished = Path(folder) / f"{name}.unfinished"
     with (
         joined(device) as own,

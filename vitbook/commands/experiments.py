@@ -1,0 +1,280 @@
+"""``vitbook experiments``: what is to be run and why, and the running of it."""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from vitbook import datasets, results
+from vitbook.commands.tables import print_table
+from vitbook.commands.worker import ROOT, WorkError, Workplace, code_of_commit, make
+from vitbook.errors import UnknownNameError
+from vitbook.measure import count_macs
+from vitbook.models import create_model
+from vitbook.training import Experiment, PlannedRun, read_experiments
+
+FOREVER_S = 10 * 365 * 24 * 3600
+
+app = typer.Typer(
+    help="Experiments as data: what the ledger lacks, and the making of it.", no_args_is_help=True
+)
+
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Experiments or runs by name; by default all.")
+]
+ListFile = Annotated[
+    Path | None, typer.Option("--file", help="The list; by default data/experiments.toml.")
+]
+Ledger = Annotated[
+    Path | None, typer.Option(help="Folder with results and checkpoints; by default data/.")
+]
+Work = Annotated[
+    Path | None, typer.Option(help="Folder of unfinished runs; by default runs/experiments.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU; by default all.")]
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")]
+
+
+@app.command(name="list")
+def list_experiments(
+    names: Names = None,
+    file: ListFile = None,
+    ledger: Ledger = None,
+    work: Work = None,
+    threads: Threads = None,
+    device: Device = None,
+) -> None:
+    """Say of each experiment what it decides, what is done, and how long the rest takes here.
+
+    With names: run by run.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    experiments, place = read_experiments(file), _place(ledger, work)
+    wanted = _wanted(experiments, names)
+    place.collect(wanted)
+    rows = place.done()
+    states = {run: state(run, place, rows) for run in wanted}
+    left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
+    rate = Rates(rows, results.device_name(_device(device)))
+    if names:
+        print_table([_run_line(run, states[run], rows.get(run.digest)) for run in wanted])
+        return
+    lines = []
+    for experiment in experiments:
+        mine = [states[run] for run in experiment.runs]
+        rest = [run for run in experiment.runs if states[run] != "done"]
+        lines.append(
+            {"experiment": experiment.name, "runs": str(len(mine))}
+            | {word: str(mine.count(word)) for word in ("done", "running", "begun", "missing")}
+            | {
+                "images left": f"{sum(left[run] for run in rest):,.0f}",
+                "hours left": rate.hours(rest, left),
+                "decides": experiment.question,
+            }
+        )
+    print_table(lines)
+    typer.echo(f"\nhours are for {rate.device}, by the rates of the ledger")
+    _say_what_waits(experiments, wanted, states)
+    asked = {run.digest for experiment in experiments for run in experiment.runs}
+    for digest, row in rows.items():
+        if row.experiment and digest not in asked:
+            typer.echo(f"{row.name}: no experiment asks for it any more; it is kept")
+
+
+@app.command(name="run")
+def run_experiments(
+    names: Names = None,
+    minutes: Annotated[float | None, typer.Option(help="Stop after so many.")] = None,
+    threads: Threads = None,
+    device: Device = None,
+    dirty: Annotated[
+        bool, typer.Option("--dirty", help="Use the files as they are; the rows say so.")
+    ] = False,
+    submit: Annotated[
+        str | None,
+        typer.Option(help="Hand each missing run to a cluster by submitit: slurm, or local."),
+    ] = None,
+    slurm: Annotated[
+        list[str] | None, typer.Option(help="For --submit slurm: partition=gpu; repeatable.")
+    ] = None,
+    file: ListFile = None,
+    ledger: Ledger = None,
+    work: Work = None,
+) -> None:
+    """Make what the ledger lacks, in the order of the list; goes on with what was cut off.
+
+    Several of these, on one machine or on several that share the folder, never take the same run.
+    The code is that of the checkout's commit, in a clone of its own.
+    """
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"--minutes {minutes:g}: expected more than 0, or leave it out")
+    experiments, place = read_experiments(file), _place(ledger, work)
+    wanted = _wanted(experiments, names)
+    out = place.folder / "dirty" if dirty else code_of_commit(place.folder)
+    options = [] if threads is None else ["--threads", str(threads)]
+    options += [] if device is None else ["--device", device]
+    if submit is not None:
+        given = [*options, *(["--dirty"] if dirty else [])]
+        given += [] if minutes is None else ["--minutes", str(minutes)]
+        _submit(wanted, place, submit, slurm or [], given, file, minutes, threads)
+        return
+    if hasattr(os, "nice"):
+        os.nice(19)
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ends = time.monotonic() + (FOREVER_S if minutes is None else minutes * 60)
+    made, failed = [], []
+    for run in wanted:
+        place.collect(wanted)
+        if time.monotonic() >= ends or place.is_done(run, place.done()) or not _has_data(run):
+            continue
+        with place.claimed(run) as ours:
+            place.collect([run])
+            if not ours or place.is_done(run, place.done()):
+                continue
+            outcome = make(run, place, out, options, ends, _say)
+            {"made": made, "failed": failed}.get(outcome, []).append(run)
+    rows = place.done()
+    states = {run: state(run, place, rows) for run in wanted}
+    missing = sum(found != "done" for found in states.values())
+    _say(f"{len(made)} made, {len(failed)} failed, {missing} of {len(wanted)} still missing")
+    _say_what_waits(experiments, wanted, states)
+    if failed:
+        raise WorkError(f"{len(failed)} failed, see above; the same command tries again")
+
+
+def state(run: PlannedRun, place: Workplace, rows: dict[str, results.Result]) -> str:
+    """ "done", "running", "begun" or "missing"."""
+    if place.is_done(run, rows):
+        return "done"
+    with place.claimed(run) as free:
+        if not free:
+            return "running"
+    return "begun" if place.begun(run) else "missing"
+
+
+class Rates:
+    """Images a second on a device, evaluation included, as the ledger has them.
+
+    A model without a row has the arithmetic a second of those that have one.
+    """
+
+    def __init__(self, rows: dict[str, results.Result], device: str):
+        self.device, measured = device, {}
+        for row in rows.values():
+            if row.device == device and (run := PlannedRun.of(row)) is not None:
+                measured.setdefault(row.model, []).append(run.images / row.wall_time_s)
+        self.of_model = {model: statistics.median(rates) for model, rates in measured.items()}
+        # Digits are a matter of calls and not of arithmetic.
+        large = {m: r for m, r in self.of_model.items() if _macs(m) > 5e6}
+        self.macs = statistics.median([_macs(m) * r for m, r in large.items()]) if large else None
+
+    def hours(self, runs: list[PlannedRun], left: dict[PlannedRun, float]) -> str:
+        seconds = 0.0
+        for run in runs:
+            if run.model not in self.of_model and self.macs is None:
+                return "not measured"
+            rate = self.of_model.get(run.model) or self.macs / _macs(run.model)
+            seconds += left[run] / rate
+        return f"{seconds / 3600:.1f}"
+
+
+def _macs(name: str) -> int:
+    with torch.device("meta"):
+        model = create_model(name)
+        size = model.spec.image_size
+        return count_macs(model.eval(), torch.zeros(1, model.spec.channels, size, size))
+
+
+def _place(ledger: Path | None, work: Path | None) -> Workplace:
+    return Workplace(work or ROOT / "runs" / "experiments", ledger or results.data_folder())
+
+
+def _wanted(experiments: tuple[Experiment, ...], names: list[str] | None) -> list[PlannedRun]:
+    """Each run once: the experiments named, or single runs."""
+    by_name = {experiment.name: experiment.runs for experiment in experiments}
+    by_name |= {run.name: (run,) for experiment in experiments for run in experiment.runs}
+    for name in names or []:
+        if name not in by_name:
+            raise UnknownNameError("experiment or run", name, by_name)
+    chosen = names or [experiment.name for experiment in experiments]
+    return list(dict.fromkeys(run for name in chosen for run in by_name[name]))
+
+
+def _has_data(run: PlannedRun) -> bool:
+    try:
+        return datasets.is_here(run.dataset)
+    except datasets.DatasetError:
+        return True  # the run will say what is wrong with it
+
+
+def _say_what_waits(experiments, wanted: list[PlannedRun], states: dict[PlannedRun, str]) -> None:
+    waiting = [run for run in wanted if states[run] != "done" and not _has_data(run)]
+    for name in dict.fromkeys(run.dataset for run in waiting):
+        number = sum(run.dataset == name for run in waiting)
+        typer.echo(
+            f"{number} run{'s' * (number > 1)} wait{'s' * (number == 1)} for {name}, which is not "
+            f"here: `vitbook data fetch {name}`, or set VITBOOK_DATA"
+        )
+    for experiment in experiments:
+        if experiment.needs:
+            typer.echo(f"{experiment.name} needs {experiment.needs}")
+
+
+def _run_line(run: PlannedRun, state: str, row: results.Result | None) -> dict[str, str]:
+    return {
+        "run": run.name,
+        "data": f"{run.dataset}" + (f", {run.share * 100:g} %" if run.share != 1 else ""),
+        "images": f"{run.images:,}",
+        "state": state,
+        "accuracy": "" if row is None else f"{row.accuracy:.2%}",
+        "seconds": "" if row is None else f"{row.wall_time_s:.0f}",
+        "images/s": "" if row is None else f"{row.images_per_second:.0f}",
+        "commit": "" if row is None else row.commit[:8] + "+" * row.commit.endswith("+"),
+    }
+
+
+def _device(device: str | None) -> str:
+    return device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _say(line: str) -> None:
+    typer.echo(f"[{time.strftime('%H:%M:%S')}] {line}")
+    sys.stdout.flush()
+
+
+def _submit(wanted, place: Workplace, cluster: str, slurm, given, file, minutes, threads) -> None:
+    """A job for each missing run; a job is this same command with the run's name."""
+    try:
+        import submitit
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "submitit is not installed: pip install submitit, or leave --submit out"
+        ) from error
+    if cluster not in ("slurm", "local"):
+        raise UnknownNameError("cluster", cluster, ("slurm", "local"))
+    executor = submitit.AutoExecutor(place.folder / "jobs", cluster=cluster)
+    settings = dict(word.partition("=")[::2] for word in slurm)
+    executor.update_parameters(
+        name="vitbook",
+        timeout_min=int(minutes + 5) if minutes else 24 * 60,
+        cpus_per_task=threads or 1,
+        **{f"slurm_{key}": value for key, value in settings.items()},
+    )
+    paths = {"--file": file, "--ledger": place.ledger, "--work": place.folder}
+    given = [*given, *(w for k, p in paths.items() if p for w in (k, str(Path(p).resolve())))]
+    rows = place.done()
+    missing = [run for run in wanted if state(run, place, rows) in ("begun", "missing")]
+    base = [sys.executable, "-m", "vitbook", "experiments", "run"]
+    for run in missing:
+        job = executor.submit(subprocess.run, [*base, run.name, *given], cwd=ROOT, check=True)
+        typer.echo(f"{run.name}: job {job.job_id}")
+    typer.echo(f"{len(missing)} jobs; what they print is in {executor.folder}")

@@ -1,0 +1,229 @@
+"""Making the runs that the ledger lacks: claim one, make it, collect its row.
+
+The ledger is the state. A runner such as doit or snakemake decides by files what is to be made
+and makes it from the start; here a run that was cut off goes on, by the code that began it, and
+several processes or machines share a list by locks alone. Hence these lines of our own.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
+
+from vitbook import results
+from vitbook.datasets.folders import data_root
+from vitbook.files import write_atomically
+from vitbook.results import Result
+from vitbook.training import PlannedRun
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOM = 200e6  # bytes that a run of the list may need for its unfinished state
+ENDING_S = 120  # seconds that a run gets to write what it has
+
+
+class WorkError(RuntimeError):
+    """The list cannot be worked off: why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where runs are made, and where they go.
+
+    Attributes:
+        folder: a folder for each commit, with its code and the runs that it began.
+        ledger: with ``results`` and ``checkpoints``.
+    """
+
+    folder: Path
+    ledger: Path
+
+    def done(self) -> dict[str, Result]:
+        """The rows of the ledger by the digest of what they answer."""
+        rows = results.read(self.ledger / "results")
+        return {run.digest: row for row in rows if (run := PlannedRun.of(row)) is not None}
+
+    def is_done(self, run: PlannedRun, rows: dict[str, Result]) -> bool:
+        row = rows.get(run.digest)
+        return row is not None and (not run.ships or self.checkpoint(row).is_file())
+
+    def checkpoint(self, row: Result) -> Path:
+        return self.ledger / "checkpoints" / f"{row.name}.safetensors"
+
+    def begun(self, run: PlannedRun) -> Path | None:
+        """The unfinished state of a run, in the folder of the commit that began it."""
+        return next(iter(sorted(self.folder.glob(f"*/{run.name}.unfinished"))), None)
+
+    def progress(self, run: PlannedRun) -> tuple[float, float]:
+        """Which share of a run is done (0 to 1), and at how many images a second."""
+        state = self.begun(run)
+        if state is None:
+            return 0.0, 0.0
+        try:
+            with safe_open(state, framework="np") as file:
+                reached = json.loads(file.metadata()["progress"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            return 0.0, 0.0  # its own run will say what is wrong with it
+        shown = reached["step"] * run.recipe.batch_size
+        return shown / run.images, shown / max(reached["training_s"], 1e-9)
+
+    @contextmanager
+    def claimed(self, run: PlannedRun) -> Iterator[bool]:
+        """Whether the run is ours; until the block ends no other process makes it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # The second lock is that of the run itself, which a killed worker may have left behind.
+        locks = [self.folder / f"{run.name}.claim"]
+        if state := self.begun(run):
+            locks.append(state.with_suffix(".lock"))
+        held = []
+        try:
+            for path in locks:
+                held.append(FileLock(path, timeout=0.5))
+                held[-1].acquire()
+            if len(held) > 1:
+                held[1].release()  # the run takes it itself
+            yield True
+        except Timeout:
+            yield False
+        finally:
+            for lock in held:
+                lock.release()
+
+    def collect(self, runs: Iterable[PlannedRun]) -> None:
+        """Carry finished runs into the ledger: first the checkpoint, if it ships, then the row."""
+        for run in runs:
+            for path in self.folder.glob(f"*/{run.name}.json"):
+                (row,) = [row for row in results.read(path.parent) if row.name == run.name]
+                if run.ships:
+                    weights = path.with_suffix(".safetensors").read_bytes()
+                    write_atomically(self.checkpoint(row), weights)
+                results.record(row, self.ledger / "results")
+                path.unlink(missing_ok=True)
+
+
+def code_of_commit(folder: Path) -> Path:
+    """A folder with a clone of the checkout at its commit, so that editing does not touch it.
+
+    Raises:
+        WorkError: no checkout, or tracked files that differ from the commit.
+    """
+    commit = results.commit()
+    if commit == "unknown":
+        raise WorkError(
+            f"{ROOT} is no git checkout, and a row says which commit made it: clone the repository"
+        )
+    if commit.endswith("+"):
+        raise WorkError(
+            f"files in {ROOT} differ from their commit, and a row says which commit made it: "
+            "commit them, or add --dirty, and the rows will say so"
+        )
+    out = folder / commit[:12]
+    code = out / "code"
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "code.lock"):
+        if not code.exists():
+            part = code.with_name("code.part")
+            shutil.rmtree(part, ignore_errors=True)
+            _git("clone", "--quiet", "--no-checkout", str(ROOT), str(part))
+            _git("-C", str(part), "checkout", "--quiet", commit)
+            part.rename(code)
+    return out
+
+
+def _git(*words: str) -> None:
+    done = subprocess.run(["git", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise WorkError(f"git {words[0]} failed: {done.stderr.strip() or done.returncode}")
+
+
+def make(
+    run: PlannedRun,
+    place: Workplace,
+    out: Path,
+    options: list[str],
+    ends: float,
+    say: Callable[[str], None],
+) -> str:
+    """Make one run in a process of its own, or go on with it.
+
+    Args:
+        out: of :func:`code_of_commit`, or an empty folder for the files as they are. What is
+            begun goes on in its own, by the code that began it.
+        options: for ``vitbook train``: threads, device.
+        ends: when to stop, in seconds of ``time.monotonic()``.
+        say: is given a line now and then.
+
+    Returns:
+        "made", "stopped" or "failed".
+    """
+    if shutil.disk_usage(place.folder).free < ROOM:
+        raise WorkError(
+            f"less than {ROOM / 1e6:.0f} MB are free in {place.folder}: free some space"
+        )
+    state = place.begun(run)
+    out = state.parent if state else out
+    out.mkdir(parents=True, exist_ok=True)
+    code = out / "code" if (out / "code").is_dir() else ROOT
+    log = out / f"{run.name}.log"
+    words = [*run.command, *options, "--out", os.path.relpath(out.resolve(), code.resolve())]
+    environment = os.environ | {
+        "VITBOOK_DATA": str(data_root().resolve()),
+        "VITBOOK_PARENT": str(os.getpid()),
+        "TQDM_MININTERVAL": "10",
+    }
+    say(f"{run.name}: {'goes on' if state else 'begins'}, log {os.path.relpath(log)}")
+    with log.open("w") as writing:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "vitbook", *words],
+            cwd=code,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=writing,
+        )
+        try:
+            stopped = _wait(child, run, place, ends, say)
+        finally:
+            _end(child)
+    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+    last = last[0].rsplit("\r", 1)[-1]
+    if child.returncode == 0:
+        place.collect([run])
+        say(f"{run.name}: {last}")
+        return "made"
+    if stopped:
+        say(f"{run.name}: stopped at {place.progress(run)[0]:.0%}, to go on next time")
+        return "stopped"
+    say(f"{run.name}: failed: {last.removeprefix('vitbook: ')}")
+    return "failed"
+
+
+def _wait(child, run: PlannedRun, place: Workplace, ends: float, say) -> bool:
+    """Until the run ends or its time is up, which is what is returned."""
+    said = time.monotonic()
+    while child.poll() is None:
+        if time.monotonic() >= ends:
+            return True
+        if time.monotonic() - said >= 60:
+            share, rate = place.progress(run)
+            say(f"{run.name}: {share:.0%}, {rate:.0f} images/s")
+            said = time.monotonic()
+        time.sleep(0.2)
+    return False
+
+
+def _end(child: subprocess.Popen) -> None:
+    child.terminate()
+    try:
+        child.wait(ENDING_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

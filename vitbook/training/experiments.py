@@ -1,0 +1,165 @@
+"""Experiments as data: which runs decide which question, read from ``data/experiments.toml``."""
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vitbook import datasets
+from vitbook.errors import UnknownNameError
+from vitbook.models import list_models
+from vitbook.results import data_folder
+from vitbook.training.planned import PlannedRun
+from vitbook.training.recipe import get_recipe
+
+GROUP_KEYS = {"question", "needs", "runs"}
+RUN_KEYS = {
+    *("models", "dataset", "recipe", "changes", "images", "epochs"),
+    *("seeds", "shares", "share_seed", "probes", "ships"),
+}
+
+
+class ExperimentError(ValueError):
+    """A list of experiments that cannot be run as it stands."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, and the runs that decide it.
+
+    Attributes:
+        runs: in the order in which they are made.
+        needs: what has to be built before it can be run; empty if nothing.
+    """
+
+    name: str
+    question: str
+    runs: tuple[PlannedRun, ...]
+    needs: str = ""
+
+
+def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
+    """The experiments in their order, which is that of the work.
+
+    A table a question. What all its runs share stands in the table; each ``[[NAME.runs]]`` adds
+    runs, one for each of its models, shares and seeds, and may change what it shares:
+
+    ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
+    that they are divided into (else the recipe's own passes), ``seeds``, ``shares`` with
+    ``share_seed``, ``probes`` (epochs), ``ships``.
+
+    Args:
+        path: by default the book's own list.
+
+    Raises:
+        ExperimentError: names the experiment and what is wrong with it.
+        OSError: no such file.
+    """
+    path = Path(path) if path is not None else data_folder() / "experiments.toml"
+    try:
+        groups = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"{path} is no TOML ({error}): mend that place") from error
+    found = []
+    for name, group in groups.items():
+        try:
+            found.append(_experiment(name, group))
+        except (ValueError, LookupError, TypeError) as error:
+            raise ExperimentError(f"experiment {name} in {path}: {error}") from error
+    return _each_run_once(found)
+
+
+def _experiment(name: str, group: dict) -> Experiment:
+    if not isinstance(group, dict):
+        raise TypeError(f"{group!r}: expected a table, [{name}]")
+    if not name.replace("_", "").isalnum() or not name.isascii():
+        raise ValueError("expected a name of letters, digits and _, as files are called after it")
+    _check_keys(group, GROUP_KEYS | RUN_KEYS)
+    if not group.get("question"):
+        raise ValueError("no question: say what its runs decide")
+    shared = {key: value for key, value in group.items() if key in RUN_KEYS}
+    runs = [run for entry in group.get("runs", ()) for run in _runs(name, shared, entry)]
+    if not runs and not group.get("needs"):
+        raise ValueError(f"no runs: add [[{name}.runs]], or say what it needs")
+    twice = [run.model for run, times in Counter(runs).items() if times > 1]
+    if twice:
+        raise ValueError(f"the same run of {twice[0]} stands there twice: remove one")
+    return Experiment(name, group["question"], tuple(runs), group.get("needs", ""))
+
+
+def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
+    _check_keys(entry, RUN_KEYS)
+    changes = shared.get("changes", {}) | entry.get("changes", {})
+    asked = {"seeds": [0], "shares": [1.0], "models": [], "probes": []} | shared | entry
+    for key in ("models", "seeds", "shares", "probes"):
+        if not isinstance(asked[key], list):
+            raise TypeError(f"{key} {asked[key]!r}: expected a list")
+    if not asked["models"]:
+        raise ValueError("runs without models: name them")
+    if missing := {"dataset", "recipe"} - asked.keys():
+        raise ValueError(f"runs of {asked['models'][0]} without {' and '.join(sorted(missing))}")
+    for model in asked["models"]:
+        if model not in list_models():
+            raise UnknownNameError("model", model, list_models())
+    datasets.held_out_split(asked["dataset"])
+    for share in asked["shares"]:
+        if not (type(share) in (int, float) and 0 < share <= 1):
+            raise ValueError(f"share {share!r}: expected more than 0, up to 1")
+    for key in ("seeds", "probes"):
+        if not all(type(number) is int and number >= 0 for number in asked[key]):
+            raise ValueError(f"{key} {asked[key]}: expected whole numbers from 0 on")
+    recipe = get_recipe(asked["recipe"], **changes | _budget(asked))
+    if late := [epoch for epoch in asked["probes"] if epoch > recipe.epochs]:
+        raise ValueError(f"probe after epoch {late[0]}: the run has {recipe.epochs}")
+    return [
+        PlannedRun(
+            model,
+            asked["dataset"],
+            recipe,
+            seed,
+            share,
+            asked.get("share_seed", 0),
+            tuple(asked["probes"]),
+            experiment=name,
+            ships=bool(asked.get("ships", False)),
+        )
+        for seed in asked["seeds"]
+        for share in asked["shares"]
+        for model in asked["models"]
+    ]
+
+
+def _budget(asked: dict) -> dict[str, int]:
+    """Images shown, divided into epochs; both or neither."""
+    if not asked.keys() & {"images", "epochs"}:
+        return {}
+    images, epochs = asked.get("images"), asked.get("epochs")
+    if not (type(images) is int and type(epochs) is int and images >= epochs > 0):
+        raise ValueError(
+            f"images {images}, epochs {epochs}: expected both, whole numbers above 0, or neither"
+        )
+    if images % epochs:
+        raise ValueError(f"images {images:,} do not divide into {epochs} epochs: change one")
+    return {"epochs": epochs, "epoch_images": images // epochs}
+
+
+def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
+    """A run that several experiments ask for is that of the first, and ships if any says so."""
+    ships = {run for experiment in experiments for run in experiment.runs if run.ships}
+    first: dict[PlannedRun, PlannedRun] = {}
+    return tuple(
+        replace(
+            experiment,
+            runs=tuple(
+                first.setdefault(run, replace(run, ships=run in ships)) for run in experiment.runs
+            ),
+        )
+        for experiment in experiments
+    )
+
+
+def _check_keys(table: dict, known: set[str]) -> None:
+    if not isinstance(table, dict):
+        raise TypeError(f"{table!r}: expected a table")
+    for key in table.keys() - known:
+        raise UnknownNameError("field", key, known)
