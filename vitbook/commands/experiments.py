@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -168,14 +169,15 @@ class Rates:
     """
 
     def __init__(self, rows: dict[str, results.Result], device: str):
-        self.device, measured = device, {}
+        self.device, measured, large = device, {}, set()
         for row in rows.values():
             if row.device == device and (run := PlannedRun.of(row)) is not None:
                 measured.setdefault(row.model, []).append(run.images / row.wall_time_s)
+                if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic
+                    large.add(row.model)
         self.of_model = {model: statistics.median(rates) for model, rates in measured.items()}
-        # Digits are a matter of calls and not of arithmetic.
-        large = {m: r for m, r in self.of_model.items() if _macs(m) > 5e6}
-        self.macs = statistics.median([_macs(m) * r for m, r in large.items()]) if large else None
+        rates = [_macs(model) * self.of_model[model] for model in large]
+        self.macs = statistics.median(rates) if rates else None
 
     def hours(self, runs: list[PlannedRun], left: dict[PlannedRun, float]) -> str:
         seconds = 0.0
@@ -187,6 +189,7 @@ class Rates:
         return f"{seconds / 3600:.1f}"
 
 
+@cache
 def _macs(name: str) -> int:
     with torch.device("meta"):
         model = create_model(name)

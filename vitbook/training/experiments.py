@@ -109,6 +109,11 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
         if not all(type(number) is int and number >= 0 for number in asked[key]):
             raise ValueError(f"{key} {asked[key]}: expected whole numbers from 0 on")
     recipe = get_recipe(asked["recipe"], **changes | _budget(asked))
+    if 0 < recipe.epoch_images < recipe.batch_size:
+        raise ValueError(
+            f"{recipe.epoch_images} images an epoch are less than a batch of {recipe.batch_size}: "
+            "take more images, or fewer epochs"
+        )
     if late := [epoch for epoch in asked["probes"] if epoch > recipe.epochs]:
         raise ValueError(f"probe after epoch {late[0]}: the run has {recipe.epochs}")
     return [

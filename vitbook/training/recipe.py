@@ -213,4 +213,6 @@ def get_recipe(name: str, **changes) -> Recipe:
             raise ValueError(
                 f"recipe field {field} {value!r}: expected {getattr(kind, '__name__', kind)}"
             )
+        if kind is float:
+            changes[field] = float(value)
     return replace(recipe, **changes)

@@ -1,0 +1,174 @@
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from vitbook import results
+from vitbook.models import default_image_size
+from vitbook.training import ExperimentError, PlannedRun, get_recipe, read_experiments, run
+
+GOOD = """
+[first]
+question = "Is it so?"
+dataset = "digits"
+recipe = "digits"
+changes = { drop_path = 0.1 }
+images = 1_280
+epochs = 4
+
+[[first.runs]]
+models = ["vit_micro_patch2_8", "resnet8_digits"]
+seeds = [0, 1]
+shares = [1.0, 0.5]
+
+[[first.runs]]
+models = ["rot_vit_micro_patch2_8"]
+changes = { weight_decay = 0.0 }
+probes = [0, 4]
+ships = true
+
+[later]
+question = "And this?"
+needs = "an optimiser"
+"""
+
+
+def read(tmp_path, text):
+    path = tmp_path / "list.toml"
+    path.write_text(text)
+    return read_experiments(path)
+
+
+def test_what_a_list_asks_for(tmp_path):
+    first, later = read(tmp_path, GOOD)
+    assert (first.name, first.question, first.needs) == ("first", "Is it so?", "")
+    assert (later.needs, later.runs) == ("an optimiser", ())
+    order = [(run.model, run.seed, run.share) for run in first.runs]
+    assert order[:5] == [
+        ("vit_micro_patch2_8", 0, 1.0),
+        ("resnet8_digits", 0, 1.0),
+        ("vit_micro_patch2_8", 0, 0.5),
+        ("resnet8_digits", 0, 0.5),
+        ("vit_micro_patch2_8", 1, 1.0),
+    ]
+    plain, last = first.runs[0], first.runs[-1]
+    assert plain.recipe == get_recipe("digits", drop_path=0.1, epochs=4, epoch_images=320)
+    assert plain.images == 4 * 5 * 64 and not plain.ships
+    assert (last.recipe.weight_decay, last.recipe.drop_path) == (0.0, 0.1)
+    assert last.probe_epochs == (0, 4) and last.ships
+    assert plain.name == f"first-vit_micro_patch2_8-seed0-{plain.digest}"
+    assert len({run.digest for run in first.runs}) == len(first.runs)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[first]", "[first", "is no TOML"),
+        ('"rot_vit_micro_patch2_8"', '"rot_vit_micro"', "unknown model 'rot_vit_micro': did you"),
+        ('recipe = "digits"', 'recipe = "digit"', "unknown recipe 'digit': did you mean digits"),
+        ("drop_path = 0.1", "drop_pth = 0.1", "recipe field 'drop_pth': did you mean drop_path"),
+        ("drop_path = 0.1", 'drop_path = "much"', "drop_path 'much': expected float"),
+        ("drop_path = 0.1", "batch_size = 2.5", "batch_size 2.5: expected int"),
+        ('dataset = "digits"', 'dataset = "digit"', "unknown data set 'digit': did you mean dig"),
+        ('dataset = "digits"', 'dataset = "photos"', "photos has only 'all', no held-out split"),
+        ('dataset = "digits"', "", "without dataset"),
+        ("shares = [1.0, 0.5]", "shares = [0]", "share 0: expected more than 0, up to 1"),
+        ("shares = [1.0, 0.5]", "shares = 0.5", "shares 0.5: expected a list"),
+        ("seeds = [0, 1]", "seeds = [0, 0]", "the same run of vit_micro_patch2_8 stands there twi"),
+        ("seeds = [0, 1]", "seeds = [-1]", "seeds .*: expected whole numbers from 0"),
+        ("seeds = [0, 1]", "sedes = [0]", "unknown field 'sedes': did you mean seeds"),
+        ("probes = [0, 4]", "probes = [5]", "probe after epoch 5: the run has 4"),
+        ("images = 1_280", "images = 1_281", "images 1,281 do not divide into 4 epochs"),
+        ("images = 1_280", "", "images None, epochs 4: expected both"),
+        ("images = 1_280", "images = 40", "10 images an epoch are less than a batch of 64"),
+        ('question = "Is it so?"', "", "no question: say what its runs decide"),
+        ('needs = "an optimiser"', "", "later.*no runs: add"),
+        ("[later]", '["a/b"]', "expected a name of letters, digits and _"),
+        ('models = ["rot_vit_micro_patch2_8"]', "", "runs without models"),
+    ],
+)
+def test_a_list_that_cannot_be_run(tmp_path, old, new, words):
+    assert GOOD.count(old) >= 1
+    with pytest.raises(ExperimentError, match=f"list.toml.*{words}|experiment .*{words}") as error:
+        read(tmp_path, GOOD.replace(old, new, 1))
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_that_two_experiments_ask_for_is_one(tmp_path):
+    text = GOOD + GOOD.split("[later]")[0].replace("first", "second").replace(
+        "seeds = [0, 1]", "seeds = [0, 1]\nships = true"
+    )
+    first, _, second = read(tmp_path, text)
+    assert first.runs == second.runs
+    assert {run.name for run in second.runs} == {run.name for run in first.runs}
+    assert all(run.ships for run in first.runs)
+
+
+def test_what_decides_a_run_decides_its_digest():
+    base = PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits"))
+    changes = [
+        dict(model="resnet8_digits"),
+        dict(dataset="cluttered_digits"),
+        dict(recipe=get_recipe("digits", learning_rate=1e-3)),
+        dict(recipe=get_recipe("digits", epoch_images=640)),
+        dict(seed=1),
+        dict(share=0.5),
+        dict(share=0.5, share_seed=1),
+        dict(probe_epochs=(0,)),
+    ]
+    digests = {base.digest, *(replace(base, **change).digest for change in changes)}
+    assert len(digests) == len(changes) + 1
+    same = [
+        dict(recipe=replace(base.recipe, name="another")),
+        dict(experiment="x"),
+        dict(ships=True),
+        dict(share=1),
+        dict(recipe=get_recipe("digits", rotation=10)),
+    ]
+    assert {replace(base, **change).digest for change in same} == {base.digest}
+
+
+def test_digests_stay_what_they_are():
+    """Rows in the ledger are called by them: a change of this number loses their names."""
+    assert PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits")).digest == "0b6bbc5c"
+
+
+def test_a_row_answers_the_run_that_made_it(tmp_path):
+    recipe = get_recipe("digits", epochs=2, epoch_images=128)
+    planned = PlannedRun(
+        "vit_micro_patch2_8", "digits", recipe, 3, 0.5, 1, (2,), experiment="trial"
+    )
+    run(
+        planned.model, planned.dataset, recipe, seed=3, share=0.5, share_seed=1, folder=tmp_path,
+        probe=lambda model, held_out: {"seen": len(held_out)}, probe_epochs=(2,),
+        experiment="trial", progress=False,
+    )  # fmt: skip
+    (row,) = results.read(tmp_path)
+    assert row.name == planned.name and PlannedRun.of(row) == planned
+    assert (row.experiment, row.definition) == ("trial", planned.digest)
+    assert row.provenance["name"] == "digits, 50 % of each class"
+    assert row.data_passes == pytest.approx(planned.images / row.provenance["pictures"])
+
+
+def test_a_row_of_a_recipe_that_has_changed_answers_nothing():
+    row = results.read()[0]
+    assert PlannedRun.of(replace(row, recipe=row.recipe | {"vanished": 1.0})) is None
+
+
+def test_the_command_is_the_run(tmp_path):
+    for experiment in read_experiments():
+        for planned in experiment.runs:
+            words = list(planned.command)
+            changes = [w for before, w in pairwise(words) if before == "--set"]
+            assert words[:3] == ["train", planned.model, planned.dataset]
+            assert len(changes) == len({change.split("=")[0] for change in changes})
+
+
+def test_the_books_own_list():
+    experiments = read_experiments()
+    assert {"poster", "data_size", "near_heads", "scaling"} <= {e.name for e in experiments}
+    for experiment in experiments:
+        for planned in experiment.runs:
+            assert planned.images > 0
+            size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
+            assert default_image_size(planned.model) == size[planned.dataset]
