@@ -1,11 +1,19 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from vitbook import results
 from vitbook.models import default_image_size
-from vitbook.training import ExperimentError, PlannedRun, get_recipe, read_experiments, run
+from vitbook.training import (
+    ExperimentError,
+    PlannedRun,
+    get_recipe,
+    read_experiments,
+    run,
+    standing,
+)
 
 GOOD = """
 [first]
@@ -155,7 +163,46 @@ def test_a_row_of_a_recipe_that_has_changed_answers_nothing():
     assert PlannedRun.of(replace(row, recipe=row.recipe | {"vanished": 1.0})) is None
 
 
-def test_the_command_is_the_run(tmp_path):
+def row_of(planned, accuracy):
+    of_any = results.read()[0]
+    return replace(
+        of_any, model=planned.model, dataset=planned.dataset, recipe=asdict(planned.recipe),
+        seed=planned.seed, share=planned.share, share_seed=planned.share_seed, accuracy=accuracy,
+        probes=[{"epoch": epoch} for epoch in planned.probe_epochs], data_passes=3.0,
+        images_per_second=99.6,
+    )  # fmt: skip
+
+
+def test_what_an_experiment_came_to(tmp_path):
+    first, later = read(tmp_path, GOOD)
+    plain = [run for run in first.runs if run.model == "vit_micro_patch2_8"]
+    rows = [row_of(run, 0.5 + 0.1 * run.seed) for run in plain if run.share == 1]
+    assert standing(first, rows) == [
+        {"model": "vit_micro_patch2_8", "changed": "", "50 %": "not run",
+         "100 %": "55.00% (50.00% to 60.00%)"},
+        {"model": "resnet8_digits", "changed": "", "50 %": "not run", "100 %": "not run"},
+        {"model": "rot_vit_micro_patch2_8", "changed": "weight_decay 0.0", "50 %": "not run",
+         "100 %": "not run"},
+    ]  # fmt: skip
+    assert standing(later, rows) == []
+    whole = replace(first, runs=tuple(run for run in plain if run.share == 1))
+    assert standing(whole, rows[:1]) == [
+        {"model": "vit_micro_patch2_8", "seeds": "1 of 2", "accuracy": "50.00%", "passes": "3",
+         "images a second": "100"},
+    ]  # fmt: skip
+
+
+def test_the_page_has_a_place_for_every_experiment():
+    page = Path(results.__file__).parents[1] / "book" / "experiments.md"
+    if not page.is_file():
+        pytest.skip("no checkout: an installed package has no pages")
+    text = page.read_text()
+    for experiment in read_experiments():
+        assert f"({experiment.name.replace('_', '-')})=" in text
+        assert not experiment.runs or f'show("{experiment.name}")' in text
+
+
+def test_the_command_is_the_run():
     for experiment in read_experiments():
         for planned in experiment.runs:
             words = list(planned.command)

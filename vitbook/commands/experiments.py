@@ -264,6 +264,8 @@ def _submit(wanted, place: Workplace, cluster: str, slurm, given, file, minutes,
         ) from error
     if cluster not in ("slurm", "local"):
         raise UnknownNameError("cluster", cluster, ("slurm", "local"))
+    if odd := [word for word in slurm if "=" not in word]:
+        raise ValueError(f"--slurm {odd[0]}: expected a name and a value, such as partition=gpu")
     executor = submitit.AutoExecutor(place.folder / "jobs", cluster=cluster)
     settings = dict(word.partition("=")[::2] for word in slurm)
     executor.update_parameters(

@@ -7,7 +7,12 @@ from vitbook.training.checkpoints import (
     save_checkpoint,
 )
 from vitbook.training.evaluation import evaluate, predict
-from vitbook.training.experiments import Experiment, ExperimentError, read_experiments
+from vitbook.training.experiments import (
+    Experiment,
+    ExperimentError,
+    read_experiments,
+    standing,
+)
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.planned import PlannedRun
@@ -39,5 +44,6 @@ __all__ = [
     "read_experiments",
     "run",
     "save_checkpoint",
+    "standing",
     "train",
 ]

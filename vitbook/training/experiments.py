@@ -1,14 +1,16 @@
 """Experiments as data: which runs decide which question, read from ``data/experiments.toml``."""
 
+import json
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from vitbook import datasets
 from vitbook.errors import UnknownNameError
 from vitbook.models import list_models
-from vitbook.results import data_folder
+from vitbook.results import Result, accuracy_of, data_folder
 from vitbook.training.planned import PlannedRun
 from vitbook.training.recipe import get_recipe
 
@@ -52,10 +54,11 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
         path: by default the book's own list.
 
     Raises:
-        ExperimentError: names the experiment and what is wrong with it.
-        OSError: no such file.
+        ExperimentError: no such list; or names the experiment and what is wrong with it.
     """
     path = Path(path) if path is not None else data_folder() / "experiments.toml"
+    if not path.is_file():
+        raise ExperimentError(f"no list of experiments {path}: mend the path")
     try:
         groups = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -168,3 +171,38 @@ def _check_keys(table: dict, known: set[str]) -> None:
         raise TypeError(f"{table!r}: expected a table")
     for key in table.keys() - known:
         raise UnknownNameError("field", key, known)
+
+
+def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, str]]:
+    """A line for each model and change of an experiment: what its seeds came to.
+
+    Accuracy is the mean, with the lowest and the highest of several seeds; "not run" without any.
+    An experiment on several shares of a data set has a column for each instead of the rest.
+    """
+    answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
+    usual = asdict(experiment.runs[0].recipe) if experiment.runs else {}
+    shares = sorted({run.share for run in experiment.runs})
+    lines: dict[tuple, dict[float, list[PlannedRun]]] = {}
+    for run in experiment.runs:
+        changes = {k: v for k, v in asdict(run.recipe).items() if v != usual[k]}
+        told = ", ".join(f"{key} {json.dumps(value)}" for key, value in changes.items())
+        seeds = lines.setdefault((run.model, told), {share: [] for share in shares})
+        seeds[run.share].append(run)
+    changed = any(told for _, told in lines)
+    table = []
+    for (model, told), by_share in lines.items():
+        line = {"model": model} | ({"changed": told} if changed else {})
+        for share, seeds in by_share.items():
+            made = [answers[run] for run in seeds if run in answers]
+            accuracy = accuracy_of(made) if made else "not run"
+            if len(shares) > 1:
+                line[f"{share * 100:g} %"] = accuracy
+                continue
+            line |= {
+                "seeds": f"{len(made)} of {len(seeds)}",
+                "accuracy": accuracy,
+                "passes": f"{made[0].data_passes:.0f}" if made else "",
+                "images a second": f"{made[0].images_per_second:.0f}" if made else "",
+            }
+        table.append(line)
+    return table

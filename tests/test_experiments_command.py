@@ -1,0 +1,300 @@
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from vitbook import results
+from vitbook.__main__ import main
+from vitbook.commands import worker
+from vitbook.training import PlannedRun, read_experiments
+
+RUNS = """
+[trial]
+question = "Does it learn?"
+dataset = "digits"
+recipe = "digits"
+images = {images}
+epochs = {epochs}
+
+[[trial.runs]]
+models = {models}
+seeds = {seeds}
+ships = true
+"""
+TIMES = {"wall_time_s", "images_per_second", "peak_memory_mb", "device", "commit", "command"}
+
+
+class Machine:
+    """A list, a ledger and a workplace of their own."""
+
+    def __init__(self, folder):
+        self.list, self.ledger = folder / "list.toml", folder / "ledger"
+        self.work = folder / "work"
+        self.options = ["--file", self.list, "--ledger", self.ledger, "--work", self.work]
+
+    def asks(self, models=("vit_micro_patch2_8",), images=128, epochs=1, seeds=(0,), more=""):
+        models = json.dumps(list(models))
+        text = RUNS.format(models=models, images=images, epochs=epochs, seeds=list(seeds))
+        self.list.write_text(text + more)
+        return self
+
+    def start(self, *words, **environment):
+        words = ["run", "--dirty", "--threads", 1, *words, *self.options]
+        return subprocess.Popen(
+            [sys.executable, "-m", "vitbook", "experiments", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
+
+    def run(self, *words, code=0, **environment):
+        process = self.start(*words, **environment)
+        said = process.communicate()[0]
+        assert process.returncode == code, said
+        return said
+
+    def rows(self):
+        return results.read(self.ledger / "results")
+
+    def weights(self, row):
+        with safe_open(self.ledger / "checkpoints" / f"{row.name}.safetensors", "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def say(capsys, monkeypatch, *words, code=None):
+    """What the command prints, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["vitbook", "experiments", *map(str, words)])
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == code or (code is None and not done.value.code)
+    return "".join(capsys.readouterr())
+
+
+def test_a_list_is_worked_off_and_told(machine, capsys, monkeypatch):
+    machine.asks(seeds=(0, 1))
+    before = say(capsys, monkeypatch, "list", *machine.options)
+    assert re.search(r"^trial +2 +0 +0 +0 +2 +256 +not measured +Does it learn\?", before, re.M)
+
+    said = machine.run()
+    assert "2 made, 0 failed, 0 of 2 still missing" in said
+    first, second = machine.rows()
+    assert (first.experiment, first.seed, second.seed) == ("trial", 0, 1)
+    assert first.command.startswith("python -m vitbook train vit_micro_patch2_8 digits --recipe")
+    asked = read_experiments(machine.list)[0].runs
+    assert [PlannedRun.of(row) for row in (first, second)] == list(asked)
+    assert all(t.dtype != torch.float32 for t in machine.weights(first).values())
+    after = say(capsys, monkeypatch, "list", *machine.options)
+    assert re.search(r"^trial +2 +2 +0 +0 +0 +0 +0.0 ", after, re.M)
+    one_by_one = say(capsys, monkeypatch, "list", "trial", *machine.options)
+    assert re.search(rf"{first.name} +digits +128 +done +{first.accuracy:.2%}", one_by_one)
+    assert "0 made, 0 failed, 0 of 2" in machine.run()
+
+    # Another definition is another run; the row that nobody asks for any more is kept and told.
+    machine.asks(seeds=(0,), images=192)
+    changed = say(capsys, monkeypatch, "list", *machine.options)
+    assert re.search(r"^trial +1 +0 +0 +0 +1 ", changed, re.M)
+    assert f"{second.name}: no experiment asks for it any more; it is kept" in changed
+    assert len(machine.rows()) == 2
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_ships_and_is_gone_is_made_again(machine):
+    machine.asks()
+    machine.run()
+    (row,) = machine.rows()
+    weights = machine.weights(row)
+    for file in machine.ledger.glob("checkpoints/*"):
+        file.unlink()
+    assert "1 made" in machine.run()
+    again = machine.weights(row)
+    assert all(torch.equal(again[name], weights[name]) for name in weights)
+
+
+def test_what_is_not_there_waits_and_what_fails_is_told(machine, tmp_path):
+    broken = """
+[[trial.runs]]
+models = ["vit_micro_patch2_8"]
+changes = { learning_rate = 1e30, warmup_epochs = 0.0, gradient_clip = 0.0 }
+[far]
+question = "On photographs?"
+dataset = "cifar10"
+recipe = "quick"
+[[far.runs]]
+models = ["vit_mini_patch4_32"]
+seeds = [0, 1]
+[later]
+question = "And then?"
+needs = "a teacher"
+"""
+    machine.asks(images=256, epochs=2, seeds=(0,), more=broken)
+    said = machine.run(code=2, VITBOOK_DATA=str(tmp_path / "empty"))
+    assert "1 made, 1 failed, 3 of 4 still missing" in said
+    assert re.search(r"failed: the loss became nan in epoch \d of 2: lower the learning rate", said)
+    assert "2 runs wait for cifar10, which is not here: `vitbook data fetch cifar10`" in said
+    assert "later needs a teacher" in said
+    assert said.splitlines()[-1] == "vitbook: 1 failed, see above; the same command tries again"
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_two_side_by_side_make_each_run_once(machine):
+    machine.asks(seeds=(0, 1, 2))
+    pair = [machine.start(), machine.start()]
+    said = [process.communicate()[0] for process in pair]
+    assert [process.returncode for process in pair] == [0, 0], said
+    begun = re.findall(r"(trial-\S+): begins", "".join(said))
+    assert sorted(begun) == sorted(set(begun)) and len(begun) == 3
+    assert len(machine.rows()) == 3
+
+
+def test_a_run_that_another_process_makes_is_left_to_it(machine, capsys, monkeypatch):
+    machine.asks()
+    (planned,) = read_experiments(machine.list)[0].runs
+    place = worker.Workplace(machine.work, machine.ledger)
+    with place.claimed(planned) as ours:
+        assert ours
+        told = say(capsys, monkeypatch, "list", *machine.options)
+        assert re.search(r"^trial +1 +0 +1 +0 +0 ", told, re.M)
+        assert "0 made, 0 failed, 1 of 1 still missing" in machine.run()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--minutes", 0], "--minutes 0: expected more than 0, or leave it out"),
+        (["run", "--minutes", "nan"], "--minutes nan: expected more than 0"),
+        (["run", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
+        (["list", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
+        (["run", "--dirty", "--submit", "sge"], "unknown cluster 'sge': known: local, slurm"),
+        (["run", "--dirty", "--submit", "local", "--slurm", "gpu"], "--slurm gpu: expected"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, message, machine, capsys, monkeypatch):
+    machine.asks()
+    said = say(capsys, monkeypatch, *words, *machine.options, code=2)
+    assert said.startswith(f"vitbook: {message}") and len(said.splitlines()) == 1
+
+
+def test_no_list_and_no_room(machine, capsys, monkeypatch):
+    said = say(capsys, monkeypatch, "list", *machine.options, code=2)
+    assert said == f"vitbook: no list of experiments {machine.list}: mend the path\n"
+    machine.asks()
+    monkeypatch.setattr(worker, "ROOM", 10**18)
+    monkeypatch.setattr(os, "nice", lambda _: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    words = ["run", "--dirty", *machine.options]
+    said = say(capsys, monkeypatch, *words, code=2)
+    assert "MB are free in" in said and "free some space" in said
+
+
+def git(folder, *words):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    done = subprocess.run(["git", "-C", folder, *who, *words], capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch):
+    root, folder = tmp_path / "root", tmp_path / "work"
+    root.mkdir()
+    monkeypatch.setattr(worker, "ROOT", root)
+    monkeypatch.setattr(results, "commit", lambda: "unknown")
+    with pytest.raises(worker.WorkError, match="is no git checkout, .*clone the repository"):
+        worker.code_of_commit(folder)
+    git(root, "init", "-q")
+    (root / "file").write_text("one")
+    git(root, "add", "file")
+    git(root, "commit", "-qm", "one")
+    commit = git(root, "rev-parse", "HEAD")
+    monkeypatch.setattr(results, "commit", lambda: commit)
+    out = worker.code_of_commit(folder)
+    assert out == folder / commit[:12]
+    (root / "file").write_text("two")
+    git(root, "commit", "-qam", "two")
+    assert (out / "code" / "file").read_text() == "one"
+    assert worker.code_of_commit(folder) == out
+    monkeypatch.setattr(results, "commit", lambda: commit + "+")
+    with pytest.raises(worker.WorkError, match="differ from their commit.* add --dirty"):
+        worker.code_of_commit(folder)
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_what_is_missing(machine):
+    machine.asks(seeds=(0, 1))
+    said = machine.run("--submit", "local", "--minutes", 5)
+    assert "2 jobs; what they print is in" in said
+    ends = time.monotonic() + 240
+    while time.monotonic() < ends and len(list(machine.ledger.glob("results/*.json"))) < 2:
+        time.sleep(1)
+    assert [row.seed for row in machine.rows()] == [0, 1]
+
+
+def kill_now_and_then(machine, kills):
+    """Kill the whole command at random moments, between the import and the end of the list."""
+    chance, reached = random.Random(kills), []
+    while len(reached) < kills:
+        process = machine.start()
+        rows = len(list(machine.ledger.glob("results/*.json")))
+        time.sleep(chance.uniform(6, 14))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        reached.append(len(list(machine.ledger.glob("results/*.json"))))
+        assert reached[-1] >= rows
+    return reached
+
+
+@pytest.mark.slow
+def test_twelve_kills_lose_and_double_nothing(tmp_path):
+    """And two machines make the same rows but for times."""
+    machines = []
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+        machines.append(Machine(tmp_path / name).asks(
+            ("vit_micro_patch2_8", "rot_vit_micro_patch2_8"), 9600, 3, (0, 1)
+        ))  # fmt: skip
+    whole, cut = machines
+    whole.run()
+    print("rows after each kill:", kill_now_and_then(cut, 12))
+    cut.run()
+    assert len(whole.rows()) == len(cut.rows()) == 4
+    for one, other in zip(whole.rows(), cut.rows(), strict=True):
+        ours, theirs = asdict(one), asdict(other)
+        assert {k for k in ours if ours[k] != theirs[k]} <= TIMES
+        mine, its = whole.weights(one), cut.weights(other)
+        assert all(torch.equal(mine[name], its[name]) for name in mine | its)
+    left = {path.suffix for path in cut.work.rglob("*") if path.is_file()}
+    assert left <= {".claim", ".lock", ".log", ".safetensors"}
+
+
+@pytest.mark.slow
+def test_a_row_of_the_ledger_is_made_again(machine, capsys, monkeypatch):
+    """On another machine: the same bits where processor and versions are the same."""
+    ledger = {row.model: row for row in results.read() if row.experiment == "designs_digits"}
+    if not ledger:
+        pytest.skip("no row of designs_digits yet")
+    row = ledger[min(ledger)]
+    machine.list.write_text((Path(results.data_folder()) / "experiments.toml").read_text())
+    machine.run(row.name)
+    (again,) = machine.rows()
+    assert again.name == row.name
+    ours, theirs = asdict(row), asdict(again)
+    if (row.device, row.versions) == (again.device, again.versions):
+        assert {k for k in ours if ours[k] != theirs[k]} <= TIMES
+    assert again.accuracy == pytest.approx(row.accuracy, abs=0.02)
+    assert again.curve[0]["loss"] == pytest.approx(row.curve[0]["loss"], rel=1e-3)
