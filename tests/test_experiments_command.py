@@ -253,7 +253,7 @@ def kill_now_and_then(machine, kills):
         rows = len(list(machine.ledger.glob("results/*.json")))
         time.sleep(chance.uniform(6, 14))
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.communicate()
         reached.append(len(list(machine.ledger.glob("results/*.json"))))
         assert reached[-1] >= rows
     return reached

@@ -114,6 +114,7 @@ class Measurement:
         return f"{self.kind}-{self.subject}"
 
 
+WIDE_VECTORS = "AVX-512"
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
 
@@ -227,7 +228,8 @@ def command() -> str:
 
 @cache
 def device_name(device: str | torch.device) -> str:
-    """ "NVIDIA H200", or the processor's name and the threads that torch uses."""
+    """ "NVIDIA H200", or the processor's name, the threads that torch uses, and whether MKL was
+    told to use AVX-512 on a processor where by itself it would not."""
     device = torch.device(device)
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
@@ -238,7 +240,8 @@ def device_name(device: str | torch.device) -> str:
                 name = line.split(":", 1)[1].strip()
                 break
     threads = torch.get_num_threads()
-    return f"{name}, {threads} thread{'s' * (threads > 1)}"
+    name = f"{name}, {threads} thread{'s' * (threads > 1)}"
+    return name + f", {WIDE_VECTORS}" * (WIDE_VECTORS in os.environ.get("LD_PRELOAD", ""))
 
 
 def table(rows: list[Result]) -> list[dict[str, str]]:

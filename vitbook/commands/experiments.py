@@ -14,6 +14,7 @@ import torch
 import typer
 
 from vitbook import datasets, results
+from vitbook.commands import kernels
 from vitbook.commands.tables import print_table
 from vitbook.commands.worker import ROOT, WorkError, Workplace, code_of_commit, make
 from vitbook.errors import UnknownNameError
@@ -64,7 +65,10 @@ def list_experiments(
     rows = place.done()
     states = {run: state(run, place, rows) for run in wanted}
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
-    rate = Rates(rows, results.device_name(_device(device)))
+    name = results.device_name(_device(device))
+    if _device(device) == "cpu" and kernels.helps():
+        name += f", {results.WIDE_VECTORS}"
+    rate = Rates(rows, name)
     if names:
         print_table([_run_line(run, states[run], rows.get(run.digest)) for run in wanted])
         return

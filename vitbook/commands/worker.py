@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 
 from vitbook import results
+from vitbook.commands import kernels
 from vitbook.datasets.folders import data_root
 from vitbook.files import write_atomically
 from vitbook.results import Result
@@ -134,6 +135,7 @@ def code_of_commit(folder: Path) -> Path:
             shutil.rmtree(part, ignore_errors=True)
             _git("clone", "--quiet", "--no-checkout", str(ROOT), str(part))
             _git("-C", str(part), "checkout", "--quiet", commit)
+            kernels.build(out)
             part.rename(code)
     return out
 
@@ -174,11 +176,15 @@ def make(
     code = out / "code" if (out / "code").is_dir() else ROOT
     log = out / f"{run.name}.log"
     words = [*run.command, *options, "--out", os.path.relpath(out.resolve(), code.resolve())]
-    environment = os.environ | {
-        "VITBOOK_DATA": str(data_root().resolve()),
-        "VITBOOK_PARENT": str(os.getpid()),
-        "TQDM_MININTERVAL": "10",
-    }
+    environment = (
+        os.environ
+        | kernels.environment(out)
+        | {
+            "VITBOOK_DATA": str(data_root().resolve()),
+            "VITBOOK_PARENT": str(os.getpid()),
+            "TQDM_MININTERVAL": "10",
+        }
+    )
     say(f"{run.name}: {'goes on' if state else 'begins'}, log {os.path.relpath(log)}")
     with log.open("w") as writing:
         child = subprocess.Popen(
