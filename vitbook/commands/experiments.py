@@ -63,7 +63,7 @@ def list_experiments(
     wanted = _wanted(experiments, names)
     place.collect(wanted)
     rows = place.done()
-    states = {run: state(run, place, rows) for run in wanted}
+    states = {run: place.state(run, rows) for run in wanted}
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
     name = results.device_name(_device(device))
     if _device(device) == "cpu" and kernels.helps():
@@ -148,22 +148,12 @@ def run_experiments(
             outcome = make(run, place, out, options, ends, _say)
             {"made": made, "failed": failed}.get(outcome, []).append(run)
     rows = place.done()
-    states = {run: state(run, place, rows) for run in wanted}
+    states = {run: place.state(run, rows) for run in wanted}
     missing = sum(found != "done" for found in states.values())
     _say(f"{len(made)} made, {len(failed)} failed, {missing} of {len(wanted)} still missing")
     _say_what_waits(experiments, wanted, states)
     if failed:
         raise WorkError(f"{len(failed)} failed, see above; the same command tries again")
-
-
-def state(run: PlannedRun, place: Workplace, rows: dict[str, results.Result]) -> str:
-    """ "done", "running", "begun" or "missing"."""
-    if place.is_done(run, rows):
-        return "done"
-    with place.claimed(run) as free:
-        if not free:
-            return "running"
-    return "begun" if place.begun(run) else "missing"
 
 
 class Rates:
@@ -281,7 +271,7 @@ def _submit(wanted, place: Workplace, cluster: str, slurm, given, file, minutes,
     paths = {"--file": file, "--ledger": place.ledger, "--work": place.folder}
     given = [*given, *(w for k, p in paths.items() if p for w in (k, str(Path(p).resolve())))]
     rows = place.done()
-    missing = [run for run in wanted if state(run, place, rows) in ("begun", "missing")]
+    missing = [run for run in wanted if place.state(run, rows) in ("begun", "missing")]
     base = [sys.executable, "-m", "vitbook", "experiments", "run"]
     for run in missing:
         job = executor.submit(subprocess.run, [*base, run.name, *given], cwd=ROOT, check=True)

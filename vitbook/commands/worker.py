@@ -76,12 +76,25 @@ class Workplace:
         shown = reached["step"] * run.recipe.batch_size
         return shown / run.images, shown / max(reached["training_s"], 1e-9)
 
+    def _claim(self, run: PlannedRun) -> Path:
+        return self.folder / "claims" / f"{run.name}.lock"
+
+    def state(self, run: PlannedRun, rows: dict[str, Result]) -> str:
+        """ "done", "running", "begun" or "missing"."""
+        if self.is_done(run, rows):
+            return "done"
+        if self._claim(run).exists():  # else nobody ever took it
+            with self.claimed(run) as free:
+                if not free:
+                    return "running"
+        return "begun" if self.begun(run) else "missing"
+
     @contextmanager
     def claimed(self, run: PlannedRun) -> Iterator[bool]:
         """Whether the run is ours; until the block ends no other process makes it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        locks = [self._claim(run)]
+        locks[0].parent.mkdir(parents=True, exist_ok=True)
         # The second lock is that of the run itself, which a killed worker may have left behind.
-        locks = [self.folder / f"{run.name}.claim"]
         if state := self.begun(run):
             locks.append(state.with_suffix(".lock"))
         held = []
