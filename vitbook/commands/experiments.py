@@ -2,11 +2,8 @@
 
 import os
 import signal
-import statistics
-import subprocess
 import sys
 import time
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +12,11 @@ import typer
 
 from vitbook import datasets, results
 from vitbook.commands import kernels
+from vitbook.commands.cluster import submit as hand_over
+from vitbook.commands.rates import Rates
 from vitbook.commands.tables import print_table
 from vitbook.commands.worker import ROOT, WorkError, Workplace, code_of_commit, make
 from vitbook.errors import UnknownNameError
-from vitbook.measure import count_macs
-from vitbook.models import create_model
 from vitbook.training import Experiment, PlannedRun, read_experiments
 
 FOREVER_S = 10 * 365 * 24 * 3600
@@ -127,9 +124,18 @@ def run_experiments(
     options = [] if threads is None else ["--threads", str(threads)]
     options += [] if device is None else ["--device", device]
     if submit is not None:
-        given = [*options, *(["--dirty"] if dirty else [])]
-        given += [] if minutes is None else ["--minutes", str(minutes)]
-        _submit(wanted, place, submit, slurm or [], given, file, minutes, threads)
+        rows = place.done()
+        words = [*options, *["--dirty"] * dirty, *_paths(file, place)]
+        words += [] if minutes is None else ["--minutes", f"{minutes:g}"]
+        hand_over(
+            [run for run in wanted if place.state(run, rows) in ("begun", "missing")],
+            submit,
+            words,
+            folder=place.folder / "jobs",
+            settings=slurm or [],
+            minutes=minutes,
+            threads=threads,
+        )
         return
     if hasattr(os, "nice"):
         os.nice(19)
@@ -156,43 +162,14 @@ def run_experiments(
         raise WorkError(f"{len(failed)} failed, see above; the same command tries again")
 
 
-class Rates:
-    """Images a second on a device, evaluation included, as the ledger has them.
-
-    A model without a row has the arithmetic a second of those that have one.
-    """
-
-    def __init__(self, rows: dict[str, results.Result], device: str):
-        self.device, measured, large = device, {}, set()
-        for row in rows.values():
-            if row.device == device and (run := PlannedRun.of(row)) is not None:
-                measured.setdefault(row.model, []).append(run.images / row.wall_time_s)
-                if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic
-                    large.add(row.model)
-        self.of_model = {model: statistics.median(rates) for model, rates in measured.items()}
-        rates = [_macs(model) * self.of_model[model] for model in large]
-        self.macs = statistics.median(rates) if rates else None
-
-    def hours(self, runs: list[PlannedRun], left: dict[PlannedRun, float]) -> str:
-        seconds = 0.0
-        for run in runs:
-            if run.model not in self.of_model and self.macs is None:
-                return "not measured"
-            rate = self.of_model.get(run.model) or self.macs / _macs(run.model)
-            seconds += left[run] / rate
-        return f"{seconds / 3600:.1f}"
-
-
-@cache
-def _macs(name: str) -> int:
-    with torch.device("meta"):
-        model = create_model(name)
-        size = model.spec.image_size
-        return count_macs(model.eval(), torch.zeros(1, model.spec.channels, size, size))
-
-
 def _place(ledger: Path | None, work: Path | None) -> Workplace:
     return Workplace(work or ROOT / "runs" / "experiments", ledger or results.data_folder())
+
+
+def _paths(file: Path | None, place: Workplace) -> list[str]:
+    """The same list, ledger and workplace for a job that starts in another folder."""
+    given = {"--file": file, "--ledger": place.ledger, "--work": place.folder}
+    return [word for key, path in given.items() if path for word in (key, str(path.resolve()))]
 
 
 def _wanted(experiments: tuple[Experiment, ...], names: list[str] | None) -> list[PlannedRun]:
@@ -246,34 +223,3 @@ def _device(device: str | None) -> str:
 def _say(line: str) -> None:
     typer.echo(f"[{time.strftime('%H:%M:%S')}] {line}")
     sys.stdout.flush()
-
-
-def _submit(wanted, place: Workplace, cluster: str, slurm, given, file, minutes, threads) -> None:
-    """A job for each missing run; a job is this same command with the run's name."""
-    try:
-        import submitit
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "submitit is not installed: pip install submitit, or leave --submit out"
-        ) from error
-    if cluster not in ("slurm", "local"):
-        raise UnknownNameError("cluster", cluster, ("slurm", "local"))
-    if odd := [word for word in slurm if "=" not in word]:
-        raise ValueError(f"--slurm {odd[0]}: expected a name and a value, such as partition=gpu")
-    executor = submitit.AutoExecutor(place.folder / "jobs", cluster=cluster)
-    settings = dict(word.partition("=")[::2] for word in slurm)
-    executor.update_parameters(
-        name="vitbook",
-        timeout_min=int(minutes + 5) if minutes else 24 * 60,
-        cpus_per_task=threads or 1,
-        **{f"slurm_{key}": value for key, value in settings.items()},
-    )
-    paths = {"--file": file, "--ledger": place.ledger, "--work": place.folder}
-    given = [*given, *(w for k, p in paths.items() if p for w in (k, str(Path(p).resolve())))]
-    rows = place.done()
-    missing = [run for run in wanted if place.state(run, rows) in ("begun", "missing")]
-    base = [sys.executable, "-m", "vitbook", "experiments", "run"]
-    for run in missing:
-        job = executor.submit(subprocess.run, [*base, run.name, *given], cwd=ROOT, check=True)
-        typer.echo(f"{run.name}: job {job.job_id}")
-    typer.echo(f"{len(missing)} jobs; what they print is in {executor.folder}")
