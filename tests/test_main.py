@@ -63,6 +63,24 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
             ["train", "vit_micro_patch2_8", "--probe-at", "x"],
             "vitbook: --probe-at x: expected epoch",
         ),
+        (
+            ["train", "vit_micro_patch2_8", "--set", "epochs"],
+            "vitbook: --set epochs: expected a fi",
+        ),
+        (["train", "vit_micro_patch2_8", "--set", "epoch=2"], "vitbook: unknown recipe field 'epo"),
+        (
+            ["train", "vit_micro_patch2_8", "--set", "epochs=2.5"],
+            "vitbook: recipe field epochs 2.5",
+        ),
+        (
+            ["train", "vit_micro_patch2_8", "--set", "flip=1"],
+            "vitbook: recipe field flip 1: expect",
+        ),
+        (["train", "vit_micro_patch2_8", "--share", "2"], "vitbook: share 2.0: expected more than"),
+        (
+            ["train", "vit_micro_patch2_8", "--share", "0.001"],
+            "vitbook: a share of 0.001 leaves no",
+        ),
         (["results", "digit"], "vitbook: unknown run 'digit': known: "),
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),
     ],

@@ -14,7 +14,15 @@ from safetensors import safe_open
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset
-from vitbook.training import Recipe, RunInUseError, UnfinishedRunError, get_recipe, run, train
+from vitbook.training import (
+    Recipe,
+    RunInUseError,
+    RunStoppedError,
+    UnfinishedRunError,
+    get_recipe,
+    run,
+    train,
+)
 
 # A run with everything that could remember something: mean, moments, mixing, stochastic depth.
 RECIPE = Recipe(
@@ -69,6 +77,40 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path):
     assert all(torch.equal(bits(model)[name], tensor) for name, tensor in bits(again).items())
     assert whole.curve == parts.curve
     assert parts.data_passes == whole.data_passes
+
+
+def test_a_run_that_is_asked_to_end_writes_what_it_has(tmp_path):
+    whole, model = train_until(10**9, tmp_path / "whole")
+    path, asked = tmp_path / "asked", iter([False] * 4 + [True])
+    options = dict(test=few_digits("test", 40), seed=3, progress=False, state=path, device="cpu")
+    with pytest.raises(RunStoppedError, match="stopped after step 5 of 24: the same call goes on"):
+        train(micro(), few_digits(), RECIPE, stop=lambda: next(asked), **options)
+    again = micro()
+    rest = train(again, few_digits(), RECIPE, stop=lambda: False, **options)
+    assert rest.curve == whole.curve
+    assert all(torch.equal(bits(model)[name], tensor) for name, tensor in bits(again).items())
+
+
+def test_asked_at_its_last_step_a_run_is_finished(tmp_path):
+    recipe, steps = replace(RECIPE, epochs=1), []
+    run = train(
+        micro(), few_digits(), recipe, progress=False, state=tmp_path / "x",
+        stop=lambda: steps.append(1) or len(steps) == 8,
+    )  # fmt: skip
+    assert len(run.curve) == 1
+
+
+def test_asked_to_end_a_command_says_that_it_goes_on(tmp_path):
+    command = [*COMMAND, "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    state = tmp_path / "digits-vit_micro_patch2_8-digits-seed0.unfinished"
+    while process.poll() is None and not state.exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate()[1]
+    assert process.returncode == 2
+    assert "vitbook: stopped after step" in said.splitlines()[-1]
+    assert state.exists() and "Traceback" not in said
 
 
 @pytest.mark.parametrize(
