@@ -14,6 +14,7 @@ from vitbook.commands.results import show
 from vitbook.commands.score import score
 from vitbook.commands.train import train
 from vitbook.commands.worker import WorkError
+from vitbook.devices import choose_device
 from vitbook.training import (
     BatchTooLargeError,
     RunStoppedError,
@@ -56,7 +57,7 @@ def evaluate_checkpoint(
     dataset = dataset or loaded.provenance.get("dataset", "digits")
     split = split or datasets.held_out_split(dataset)
     held_out = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
-    model = loaded.model.to(device or "cpu")
+    model = loaded.model.to(choose_device(device))
     typer.echo(
         f"{evaluate(model, held_out):.2%} of {len(held_out):,} pictures of "
         f"{held_out.provenance['name']}, "

@@ -9,6 +9,7 @@ import typer
 from vitbook import measure, results
 from vitbook.commands.contender import FORWARD, TRAINING, Contender, load_contender
 from vitbook.commands.tables import interval, print_table
+from vitbook.devices import choose_device
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
 READING = """\
@@ -48,7 +49,7 @@ def bench(
         _schedule("--pre-training", pre_training),
         _schedule("--fine-tuning", fine_tuning),
     )
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = choose_device(device)
     dtype = PRECISIONS[precision]
     contenders = [
         load_contender(name, batch, place, dtype, compile=compile, training=training)

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
 from vitbook import datasets, results
@@ -16,6 +15,7 @@ from vitbook.commands.cluster import submit as hand_over
 from vitbook.commands.rates import Rates
 from vitbook.commands.tables import print_table
 from vitbook.commands.worker import ROOT, WorkError, Workplace, code_of_commit, make
+from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.training import Experiment, PlannedRun, read_experiments
 
@@ -37,7 +37,7 @@ Ledger = Annotated[
 Work = Annotated[
     Path | None, typer.Option(help="Folder of unfinished runs; by default runs/experiments.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU; by default all.")]
+Threads = Annotated[int | None, typer.Option(help="Of the CPU; by default all.")]
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")]
 
 
@@ -54,16 +54,16 @@ def list_experiments(
 
     With names: run by run.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     experiments, place = read_experiments(file), _place(ledger, work)
     wanted = _wanted(experiments, names)
     place.collect(wanted)
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
-    name = results.device_name(_device(device))
-    if _device(device) == "cpu" and kernels.helps():
+    chosen = choose_device(device)
+    name = results.device_name(chosen)
+    if chosen.type == "cpu" and kernels.helps():
         name += f", {results.WIDE_VECTORS}"
     rate = Rates(rows, name)
     if names:
@@ -118,6 +118,8 @@ def run_experiments(
     """
     if minutes is not None and not minutes > 0:
         raise ValueError(f"--minutes {minutes:g}: expected more than 0, or leave it out")
+    choose_device(device)
+    set_threads(threads)
     experiments, place = read_experiments(file), _place(ledger, work)
     wanted = _wanted(experiments, names)
     out = place.folder / "dirty" if dirty else code_of_commit(place.folder)
@@ -214,10 +216,6 @@ def _run_line(run: PlannedRun, state: str, row: results.Result | None) -> dict[s
         "images/s": "" if row is None else f"{row.images_per_second:.0f}",
         "commit": "" if row is None else row.commit[:8] + "+" * row.commit.endswith("+"),
     }
-
-
-def _device(device: str | None) -> str:
-    return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _say(line: str) -> None:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
 from vitbook.commands.subject import load_subject, read_pictures
+from vitbook.devices import choose_device
 from vitbook.errors import UnknownNameError
 from vitbook.measure import count_parameters
 
@@ -44,7 +44,7 @@ def probe(
         raise ValueError(f"--probe names none: expected some of {', '.join(PROBES)}")
     subject = load_subject(model, pretrained)
     pictures, skipped = read_pictures(images, subject.size, subject.channels)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = choose_device(device)
     for each in filter(None, (subject.model, subject.fresh)):
         each.to(place)
     sections = []

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
 from vitbook import datasets, results
@@ -16,6 +15,7 @@ from vitbook.analysis.scoring import (
 )
 from vitbook.commands.subject import fresh_twin
 from vitbook.commands.tables import interval, print_table
+from vitbook.devices import choose_device, set_threads
 from vitbook.training import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
@@ -35,8 +35,7 @@ def score(
     device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     loaded = load_checkpoint(checkpoint)
     learned = loaded.provenance.get("dataset", "what it does not say")
     if learned not in MASKS:
@@ -44,7 +43,7 @@ def score(
             f"{checkpoint} learned from {learned}, whose pictures do not say where their answer "
             f"lies: expected a checkpoint of {', '.join(MASKS)}"
         )
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device(device)
     split = datasets.held_out_split(learned)
     held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:pictures]
     model, fresh = loaded.model.to(device), fresh_twin(loaded.model).to(device)

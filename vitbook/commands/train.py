@@ -15,6 +15,7 @@ from torch import nn
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.datasets import Dataset
+from vitbook.devices import set_threads
 from vitbook.training import get_recipe, run
 
 
@@ -59,8 +60,7 @@ def train(
     SIGTERM), it first writes what it has. On several GPUs of one machine: torchrun
     --nproc-per-node 2 -m vitbook train ...
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    set_threads(threads)
     changes = {"epochs": epochs, "batch_size": batch}
     changes = {field: number for field, number in changes.items() if number is not None}
     with _asked_to_end() as stop:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vitbook.devices import choose_device
+
 
 def peak_memory(function: Callable[[], object], device: str | torch.device | None = None) -> int:
     """Most bytes that torch's allocator held at once while ``function`` ran, over its start.
@@ -23,7 +25,7 @@ def peak_memory(function: Callable[[], object], device: str | torch.device | Non
         function: what is run.
         device: whose memory; by default the GPU's, if there is one.
     """
-    if torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")).type == "cuda":
+    if choose_device(device).type == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         start = torch.cuda.memory_allocated()

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from vitbook.datasets import Dataset
+from vitbook.devices import choose_device
 from vitbook.models import set_stochastic_depth
 from vitbook.training.batches import Batches
 from vitbook.training.draws import seed_of
@@ -118,7 +119,7 @@ def train(
         ValueError: the model has fewer outputs than there are classes, or the batch does not
             divide over the processes.
     """
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = choose_device(device)
     here = processes()
     model.to(device)
     check_outputs(predict(model, dataset.images[:1]), dataset)

@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from vitbook.devices import choose_device
+
 
 @dataclass(frozen=True)
 class Processes:
@@ -48,7 +50,7 @@ def joined(device: str | None = None) -> Iterator[torch.device]:
         device: "cpu" or "cuda"; by default the GPU if there is one. Each process of a machine
             takes a GPU of its own.
     """
-    kind = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    kind = choose_device(device)
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield kind
         return
