@@ -16,6 +16,7 @@ from safetensors import safe_open
 from vitbook import results
 from vitbook.__main__ import main
 from vitbook.commands import worker
+from vitbook.commands.workplace import Workplace
 from vitbook.training import PlannedRun, read_experiments
 
 RUNS = """
@@ -167,7 +168,7 @@ def test_two_side_by_side_make_each_run_once(machine):
 def test_a_run_that_another_process_makes_is_left_to_it(machine, capsys, monkeypatch):
     machine.asks()
     (planned,) = read_experiments(machine.list)[0].runs
-    place = worker.Workplace(machine.work, machine.ledger)
+    place = Workplace(machine.work, machine.ledger)
     with place.claimed(planned) as ours:
         assert ours
         told = say(capsys, monkeypatch, "list", *machine.options)

@@ -14,7 +14,8 @@ from vitbook.commands import kernels
 from vitbook.commands.cluster import submit as hand_over
 from vitbook.commands.rates import Rates
 from vitbook.commands.tables import print_table
-from vitbook.commands.worker import ROOT, WorkError, Workplace, code_of_commit, make
+from vitbook.commands.worker import ROOT, WorkError, code_of_commit, make_if_missing
+from vitbook.commands.workplace import Workplace
 from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.training import Experiment, PlannedRun, read_experiments
@@ -144,24 +145,18 @@ def run_experiments(
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     ends = time.monotonic() + (FOREVER_S if minutes is None else minutes * 60)
-    made, failed = [], []
+    outcomes = []
     for run in wanted:
-        place.collect(wanted)
-        if time.monotonic() >= ends or place.is_done(run, place.done()) or not _has_data(run):
-            continue
-        with place.claimed(run) as ours:
-            place.collect([run])
-            if not ours or place.is_done(run, place.done()):
-                continue
-            outcome = make(run, place, out, options, ends, _say)
-            {"made": made, "failed": failed}.get(outcome, []).append(run)
+        if time.monotonic() < ends and _has_data(run):
+            outcomes.append(make_if_missing(run, place, out, options, ends, _say))
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
     missing = sum(found != "done" for found in states.values())
-    _say(f"{len(made)} made, {len(failed)} failed, {missing} of {len(wanted)} still missing")
+    made, failed = outcomes.count("made"), outcomes.count("failed")
+    _say(f"{made} made, {failed} failed, {missing} of {len(wanted)} still missing")
     _say_what_waits(experiments, wanted, states)
     if failed:
-        raise WorkError(f"{len(failed)} failed, see above; the same command tries again")
+        raise WorkError(f"{failed} failed, see above; the same command tries again")
 
 
 def _place(ledger: Path | None, work: Path | None) -> Workplace:
