@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from safetensors import safe_open
 
 from vitbook import results
 from vitbook.__main__ import main
-from vitbook.commands import worker
-from vitbook.commands.workplace import Workplace
-from vitbook.training import PlannedRun, read_experiments
+from vitbook.commands import experiments, worker
+from vitbook.commands.workplace import WorkError, Workplace
+from vitbook.models import create_model
+from vitbook.training import PlannedRun, read_experiments, save_checkpoint
 
 RUNS = """
 [trial]
@@ -132,7 +133,7 @@ def test_what_is_not_there_waits_and_what_fails_is_told(machine, tmp_path):
     broken = """
 [[trial.runs]]
 models = ["vit_micro_patch2_8"]
-changes = { learning_rate = 1e30, warmup_epochs = 0.0, gradient_clip = 0.0 }
+changes = { learning_rate = 1e12, warmup_epochs = 0.0, gradient_clip = 0.0 }
 [far]
 question = "On photographs?"
 dataset = "cifar10"
@@ -181,6 +182,9 @@ def test_a_run_that_another_process_makes_is_left_to_it(machine, capsys, monkeyp
     [
         (["run", "--minutes", 0], "--minutes 0: expected more than 0, or leave it out"),
         (["run", "--minutes", "nan"], "--minutes nan: expected more than 0"),
+        (["run", "--minutes", "inf"], "--minutes inf: expected more than 0"),
+        (["list", "--device", "foo"], "device foo: expected cpu or cuda"),
+        (["list", "--threads", "0"], "threads 0: expected 1 to"),
         (["run", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
         (["list", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
         (["run", "--dirty", "--submit", "sge"], "unknown cluster 'sge': known: local, slurm"),
@@ -197,12 +201,93 @@ def test_no_list_and_no_room(machine, capsys, monkeypatch):
     said = say(capsys, monkeypatch, "list", *machine.options, code=2)
     assert said == f"vitbook: no list of experiments {machine.list}: mend the path\n"
     machine.asks()
-    monkeypatch.setattr(worker, "ROOM", 10**18)
+    monkeypatch.setattr(experiments, "ROOM", 10**18)
     monkeypatch.setattr(os, "nice", lambda _: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     words = ["run", "--dirty", *machine.options]
     said = say(capsys, monkeypatch, *words, code=2)
     assert "MB are free in" in said and "free some space" in said
+
+
+def finished(machine):
+    """A planned run whose files wait in the workplace to be carried into the ledger."""
+    (planned,) = read_experiments(machine.list)[0].runs
+    folder = machine.work / ("0" * 12)
+    folder.mkdir(parents=True)
+    model = create_model(planned.model, channels=1)
+    row = results.Result(
+        model=planned.model, parameters=1, dataset="digits", recipe=asdict(planned.recipe),
+        seed=0, accuracy=0.5, curve=[], probes=[], data_passes=1.0, wall_time_s=1.0,
+        images_per_second=1.0, peak_memory_mb=1, precision="float32", processes=1, device="d",
+        versions={}, commit="c", command="x", provenance={"name": "digits"},
+        experiment="trial", definition=planned.digest,
+    )  # fmt: skip
+    results.record(row, folder)
+    save_checkpoint(folder / f"{row.name}.safetensors", model)
+    return planned, row, folder
+
+
+def test_a_look_changes_nothing_and_a_row_that_waits_is_done(machine, capsys, monkeypatch):
+    machine.asks()
+    planned, row, folder = finished(machine)
+    told = say(capsys, monkeypatch, "list", *machine.options)
+    assert re.search(r"^trial +1 +1 +0 +0 +0 ", told, re.M)
+    assert len(list(folder.iterdir())) == 2 and not machine.ledger.exists()
+    place = Workplace(machine.work, machine.ledger)
+    assert place.collect(planned) and not place.collect(planned)
+    assert machine.rows() == [row] and place.is_done(planned, place.done())
+
+
+@pytest.mark.parametrize("damage", ["row", "weights", "no weights"])
+def test_a_damaged_file_stops_its_own_run_alone(machine, damage):
+    machine.asks()
+    planned, row, folder = finished(machine)
+    path = folder / f"{row.name}.{'json' if damage == 'row' else 'safetensors'}"
+    path.unlink() if damage == "no weights" else path.write_text("")
+    place, said = Workplace(machine.work, machine.ledger), []
+    with pytest.raises(WorkError, match="is damaged .*remove both, and the run is made again"):
+        place.collect(planned)
+    outcome = worker.make_if_missing(planned, place, folder, [], 0.0, said.append)
+    assert outcome == "failed" and not machine.ledger.exists()
+    assert len(said) == 1 and said[0].startswith(f"{planned.name}: failed: {folder}")
+
+
+def test_of_two_rows_of_a_run_the_one_with_its_checkpoint_counts(machine):
+    machine.asks()
+    planned, row, _ = finished(machine)
+    place = Workplace(machine.work, machine.ledger)
+    place.collect(planned)
+    older = replace(row, experiment="", definition="")  # is called otherwise, and comes later
+    results.record(older, machine.ledger / "results")
+    assert len(machine.rows()) == 2 and place.is_done(planned, place.done())
+
+
+@pytest.mark.parametrize(("work", "ledger"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
+def test_folders_in_each_other_are_refused(work, ledger, tmp_path):
+    with pytest.raises(ValueError, match="lie in each other: choose two apart"):
+        Workplace(tmp_path / work, tmp_path / ledger)
+
+
+def test_what_changed_files_began_is_left_to_them(machine):
+    machine.asks()
+    (planned,) = read_experiments(machine.list)[0].runs
+    state = machine.work / "dirty" / f"{planned.name}.unfinished"
+    state.parent.mkdir(parents=True)
+    state.write_text("")
+    assert Workplace(machine.work, machine.ledger).begun(planned) is None
+    assert Workplace(machine.work, machine.ledger, dirty=True).begun(planned) == state
+
+
+def test_a_run_goes_on_by_the_words_that_began_it(machine, tmp_path):
+    """Its own code may have another recipe under the same name."""
+    machine.asks()
+    (planned,) = read_experiments(machine.list)[0].runs
+    first = worker._command(planned, None, tmp_path)
+    assert first == list(planned.command)
+    (tmp_path / f"{planned.name}.command").write_text('["train", "as it was"]')
+    state = tmp_path / f"{planned.name}.unfinished"
+    assert worker._command(planned, state, tmp_path) == ["train", "as it was"]
+    assert worker._command(planned, None, tmp_path) == first
 
 
 def git(folder, *words):
@@ -215,8 +300,7 @@ def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch):
     root, folder = tmp_path / "root", tmp_path / "work"
     root.mkdir()
     monkeypatch.setattr(worker, "ROOT", root)
-    monkeypatch.setattr(results, "commit", lambda: "unknown")
-    with pytest.raises(worker.WorkError, match="is no git checkout, .*clone the repository"):
+    with pytest.raises(WorkError, match="git cannot read .*which commit made it .*: clone the rep"):
         worker.code_of_commit(folder)
     git(root, "init", "-q")
     (root / "file").write_text("one")
@@ -231,7 +315,14 @@ def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch):
     assert (out / "code" / "file").read_text() == "one"
     assert worker.code_of_commit(folder) == out
     monkeypatch.setattr(results, "commit", lambda: commit + "+")
-    with pytest.raises(worker.WorkError, match="differ from their commit.* add --dirty"):
+    with pytest.raises(WorkError, match="differ from their commit.* add --dirty"):
+        worker.code_of_commit(folder)
+    monkeypatch.setattr(worker, "ROOT", root / "lib")
+    (root / "lib").mkdir()
+    with pytest.raises(WorkError, match="lib is part of another git checkout"):
+        worker.code_of_commit(folder)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(WorkError, match="git is not installed, and a row says"):
         worker.code_of_commit(folder)
 
 
@@ -280,7 +371,7 @@ def test_twelve_kills_lose_and_double_nothing(tmp_path):
         mine, its = whole.weights(one), cut.weights(other)
         assert all(torch.equal(mine[name], its[name]) for name in mine | its)
     left = {path.suffix for path in cut.work.rglob("*") if path.is_file()}
-    assert left <= {".lock", ".log", ".safetensors"}
+    assert left <= {".command", ".lock", ".log", ".safetensors"}
 
 
 @pytest.mark.slow

@@ -76,6 +76,10 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
             ["train", "vit_micro_patch2_8", "--set", "flip=1"],
             "vitbook: recipe field flip 1: expect",
         ),
+        (["train", "vit_micro_patch2_8", "--probe-at", "99"], "vitbook: probe after epoch 99: the"),
+        (["train", "resnet8_digits", "--probe-at", "1"], "vitbook: --probe-at: no attention ran"),
+        (["train", "vit_micro_patch2_8", "--seed", "-1"], "vitbook: seed -1: expected a whole nu"),
+        (["train", "vit_micro_patch2_8", "--experiment", "../x"], "vitbook: experiment '../x': ex"),
         (["train", "vit_micro_patch2_8", "--share", "2"], "vitbook: share 2.0: expected more than"),
         (
             ["train", "vit_micro_patch2_8", "--share", "0.001"],

@@ -13,7 +13,7 @@ from vitbook.commands.probe import probe
 from vitbook.commands.results import show
 from vitbook.commands.score import score
 from vitbook.commands.train import train
-from vitbook.commands.worker import WorkError
+from vitbook.commands.workplace import WorkError
 from vitbook.devices import choose_device
 from vitbook.training import (
     BatchTooLargeError,
@@ -77,6 +77,8 @@ def main() -> None:
         app()
     except REFUSALS as e:
         message = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        if isinstance(e, OSError) and e.filename is not None:
+            message = f"{e.filename}: {message}"
         typer.echo(f"vitbook: {message}", err=True)
         raise SystemExit(2) from None
 

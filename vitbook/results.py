@@ -169,19 +169,28 @@ def measurements(
 
 def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
+    return [read_row(path, of) for path in sorted(folder.glob("*.json"))]
+
+
+def read_row(path: Path, of: type[Row] = Result) -> Row:
+    """One row of the ledger.
+
+    Raises:
+        LedgerError: a file that is not a row; names it and what is wrong with it.
+        FileNotFoundError: no such file.
+    """
     known = {field.name for field in fields(of)}
     needed = {field.name for field in fields(of) if field.default is MISSING}
-    rows = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            content = json.loads(path.read_text())
-            if not needed <= content.keys() <= known:
-                odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
-                raise LedgerError(f"missing or unknown: {odd}")
-            rows.append(of(**content))
-        except (LedgerError, ValueError, TypeError, AttributeError) as error:
-            raise LedgerError(f"{path} is no row of the ledger ({error})") from error
-    return rows
+    try:
+        content = json.loads(path.read_text())
+        if not needed <= content.keys() <= known:
+            odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
+            raise LedgerError(f"missing or unknown: {odd}")
+        return of(**content)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise LedgerError(
+            f"{path} is no row of the ledger ({error}): restore it, or remove it"
+        ) from error
 
 
 def published(**which: str) -> list[dict]:

@@ -83,15 +83,32 @@ def test_what_a_list_asks_for(tmp_path):
         ("shares = [1.0, 0.5]", "shares = [0]", "share 0: expected more than 0, up to 1"),
         ("shares = [1.0, 0.5]", "shares = 0.5", "shares 0.5: expected a list"),
         ("seeds = [0, 1]", "seeds = [0, 0]", "the same run of vit_micro_patch2_8 stands there twi"),
-        ("seeds = [0, 1]", "seeds = [-1]", "seeds .*: expected whole numbers from 0"),
+        ("seeds = [0, 1]", "seeds = [-1]", "seed -1: expected a whole number from 0"),
         ("seeds = [0, 1]", "sedes = [0]", "unknown field 'sedes': did you mean seeds"),
         ("probes = [0, 4]", "probes = [5]", "probe after epoch 5: the run has 4"),
         ("images = 1_280", "images = 1_281", "images 1,281 do not divide into 4 epochs"),
         ("images = 1_280", "", "images None, epochs 4: expected both"),
-        ("images = 1_280", "images = 40", "10 images an epoch are less than a batch of 64"),
+        (
+            "images = 1_280",
+            "images = 40",
+            "has fewer images than a batch of 64: tak",
+        ),
         ('question = "Is it so?"', "", "no question: say what its runs decide"),
-        ('needs = "an optimiser"', "", "later.*no runs: add"),
-        ("[later]", '["a/b"]', "expected a name of letters, digits and _"),
+        (
+            'needs = "an optimiser"',
+            "",
+            "later.*expected runs, ..later.runs.., or a wo",
+        ),
+        ("[first]", '["a/b"]', "experiment 'a/b': expected at most 40 letters"),
+        ("ships = true", 'ships = "no"', "ships 'no': expected true or false"),
+        ("drop_path = 0.1", "epochs = 9", "epochs in changes, and images and epochs"),
+        ("drop_path = 0.1", "drop_path = inf", "drop_path is too large: expected less than 2"),
+        ("drop_path = 0.1", 'name = "x"', "unknown recipe field 'name'"),
+        ("seeds = [0, 1]", "seeds = [99999999999999999999]", "seed 9+: expected a whole number"),
+        ('models = ["rot_vit_micro_patch2_8"]', 'models = "rot"', "models 'rot': expected a list"),
+        ('question = "Is it so?"', 'question = ["Is it so?"]', "question .*: expected text"),
+        ("changes = { drop_path = 0.1 }", "changes = 5", "changes 5: expected a table"),
+        ("[later]", "[later]\nruns = 5", "runs 5: expected a list"),
         ('models = ["rot_vit_micro_patch2_8"]', "", "runs without models"),
     ],
 )
@@ -131,9 +148,29 @@ def test_what_decides_a_run_decides_its_digest():
         dict(experiment="x"),
         dict(ships=True),
         dict(share=1),
+        dict(share_seed=7),
         dict(recipe=get_recipe("digits", rotation=10)),
     ]
     assert {replace(base, **change).digest for change in same} == {base.digest}
+    assert {replace(base, **change) for change in same} == {base}
+    looked = [replace(base, probe_epochs=epochs) for epochs in ((0, 2), (2, 0), (0, 0, 2))]
+    assert looked[0] == looked[1] == looked[2] != base
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (dict(experiment="../up"), "experiment '../up': expected at most 40 letters, digits and _"),
+        (dict(experiment="x" * 41), "expected at most 40 letters"),
+        (dict(seed=2**63), "seed 9223372036854775808: expected a whole number"),
+        (dict(probe_epochs=(61,)), "probe after epoch 61: the run has 60"),
+        (dict(share=2.0), "share 2.0: expected more than 0, up to 1"),
+    ],
+)
+def test_a_run_that_cannot_be(change, words):
+    base = PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits"))
+    with pytest.raises(ValueError, match=words):
+        replace(base, **change)
 
 
 def test_digests_stay_what_they_are():

@@ -12,7 +12,7 @@ from filelock import FileLock
 from safetensors import safe_open
 
 import vitbook
-from vitbook import datasets
+from vitbook import datasets, results
 from vitbook.datasets import Dataset
 from vitbook.training import (
     Recipe,
@@ -77,6 +77,21 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path):
     assert all(torch.equal(bits(model)[name], tensor) for name, tensor in bits(again).items())
     assert whole.curve == parts.curve
     assert parts.data_passes == whole.data_passes
+    assert parts.device == whole.device
+
+
+def test_a_run_on_two_devices_says_so(tmp_path):
+    threads = torch.get_num_threads()
+    with pytest.raises(PulledPlugError):
+        train_until(3, tmp_path / "moved")
+    torch.set_num_threads(threads + 1)
+    results.device_name.cache_clear()
+    try:
+        run, _ = train_until(10**9, tmp_path / "moved")
+    finally:
+        torch.set_num_threads(threads)
+        results.device_name.cache_clear()
+    assert run.device.count(", then ") == 1 and f"{threads + 1} threads" in run.device
 
 
 def test_a_run_that_is_asked_to_end_writes_what_it_has(tmp_path):

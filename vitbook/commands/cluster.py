@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from vitbook.commands.worker import ROOT
+from vitbook.commands.workplace import WorkError
 from vitbook.errors import UnknownNameError
 from vitbook.training import PlannedRun
 
@@ -35,6 +36,7 @@ def submit(
 
     Raises:
         ModuleNotFoundError: submitit is not installed.
+        WorkError: no such cluster here.
         ValueError: a setting without a value.
     """
     try:
@@ -47,7 +49,12 @@ def submit(
         raise UnknownNameError("cluster", cluster, CLUSTERS)
     if odd := [word for word in settings if "=" not in word]:
         raise ValueError(f"--slurm {odd[0]}: expected a name and a value, such as partition=gpu")
-    executor = submitit.AutoExecutor(folder, cluster=cluster)
+    try:
+        executor = submitit.AutoExecutor(folder, cluster=cluster)
+    except RuntimeError as error:
+        raise WorkError(
+            f"--submit {cluster}: {error}; give it on a machine of the cluster"
+        ) from error
     executor.update_parameters(
         name="vitbook",
         timeout_min=DAY if minutes is None else int(minutes) + 5,

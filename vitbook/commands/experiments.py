@@ -1,6 +1,8 @@
 """``vitbook experiments``: what is to be run and why, and the running of it."""
 
+import math
 import os
+import shutil
 import signal
 import sys
 import time
@@ -14,12 +16,13 @@ from vitbook.commands import kernels
 from vitbook.commands.cluster import submit as hand_over
 from vitbook.commands.rates import Rates
 from vitbook.commands.tables import print_table
-from vitbook.commands.worker import ROOT, WorkError, code_of_commit, make_if_missing
-from vitbook.commands.workplace import Workplace
+from vitbook.commands.worker import ROOT, code_of_commit, make_if_missing
+from vitbook.commands.workplace import DIRTY, WorkError, Workplace
 from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.training import Experiment, PlannedRun, read_experiments
 
+ROOM = 200e6  # bytes that an unfinished state may need
 FOREVER_S = 10 * 365 * 24 * 3600
 
 app = typer.Typer(
@@ -58,7 +61,6 @@ def list_experiments(
     set_threads(threads)
     experiments, place = read_experiments(file), _place(ledger, work)
     wanted = _wanted(experiments, names)
-    place.collect(wanted)
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
@@ -86,9 +88,9 @@ def list_experiments(
     print_table(lines)
     typer.echo(f"\nhours are for {rate.device}, by the rates of the ledger")
     _say_what_waits(experiments, wanted, states)
-    asked = {run.digest for experiment in experiments for run in experiment.runs}
-    for digest, row in rows.items():
-        if row.experiment and digest not in asked:
+    asked = {run for experiment in experiments for run in experiment.runs}
+    for row in results.read(place.ledger / "results"):
+        if row.experiment and PlannedRun.of(row) not in asked:
             typer.echo(f"{row.name}: no experiment asks for it any more; it is kept")
 
 
@@ -117,13 +119,15 @@ def run_experiments(
     Several of these, on one machine or on several that share the folder, never take the same run.
     The code is that of the checkout's commit, in a clone of its own.
     """
-    if minutes is not None and not minutes > 0:
+    if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"--minutes {minutes:g}: expected more than 0, or leave it out")
     choose_device(device)
     set_threads(threads)
-    experiments, place = read_experiments(file), _place(ledger, work)
+    experiments, place = read_experiments(file), _place(ledger, work, dirty)
     wanted = _wanted(experiments, names)
-    out = place.folder / "dirty" if dirty else code_of_commit(place.folder)
+    for folder in (place.ledger / "results", place.ledger / "checkpoints", place.folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    out = place.folder / DIRTY if dirty else code_of_commit(place.folder)
     options = [] if threads is None else ["--threads", str(threads)]
     options += [] if device is None else ["--device", device]
     if submit is not None:
@@ -147,6 +151,10 @@ def run_experiments(
     ends = time.monotonic() + (FOREVER_S if minutes is None else minutes * 60)
     outcomes = []
     for run in wanted:
+        if shutil.disk_usage(place.folder).free < ROOM:
+            raise WorkError(
+                f"under {ROOM / 1e6:.0f} MB are free in {place.folder}: free some space"
+            )
         if time.monotonic() < ends and _has_data(run):
             outcomes.append(make_if_missing(run, place, out, options, ends, _say))
     rows = place.done()
@@ -159,8 +167,9 @@ def run_experiments(
         raise WorkError(f"{failed} failed, see above; the same command tries again")
 
 
-def _place(ledger: Path | None, work: Path | None) -> Workplace:
-    return Workplace(work or ROOT / "runs" / "experiments", ledger or results.data_folder())
+def _place(ledger: Path | None, work: Path | None, dirty: bool = False) -> Workplace:
+    work = work or ROOT / "runs" / "experiments"
+    return Workplace(work, ledger or results.data_folder(), dirty)
 
 
 def _paths(file: Path | None, place: Workplace) -> list[str]:

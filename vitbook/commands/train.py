@@ -16,7 +16,7 @@ from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
-from vitbook.training import get_recipe, run
+from vitbook.training import RunStoppedError, get_recipe, run
 
 
 def train(
@@ -64,6 +64,8 @@ def train(
     changes = {"epochs": epochs, "batch_size": batch}
     changes = {field: number for field, number in changes.items() if number is not None}
     with _asked_to_end() as stop:
+        if stop is not None and stop():  # while this process was starting
+            raise RunStoppedError("stopped before its first step: the same call begins it")
         result = run(
             model,
             dataset,
@@ -124,10 +126,15 @@ def _change(words: str) -> tuple[str, object]:
 
 def _look(model: nn.Module, held_out: Dataset) -> dict:
     """What the ledger keeps of a model that goes on learning."""
-    pictures = datasets.normalize(held_out.images[:128])
+    device = next(model.parameters()).device
+    pictures = datasets.normalize(held_out.images[:128].to(device))
+    try:
+        distance = mean_attention_distance(model, pictures)
+    except RuntimeError as error:
+        raise ValueError(f"--probe-at: {error}") from error
     return {
         "pictures": len(pictures),
-        "attention_distance": _rounded(mean_attention_distance(model, pictures)),
+        "attention_distance": _rounded(distance),
         "weight_on_prefix": _rounded(mean_weight_on_prefix(model, pictures)),
     }
 

@@ -5,8 +5,10 @@ and makes it from the start; here a run that was cut off goes on, by the code th
 several processes or machines share a list by locks alone. Hence these lines of our own.
 """
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -17,17 +19,14 @@ from filelock import FileLock
 
 from vitbook import results
 from vitbook.commands import kernels
-from vitbook.commands.workplace import Workplace
+from vitbook.commands.workplace import WorkError, Workplace
 from vitbook.datasets.folders import data_root
+from vitbook.files import write_atomically
 from vitbook.training import PlannedRun
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOM = 200e6  # bytes that a run of the list may need for its unfinished state
+NEEDED = "a row says which commit made it"
 ENDING_S = 120  # seconds that a run gets to write what it has
-
-
-class WorkError(RuntimeError):
-    """The list cannot be worked off: why, and what to do."""
 
 
 def code_of_commit(folder: Path) -> Path:
@@ -36,11 +35,9 @@ def code_of_commit(folder: Path) -> Path:
     Raises:
         WorkError: no checkout, or tracked files that differ from the commit.
     """
+    if Path(_git("-C", str(ROOT), "rev-parse", "--show-toplevel")) != ROOT:
+        raise WorkError(f"{ROOT} is part of another git checkout: clone vitbook's own repository")
     commit = results.commit()
-    if commit == "unknown":
-        raise WorkError(
-            f"{ROOT} is no git checkout, and a row says which commit made it: clone the repository"
-        )
     if commit.endswith("+"):
         raise WorkError(
             f"files in {ROOT} differ from their commit, and a row says which commit made it: "
@@ -60,10 +57,15 @@ def code_of_commit(folder: Path) -> Path:
     return out
 
 
-def _git(*words: str) -> None:
-    done = subprocess.run(["git", *words], capture_output=True, text=True)
+def _git(*words: str) -> str:
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise WorkError(f"git is not installed, and {NEEDED}: install it") from error
     if done.returncode:
-        raise WorkError(f"git {words[0]} failed: {done.stderr.strip() or done.returncode}")
+        said = " ".join(done.stderr.split()) or done.returncode
+        raise WorkError(f"git cannot read {ROOT}, and {NEEDED} ({said}): clone the repository")
+    return done.stdout.strip()
 
 
 def make_if_missing(
@@ -79,14 +81,16 @@ def make_if_missing(
     Returns:
         As :func:`make`, or "left".
     """
-    place.collect([run])
     if place.is_done(run, place.done()):
         return "left"
     with place.claimed(run) as ours:
-        place.collect([run])  # another process may have ended it a moment ago
-        if not ours or place.is_done(run, place.done()):
-            return "left"
-        return make(run, place, out, options, ends, say)
+        try:  # another process may have ended it a moment ago
+            if not ours or place.collect(run) or place.is_done(run, place.done()):
+                return "left"
+            return make(run, place, out, options, ends, say)
+        except WorkError as error:
+            say(f"{run.name}: failed: {error}")
+            return "failed"
 
 
 def make(
@@ -109,25 +113,19 @@ def make(
     Returns:
         "made", "stopped" or "failed".
     """
-    if shutil.disk_usage(place.folder).free < ROOM:
-        raise WorkError(
-            f"less than {ROOM / 1e6:.0f} MB are free in {place.folder}: free some space"
-        )
     state = place.begun(run)
     out = state.parent if state else out
     out.mkdir(parents=True, exist_ok=True)
     code = out / "code" if (out / "code").is_dir() else ROOT
-    log = out / f"{run.name}.log"
-    words = [*run.command, *options, "--out", os.path.relpath(out.resolve(), code.resolve())]
-    environment = (
-        os.environ
-        | kernels.environment(out)
-        | {
-            "VITBOOK_DATA": str(data_root().resolve()),
-            "VITBOOK_PARENT": str(os.getpid()),
-            "TQDM_MININTERVAL": "10",
-        }
-    )
+    log, words = out / f"{run.name}.log", _command(run, state, out)
+    words += [*options, "--out", os.path.relpath(out.resolve(), code.resolve())]
+    environment = os.environ | kernels.environment(out)
+    environment |= {
+        "VITBOOK_DATA": str(data_root().resolve()),
+        "VITBOOK_PARENT": str(os.getpid()),
+        "TQDM_MININTERVAL": "10",
+        "PYTHONPATH": f"{code.resolve()}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+    }
     say(f"{run.name}: {'goes on' if state else 'begins'}, log {os.path.relpath(log)}")
     with log.open("w") as writing:
         child = subprocess.Popen(
@@ -142,17 +140,30 @@ def make(
             stopped = _wait(child, run, place, ends, say)
         finally:
             _end(child)
-    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-    last = last[0].rsplit("\r", 1)[-1]
-    if child.returncode == 0:
-        place.collect([run])
+    told = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    last = told[-1].rsplit("\r", 1)[-1].removeprefix("vitbook: ")
+    if child.returncode < 0:
+        last = f"ended by {signal.Signals(-child.returncode).name}"
+    if child.returncode == 0 and place.collect(run):
         say(f"{run.name}: {last}")
         return "made"
-    if stopped:
+    if stopped or last.startswith("stopped "):
         say(f"{run.name}: stopped at {place.progress(run)[0]:.0%}, to go on next time")
         return "stopped"
-    say(f"{run.name}: failed: {last.removeprefix('vitbook: ')}")
+    if last.startswith("another process is writing"):
+        return "left"
+    if child.returncode == 0:
+        last = f"it left no row of digest {run.digest}, see {log}"
+    say(f"{run.name}: failed: {last}")
     return "failed"
+
+
+def _command(run: PlannedRun, state: Path | None, out: Path) -> list[str]:
+    """The words that began a run, which its own code understands, or those that begin it."""
+    path = (state or out / f"{run.name}.x").with_suffix(".command")
+    if state is None or not path.is_file():
+        write_atomically(path, json.dumps(run.command).encode())
+    return json.loads(path.read_text())
 
 
 def _wait(child, run: PlannedRun, place: Workplace, ends: float, say) -> bool:

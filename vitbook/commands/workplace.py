@@ -1,7 +1,7 @@
 """The state of a list of runs: the ledger, and beside it what is begun and who makes it."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,23 +14,46 @@ from vitbook.files import write_atomically
 from vitbook.results import Result
 from vitbook.training import PlannedRun
 
+DIRTY = "dirty"  # the folder of runs that are made by files as they are
+
+
+class WorkError(RuntimeError):
+    """The list cannot be worked off: why, and what to do."""
+
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where runs are made, and where they go.
+    """Where runs are made, and where they go. All files of a run end in its digest.
 
     Attributes:
         folder: a folder for each commit, with its code and the runs that it began.
         ledger: with ``results`` and ``checkpoints``.
+        dirty: go on with what the files as they were have begun; else only with what a commit has.
+
+    Raises:
+        ValueError: one of the two folders lies in the other.
     """
 
     folder: Path
     ledger: Path
+    dirty: bool = False
+
+    def __post_init__(self):
+        folder, ledger = self.folder.resolve(), self.ledger.resolve()
+        if folder == ledger or folder in ledger.parents or ledger in folder.parents:
+            raise ValueError(
+                f"the folder of unfinished runs, {folder}, and that of the ledger, {ledger}, lie "
+                "in each other: choose two apart"
+            )
 
     def done(self) -> dict[str, Result]:
         """The rows of the ledger by the digest of what they answer."""
-        rows = results.read(self.ledger / "results")
-        return {run.digest: row for row in rows if (run := PlannedRun.of(row)) is not None}
+        found: dict[str, Result] = {}
+        for row in results.read(self.ledger / "results"):
+            run = PlannedRun.of(row)
+            if run and (run.digest not in found or self.checkpoint(row).is_file()):
+                found[run.digest] = row
+        return found
 
     def is_done(self, run: PlannedRun, rows: dict[str, Result]) -> bool:
         row = rows.get(run.digest)
@@ -39,29 +62,29 @@ class Workplace:
     def checkpoint(self, row: Result) -> Path:
         return self.ledger / "checkpoints" / f"{row.name}.safetensors"
 
+    def files(self, run: PlannedRun, ending: str) -> list[Path]:
+        """Of a run, in the folders of the commits that may have made them."""
+        found = self.folder.glob(f"*/*-{run.digest}.{ending}")
+        return sorted(path for path in found if self.dirty or path.parent.name != DIRTY)
+
     def begun(self, run: PlannedRun) -> Path | None:
-        """The unfinished state of a run, in the folder of the commit that began it."""
-        return next(iter(sorted(self.folder.glob(f"*/{run.name}.unfinished"))), None)
+        """The unfinished state of a run, the furthest if several commits have begun it."""
+        states = self.files(run, "unfinished")
+        return max(states, key=lambda state: _reached(state)[0], default=None)
 
     def progress(self, run: PlannedRun) -> tuple[float, float]:
         """Which share of a run is done (0 to 1), and at how many images a second."""
         state = self.begun(run)
-        if state is None:
-            return 0.0, 0.0
-        try:
-            with safe_open(state, framework="np") as file:
-                reached = json.loads(file.metadata()["progress"])
-        except (SafetensorError, OSError, KeyError, TypeError, ValueError):
-            return 0.0, 0.0  # its own run will say what is wrong with it
-        shown = reached["step"] * run.recipe.batch_size
-        return shown / run.images, shown / max(reached["training_s"], 1e-9)
+        step, seconds = _reached(state) if state else (0, 0.0)
+        shown = step * run.recipe.batch_size
+        return min(shown / run.images, 1.0), shown / seconds if seconds > 0 else 0.0
 
     def _claim(self, run: PlannedRun) -> Path:
-        return self.folder / "claims" / f"{run.name}.lock"
+        return self.folder / "claims" / f"{run.digest}.lock"
 
     def state(self, run: PlannedRun, rows: dict[str, Result]) -> str:
         """ "done", "running", "begun" or "missing"."""
-        if self.is_done(run, rows):
+        if self.is_done(run, rows) or self.files(run, "json"):
             return "done"
         if self._claim(run).exists():  # else nobody ever took it
             with self.claimed(run) as free:
@@ -72,32 +95,62 @@ class Workplace:
     @contextmanager
     def claimed(self, run: PlannedRun) -> Iterator[bool]:
         """Whether the run is ours; until the block ends no other process makes it."""
-        locks = [self._claim(run)]
-        locks[0].parent.mkdir(parents=True, exist_ok=True)
-        # The second lock is that of the run itself, which a killed worker may have left behind.
-        if state := self.begun(run):
-            locks.append(state.with_suffix(".lock"))
-        held = []
+        claim = FileLock(self._claim(run), timeout=0.5)
+        self._claim(run).parent.mkdir(parents=True, exist_ok=True)
+        # The locks of the run itself, which a killed worker may have left behind.
+        own = [FileLock(path, timeout=0.5) for path in self.files(run, "lock")]
         try:
-            for path in locks:
-                held.append(FileLock(path, timeout=0.5))
-                held[-1].acquire()
-            if len(held) > 1:
-                held[1].release()  # the run takes it itself
+            claim.acquire()
+            for lock in own:
+                with lock:  # the run takes it itself
+                    pass
             yield True
         except Timeout:
             yield False
         finally:
-            for lock in held:
-                lock.release()
+            claim.release()
 
-    def collect(self, runs: Iterable[PlannedRun]) -> None:
-        """Carry finished runs into the ledger: first the checkpoint, if it ships, then the row."""
-        for run in runs:
-            for path in self.folder.glob(f"*/{run.name}.json"):
-                (row,) = [row for row in results.read(path.parent) if row.name == run.name]
+    def collect(self, run: PlannedRun) -> bool:
+        """Carry a finished run into the ledger: first the checkpoint, if it ships, then the row.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            WorkError: its files are damaged.
+            OSError: the disk is full.
+        """
+        paths = self.files(run, "json")
+        for path in paths:
+            weights = path.with_suffix(".safetensors")
+            try:
+                row = results.read_row(path)
                 if run.ships:
-                    weights = path.with_suffix(".safetensors").read_bytes()
-                    write_atomically(self.checkpoint(row), weights)
+                    with safe_open(weights, framework="np") as file:
+                        file.keys()
+                    write_atomically(self.checkpoint(row), weights.read_bytes())
                 results.record(row, self.ledger / "results")
-                path.unlink(missing_ok=True)
+            except FileNotFoundError as error:
+                if not path.exists():  # another process has just carried it away
+                    continue
+                raise _damaged(path, error) from error
+            except (results.LedgerError, SafetensorError) as error:
+                raise _damaged(path, error) from error
+            path.unlink(missing_ok=True)
+        return bool(paths)
+
+
+def _damaged(path: Path, error: Exception) -> WorkError:
+    return WorkError(
+        f"{path} or its checkpoint is damaged ({error}): remove both, and the run is made again"
+    )
+
+
+def _reached(state: Path) -> tuple[int, float]:
+    """Steps of an unfinished run, and the seconds that they took."""
+    try:
+        with safe_open(state, framework="np") as file:
+            reached = json.loads(file.metadata()["progress"])
+        return int(reached["step"]), float(reached["training_s"])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        return 0, 0.0  # its own run will say what is wrong with it

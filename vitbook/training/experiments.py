@@ -11,7 +11,7 @@ from vitbook import datasets
 from vitbook.errors import UnknownNameError
 from vitbook.models import list_models
 from vitbook.results import Result, accuracy_of, data_folder
-from vitbook.training.planned import PlannedRun
+from vitbook.training.planned import PlannedRun, check_name
 from vitbook.training.recipe import get_recipe
 
 GROUP_KEYS = {"question", "needs", "runs"}
@@ -19,6 +19,14 @@ RUN_KEYS = {
     *("models", "dataset", "recipe", "changes", "images", "epochs"),
     *("seeds", "shares", "share_seed", "probes", "ships"),
 }
+
+
+TYPES = {
+    **dict.fromkeys(("models", "seeds", "shares", "probes", "runs"), list),
+    **dict.fromkeys(("question", "needs", "dataset", "recipe"), str),
+    **{"changes": dict, "ships": bool, "share_seed": int},
+}
+NAMES = {str: "text", dict: "a table", bool: "true or false", int: "a number", list: "a list"}
 
 
 class ExperimentError(ValueError):
@@ -60,8 +68,8 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
     if not path.is_file():
         raise ExperimentError(f"no list of experiments {path}: mend the path")
     try:
-        groups = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        groups = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise ExperimentError(f"{path} is no TOML ({error}): mend that place") from error
     found = []
     for name, group in groups.items():
@@ -74,16 +82,16 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
 
 def _experiment(name: str, group: dict) -> Experiment:
     if not isinstance(group, dict):
-        raise TypeError(f"{group!r}: expected a table, [{name}]")
-    if not name.replace("_", "").isalnum() or not name.isascii():
-        raise ValueError("expected a name of letters, digits and _, as files are called after it")
+        raise TypeError(f"{repr(group)[:60]}: expected a table, [{name}]")
+    check_name(name)
     _check_keys(group, GROUP_KEYS | RUN_KEYS)
+    _check_types(group)
     if not group.get("question"):
         raise ValueError("no question: say what its runs decide")
     shared = {key: value for key, value in group.items() if key in RUN_KEYS}
     runs = [run for entry in group.get("runs", ()) for run in _runs(name, shared, entry)]
-    if not runs and not group.get("needs"):
-        raise ValueError(f"no runs: add [[{name}.runs]], or say what it needs")
+    if bool(runs) == bool(group.get("needs")):
+        raise ValueError(f"expected runs, [[{name}.runs]], or a word on what it needs first")
     twice = [run.model for run, times in Counter(runs).items() if times > 1]
     if twice:
         raise ValueError(f"the same run of {twice[0]} stands there twice: remove one")
@@ -92,34 +100,22 @@ def _experiment(name: str, group: dict) -> Experiment:
 
 def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
     _check_keys(entry, RUN_KEYS)
+    _check_types(entry)
     changes = shared.get("changes", {}) | entry.get("changes", {})
     asked = {"seeds": [0], "shares": [1.0], "models": [], "probes": []} | shared | entry
-    for key in ("models", "seeds", "shares", "probes"):
-        if not isinstance(asked[key], list):
-            raise TypeError(f"{key} {asked[key]!r}: expected a list")
     if not asked["models"]:
         raise ValueError("runs without models: name them")
     if missing := {"dataset", "recipe"} - asked.keys():
         raise ValueError(f"runs of {asked['models'][0]} without {' and '.join(sorted(missing))}")
     for model in asked["models"]:
-        if model not in list_models():
+        if not isinstance(model, str) or model not in list_models():
             raise UnknownNameError("model", model, list_models())
     datasets.held_out_split(asked["dataset"])
-    for share in asked["shares"]:
-        if not (type(share) in (int, float) and 0 < share <= 1):
-            raise ValueError(f"share {share!r}: expected more than 0, up to 1")
-    for key in ("seeds", "probes"):
-        if not all(type(number) is int and number >= 0 for number in asked[key]):
-            raise ValueError(f"{key} {asked[key]}: expected whole numbers from 0 on")
-    recipe = get_recipe(asked["recipe"], **changes | _budget(asked))
-    if 0 < recipe.epoch_images < recipe.batch_size:
-        raise ValueError(
-            f"{recipe.epoch_images} images an epoch are less than a batch of {recipe.batch_size}: "
-            "take more images, or fewer epochs"
-        )
-    if late := [epoch for epoch in asked["probes"] if epoch > recipe.epochs]:
-        raise ValueError(f"probe after epoch {late[0]}: the run has {recipe.epochs}")
-    return [
+    budget = _budget(asked)
+    if twice := changes.keys() & budget.keys():
+        raise ValueError(f"{min(twice)} in changes, and images and epochs: give one of the two")
+    recipe = get_recipe(asked["recipe"], **changes | budget)
+    runs = [
         PlannedRun(
             model,
             asked["dataset"],
@@ -129,12 +125,18 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
             asked.get("share_seed", 0),
             tuple(asked["probes"]),
             experiment=name,
-            ships=bool(asked.get("ships", False)),
+            ships=asked.get("ships", False),
         )
         for seed in asked["seeds"]
         for share in asked["shares"]
         for model in asked["models"]
     ]
+    if small := [run for run in runs if not run.images]:
+        raise ValueError(
+            f"an epoch of {small[0].model} has fewer images than a batch of {recipe.batch_size}: "
+            "take a smaller batch_size, more images or fewer epochs"
+        )
+    return runs
 
 
 def _budget(asked: dict) -> dict[str, int]:
@@ -142,7 +144,7 @@ def _budget(asked: dict) -> dict[str, int]:
     if not asked.keys() & {"images", "epochs"}:
         return {}
     images, epochs = asked.get("images"), asked.get("epochs")
-    if not (type(images) is int and type(epochs) is int and images >= epochs > 0):
+    if not (type(images) is int and type(epochs) is int and 2**53 > images >= epochs > 0):
         raise ValueError(
             f"images {images}, epochs {epochs}: expected both, whole numbers above 0, or neither"
         )
@@ -166,9 +168,16 @@ def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
     )
 
 
+def _check_types(table: dict) -> None:
+    for key, kinds in TYPES.items():
+        if key in table and type(table[key]) is not kinds:
+            value = repr(table[key])[:60]
+            raise TypeError(f"{key} {value}: expected {NAMES[kinds]}")
+
+
 def _check_keys(table: dict, known: set[str]) -> None:
     if not isinstance(table, dict):
-        raise TypeError(f"{table!r}: expected a table")
+        raise TypeError(f"{repr(table)[:60]}: expected a table")
     for key in table.keys() - known:
         raise UnknownNameError("field", key, known)
 

@@ -38,6 +38,7 @@ class TrainingRun:
             interrupted.
         images_per_second: pictures trained on by all processes, per second of training.
         precision: of the forward pass.
+        device: its name; of all, if parts of the run were made on different ones.
         processes: that shared each batch.
     """
 
@@ -51,6 +52,7 @@ class TrainingRun:
     wall_time_s: float
     images_per_second: float
     precision: str
+    device: str
     processes: int
 
 
@@ -183,5 +185,6 @@ def train(
         wall_time_s=reached.wall_time_s,
         images_per_second=shown / reached.training_s,
         precision="bfloat16" if on_gpu else "float32",
+        device=", then ".join(reached.devices),
         processes=here.count,
     )

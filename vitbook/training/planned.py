@@ -1,7 +1,9 @@
 """A run before it is made: all that decides it, and the command that makes it."""
 
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields
+import re
+from dataclasses import MISSING, asdict, dataclass, fields
+from functools import cached_property
 from hashlib import blake2b
 
 from vitbook import datasets
@@ -10,9 +12,21 @@ from vitbook.results import Result, experiment_run_name
 from vitbook.training.recipe import Recipe, get_recipe
 
 
-@dataclass(frozen=True)
+def check_name(experiment: str) -> None:
+    """
+    Raises:
+        ValueError: files cannot be called after it.
+    """
+    if not re.fullmatch(r"\w{0,40}", experiment, re.ASCII):
+        raise ValueError(
+            f"experiment {experiment[:60]!r}: expected at most 40 letters, digits and _, as files "
+            "are called after it"
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """A run by its definition.
+    """A run by its definition; two with the same digest are the same run.
 
     Attributes:
         model: a name of the catalogue.
@@ -22,6 +36,9 @@ class PlannedRun:
         probe_epochs: after which the model is looked into; 0 is before training.
         experiment: that it answers; like the next, no part of the definition.
         ships: its checkpoint is one of the book's own.
+
+    Raises:
+        ValueError: a number or a name that no run can have.
     """
 
     model: str
@@ -31,20 +48,40 @@ class PlannedRun:
     share: float | int = 1.0
     share_seed: int = 0
     probe_epochs: tuple[int, ...] = ()
-    experiment: str = field(default="", compare=False)
-    ships: bool = field(default=False, compare=False)
+    experiment: str = ""
+    ships: bool = False
+
+    def __post_init__(self):
+        for key in ("seed", "share_seed"):
+            if type(number := getattr(self, key)) is not int or not 0 <= number < 2**63:
+                raise ValueError(f"{key} {number!r}: expected a whole number from 0 to 2^63 - 1")
+        if type(self.share) not in (int, float) or not 0 < self.share <= 1:
+            raise ValueError(f"share {self.share!r}: expected more than 0, up to 1")
+        for epoch in self.probe_epochs:
+            if type(epoch) is not int or not 0 <= epoch <= self.recipe.epochs:
+                raise ValueError(f"probe after epoch {epoch!r}: the run has {self.recipe.epochs}")
+        check_name(self.experiment)
+        # What says the same is the same run.
+        object.__setattr__(self, "probe_epochs", tuple(sorted(set(self.probe_epochs))))
+        object.__setattr__(self, "share_seed", self.share_seed if self.share < 1 else 0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlannedRun) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @classmethod
     def of(cls, row: Result) -> "PlannedRun | None":
         """The definition that a row of the ledger answers; None if recipes have changed since."""
-        probes = tuple(probe["epoch"] for probe in row.probes)
         try:
+            probes = tuple(probe["epoch"] for probe in row.probes)
             recipe = Recipe(**row.recipe)
-        except (TypeError, ValueError, KeyError):
+            return cls(row.model, row.dataset, recipe, row.seed, row.share, row.share_seed, probes)
+        except (AttributeError, KeyError, TypeError, ValueError):
             return None
-        return cls(row.model, row.dataset, recipe, row.seed, row.share, row.share_seed, probes)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Eight letters, the same for the same run.
 
@@ -63,7 +100,7 @@ class PlannedRun:
             "recipe": numbers,
             "seed": self.seed,
             "share": [float(self.share), self.share_seed] if self.share != 1 else [],
-            "probes": sorted(self.probe_epochs),
+            "probes": self.probe_epochs,
         }
         return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
 

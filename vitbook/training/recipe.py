@@ -192,7 +192,7 @@ RECIPES = {
 }
 
 
-def get_recipe(name: str, **changes) -> Recipe:
+def get_recipe(name: str, /, **changes) -> Recipe:
     """A recipe by name, with some of its numbers changed.
 
     Raises:
@@ -202,7 +202,7 @@ def get_recipe(name: str, **changes) -> Recipe:
     if name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
     recipe = RECIPES[name]
-    known = {field.name: field.type for field in fields(Recipe)}
+    known = {field.name: field.type for field in fields(Recipe) if field.name != "name"}
     for field, value in changes.items():
         if field not in known:
             raise UnknownNameError("recipe field", field, known)
@@ -213,6 +213,8 @@ def get_recipe(name: str, **changes) -> Recipe:
             raise ValueError(
                 f"recipe field {field} {value!r}: expected {getattr(kind, '__name__', kind)}"
             )
+        if type(value) in (int, float) and abs(value) >= 2**53:
+            raise ValueError(f"recipe field {field} is too large: expected less than 2^53")
         if kind is float:
             changes[field] = float(value)
     return replace(recipe, **changes)

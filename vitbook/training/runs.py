@@ -66,12 +66,11 @@ def run(
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
     """
-    definition = ""
-    name = results.run_name(dataset_name, model_name, recipe.name, seed)
+    planned = PlannedRun(
+        model_name, dataset_name, recipe, seed, share, share_seed, probe_epochs, experiment
+    )
+    definition, name = "", results.run_name(dataset_name, model_name, recipe.name, seed)
     if experiment:
-        planned = PlannedRun(
-            model_name, dataset_name, recipe, seed, share, share_seed, probe_epochs, experiment
-        )
         definition, name = planned.digest, planned.name
     unfinished = Path(folder) / f"{name}.unfinished"
     with (
@@ -91,6 +90,8 @@ def run(
         model = create_model(
             model_name, num_classes=train_set.num_classes, channels=train_set.images.shape[1]
         )
+        if probe is not None and planned.probe_epochs:
+            probe(model.to(own), test_set)  # what it cannot look into is found before the training
         outcome = train(
             model,
             train_set,
@@ -103,7 +104,7 @@ def run(
             state=unfinished,
             save_every_s=save_every_s,
             probe=None if probe is None else lambda model: probe(model, test_set),
-            probe_epochs=probe_epochs,
+            probe_epochs=planned.probe_epochs,
             after_epoch=draw,
             stop=stop,
         )
@@ -122,7 +123,7 @@ def run(
             peak_memory_mb=round(memory_so_far(own) / 1e6),
             precision=outcome.precision,
             processes=outcome.processes,
-            **results.made_on(own),
+            **results.made_on(own) | {"device": outcome.device},
             provenance=train_set.provenance,
             share=share,
             share_seed=share_seed,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from vitbook.datasets import Dataset
+from vitbook.results import device_name
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import evaluate
 from vitbook.training.optimization import learning_rate
@@ -36,6 +37,7 @@ class Progress:
     probes: list[dict] = field(default_factory=list)
     training_s: float = 0.0
     wall_time_s: float = 0.0
+    devices: list[str] = field(default_factory=list)  # one after the other
 
 
 class Watch:
@@ -66,6 +68,9 @@ class Watch:
         self.after_epoch, self.stop = after_epoch, stop
         begun = None if state is None else load_state(state, *self.parts, identity)
         self.progress = Progress(**begun) if begun else Progress()
+        device = device_name(batches.images.device)
+        if self.progress.devices[-1:] != [device]:
+            self.progress.devices.append(device)
         self.loss = torch.tensor(
             self.progress.loss, dtype=torch.float64, device=batches.images.device
         )
