@@ -338,16 +338,22 @@ def test_a_cluster_makes_what_is_missing(machine):
 
 
 def kill_now_and_then(machine, kills):
-    """Kill the whole command at random moments, between the import and the end of the list."""
+    """Kill the whole command at random moments, each time after it has got somewhere."""
     chance, reached = random.Random(kills), []
-    while len(reached) < kills:
-        process = machine.start()
-        rows = len(list(machine.ledger.glob("results/*.json")))
-        time.sleep(chance.uniform(6, 14))
+
+    def seen():
+        files = [*machine.work.glob("*/*.unfinished"), *machine.ledger.glob("results/*.json")]
+        return {(path, path.stat().st_mtime_ns) for path in files if path.exists()}
+
+    for _ in range(kills):
+        before, process = seen(), machine.start()
+        while process.poll() is None and not seen() - before:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 2))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         reached.append(len(list(machine.ledger.glob("results/*.json"))))
-        assert reached[-1] >= rows
+    assert reached == sorted(reached)
     return reached
 
 
@@ -358,7 +364,7 @@ def test_twelve_kills_lose_and_double_nothing(tmp_path):
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
         machines.append(Machine(tmp_path / name).asks(
-            ("vit_micro_patch2_8", "rot_vit_micro_patch2_8"), 9600, 3, (0, 1)
+            ("vit_micro_patch2_8", "rot_vit_micro_patch2_8"), 9600, 6, (0, 1)
         ))  # fmt: skip
     whole, cut = machines
     whole.run()
