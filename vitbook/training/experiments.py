@@ -211,7 +211,6 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
                 "seeds": f"{len(made)} of {len(seeds)}",
                 "accuracy": accuracy,
                 "passes": f"{made[0].data_passes:.0f}" if made else "",
-                "images a second": f"{made[0].images_per_second:.0f}" if made else "",
             }
         table.append(line)
     return table
