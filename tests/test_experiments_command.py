@@ -16,6 +16,7 @@ from safetensors import safe_open
 from vitbook import results
 from vitbook.__main__ import main
 from vitbook.commands import experiments, worker
+from vitbook.commands.rates import Rates, _macs
 from vitbook.commands.workplace import WorkError, Workplace
 from vitbook.models import create_model
 from vitbook.training import PlannedRun, read_experiments, save_checkpoint
@@ -288,6 +289,27 @@ def test_a_run_goes_on_by_the_words_that_began_it(machine, tmp_path):
     state = tmp_path / f"{planned.name}.unfinished"
     assert worker._command(planned, state, tmp_path) == ["train", "as it was"]
     assert worker._command(planned, None, tmp_path) == first
+
+
+def test_hours_come_from_measured_rates(machine):
+    machine.asks(images=6400)
+    (planned,) = read_experiments(machine.list)[0].runs
+    _, row, _ = finished(machine)
+    row = replace(row, device="Chip, 1 thread", wall_time_s=64.0)  # 100 images a second
+    left = {planned: 6400 / 2}
+    for device in ("Chip, 1 thread", "Chip, 2 threads, AVX-512"):
+        rates = Rates({"x": row}, device)
+        assert (rates.device, rates.hours([planned], left)) == (
+            "Chip, 1 thread",
+            f"{32 / 3600:.1f}",
+        )
+    assert Rates({"x": row}, "Other, 1 thread").hours([planned], left) == "not measured"
+    # Without a row of its own a model takes as long as its arithmetic.
+    photo = replace(row, model="vit_mini_patch4_32", dataset="cifar10", wall_time_s=0.0064)
+    rates, other = Rates({"x": photo}, "Chip, 1 thread"), replace(planned, model="resnet20")
+    ratio = _macs("vit_mini_patch4_32") / _macs("resnet20")
+    hours = 3.6e8 / (1e6 * ratio) / 3600
+    assert rates.hours([other], {other: 3.6e8}) == f"{hours:.1f}"
 
 
 def git(folder, *words):

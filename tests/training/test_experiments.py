@@ -223,7 +223,8 @@ def test_what_an_experiment_came_to(tmp_path):
     assert standing(later, rows) == []
     whole = replace(first, runs=tuple(run for run in plain if run.share == 1))
     assert standing(whole, rows[:1]) == [
-        {"model": "vit_micro_patch2_8", "seeds": "1 of 2", "accuracy": "50.00%", "passes": "3"},
+        {"model": "vit_micro_patch2_8", "seeds": "1 of 2", "accuracy": "50.00%",
+         "data passes": "3"},
     ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """How long runs take on a device, by what the ledger has measured on it."""
 
 import statistics
+from collections import Counter
 from functools import cache
 
 import torch
@@ -14,10 +15,15 @@ from vitbook.training import PlannedRun
 class Rates:
     """Images a second on a device, evaluation included, as the ledger has them.
 
-    A model without a row has the arithmetic a second of those that have one.
+    A model without a row has the arithmetic a second of those that have one; a device without a
+    row, that of the same processor with other threads or kernels.
     """
 
     def __init__(self, rows: dict[str, Result], device: str):
+        seen = Counter(row.device for row in rows.values())
+        if device not in seen:
+            kin = [name for name in seen if name.split(", ")[0] == device.split(", ")[0]]
+            device = max(kin, key=seen.get, default=device)
         self.device, measured, large = device, {}, set()
         for row in rows.values():
             if row.device == device and (run := PlannedRun.of(row)) is not None:

@@ -210,7 +210,7 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
             line |= {
                 "seeds": f"{len(made)} of {len(seeds)}",
                 "accuracy": accuracy,
-                "passes": f"{made[0].data_passes:.0f}" if made else "",
+                "data passes": f"{made[0].data_passes:.0f}" if made else "",
             }
         table.append(line)
     return table
