@@ -15,8 +15,9 @@ from safetensors import safe_open
 
 from vitbook import results
 from vitbook.__main__ import main
+from vitbook.audit import macs
 from vitbook.commands import experiments, worker
-from vitbook.commands.rates import Rates, _macs
+from vitbook.commands.rates import Rates
 from vitbook.commands.workplace import WorkError, Workplace
 from vitbook.models import create_model
 from vitbook.training import PlannedRun, read_experiments, save_checkpoint
@@ -307,7 +308,7 @@ def test_hours_come_from_measured_rates(machine):
     # Without a row of its own a model takes as long as its arithmetic.
     photo = replace(row, model="vit_mini_patch4_32", dataset="cifar10", wall_time_s=0.0064)
     rates, other = Rates({"x": photo}, "Chip, 1 thread"), replace(planned, model="resnet20")
-    ratio = _macs("vit_mini_patch4_32") / _macs("resnet20")
+    ratio = macs("vit_mini_patch4_32", None) / macs("resnet20", None)
     hours = 3.6e8 / (1e6 * ratio) / 3600
     assert rates.hours([other], {other: 3.6e8}) == f"{hours:.1f}"
 

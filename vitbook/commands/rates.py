@@ -2,12 +2,8 @@
 
 import statistics
 from collections import Counter
-from functools import cache
 
-import torch
-
-from vitbook.measure import count_macs
-from vitbook.models import create_model
+from vitbook.audit import macs
 from vitbook.results import Result
 from vitbook.training import PlannedRun
 
@@ -31,7 +27,7 @@ class Rates:
                 if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic
                     large.add(row.model)
         self.of_model = {model: statistics.median(rates) for model, rates in measured.items()}
-        rates = [_macs(model) * self.of_model[model] for model in large]
+        rates = [macs(model, None) * self.of_model[model] for model in large]
         self.macs = statistics.median(rates) if rates else None
 
     def hours(self, runs: list[PlannedRun], left: dict[PlannedRun, float]) -> str:
@@ -39,14 +35,6 @@ class Rates:
         for run in runs:
             if run.model not in self.of_model and self.macs is None:
                 return "not measured"
-            rate = self.of_model.get(run.model) or self.macs / _macs(run.model)
+            rate = self.of_model.get(run.model) or self.macs / macs(run.model, None)
             seconds += left[run] / rate
         return f"{seconds / 3600:.1f}"
-
-
-@cache
-def _macs(name: str) -> int:
-    with torch.device("meta"):
-        model = create_model(name)
-        size = model.spec.image_size
-        return count_macs(model.eval(), torch.zeros(1, model.spec.channels, size, size))
