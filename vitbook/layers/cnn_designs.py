@@ -170,7 +170,11 @@ class DenseEncoder(nn.Module):
         self.blocks = nn.ModuleList()
         for stage, depth in enumerate(depths):
             if stage > 0:
-                self.blocks.append(nn.Sequential(linear(width, width // 2), nn.GELU()))
+                halve = linear(width, width // 2)
+                # No shortcut leads around it: at small widths a deviation of 0.02 would leave
+                # nothing of the tokens after two of them, and nothing would be learned.
+                nn.init.trunc_normal_(halve.weight, std=width**-0.5)
+                self.blocks.append(nn.Sequential(halve, nn.GELU()))
                 width //= 2
             for _ in range(depth):
                 block = EncoderBlock(
