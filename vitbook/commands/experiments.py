@@ -149,8 +149,8 @@ def run_experiments(
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     ends = time.monotonic() + (FOREVER_S if minutes is None else minutes * 60)
-    outcomes = []
-    for run in wanted:
+    outcomes, rows = [], place.done()
+    for run in [run for run in wanted if not place.is_done(run, rows)]:
         if shutil.disk_usage(place.folder).free < ROOM:
             raise WorkError(
                 f"under {ROOM / 1e6:.0f} MB are free in {place.folder}: free some space"

@@ -76,15 +76,13 @@ def make_if_missing(
     ends: float,
     say: Callable[[str], None],
 ) -> str:
-    """:func:`make`, unless the ledger has the run, or another process makes it.
+    """:func:`make`, unless another process makes the run, or has just made it.
 
     Returns:
         As :func:`make`, or "left".
     """
-    if place.is_done(run, place.done()):
-        return "left"
     with place.claimed(run) as ours:
-        try:  # another process may have ended it a moment ago
+        try:
             if not ours or place.collect(run) or place.is_done(run, place.done()):
                 return "left"
             return make(run, place, out, options, ends, say)
@@ -160,7 +158,7 @@ def make(
 
 def _command(run: PlannedRun, state: Path | None, out: Path) -> list[str]:
     """The words that began a run, which its own code understands, or those that begin it."""
-    path = (state or out / f"{run.name}.x").with_suffix(".command")
+    path = out / f"{state.stem if state else run.name}.command"
     if state is None or not path.is_file():
         write_atomically(path, json.dumps(run.command).encode())
     return json.loads(path.read_text())

@@ -64,8 +64,7 @@ def is_here(name: str, root: str | Path | None = None) -> bool:
         DatasetError: files of it are damaged.
     """
     splits = _splits(name)
-    found = name in _EMBEDDED or find_splits(data_root(root) / name, splits).keys() == set(splits)
-    return bool(found)
+    return name in _EMBEDDED or find_splits(data_root(root) / name, splits).keys() == set(splits)
 
 
 def load(

@@ -19,8 +19,6 @@ RUN_KEYS = {
     *("models", "dataset", "recipe", "changes", "images", "epochs"),
     *("seeds", "shares", "share_seed", "probes", "ships"),
 }
-
-
 TYPES = {
     **dict.fromkeys(("models", "seeds", "shares", "probes", "runs"), list),
     **dict.fromkeys(("question", "needs", "dataset", "recipe"), str),
