@@ -7,6 +7,8 @@ from safetensors.torch import save_file
 import vitbook
 from vitbook import datasets, results
 from vitbook.training import CheckpointError, evaluate, load_checkpoint, save_checkpoint
+from vitbook.training.experiments import read_experiments
+from vitbook.training.planned import PlannedRun
 
 
 @pytest.fixture
@@ -143,7 +145,11 @@ def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
 
 
 def test_digits_are_learned_with_every_seed_of_the_ledger():
-    rows = [row for row in results.read() if row.dataset == "digits"]
+    made = {PlannedRun.of(row) for row in results.read()}
+    under_way = {each.name for each in read_experiments() if not made.issuperset(each.runs)}
+    rows = [
+        row for row in results.read() if row.dataset == "digits" and row.experiment not in under_way
+    ]
     seeds = {row.model: {other.seed for other in rows if other.model == row.model} for row in rows}
     assert all(each == {0, 1, 2} for each in seeds.values()), seeds
     assert all(row.accuracy >= 0.97 for row in rows if row.model == "vit_micro_patch2_8")
