@@ -43,12 +43,13 @@ serve: $(BUILT) ## Show the built book on a port of this machine
 
 .PHONY: test
 test: $(INSTALLED) ## Run the unit tests and compare the chapters with their checked outputs
-	$(call step,1/2,Unit tests with the shapes checked,$(PARALLEL) tests --ignore tests/book/test_pages.py)
+	$(call step,1/2,Unit tests with the shapes checked,$(PARALLEL) tests -m "not slow and not browser")
 	$(call step,2/2,The chapters against their checked outputs,PYTHONPATH=tools $(PARALLEL) -p chapter_times --nbval --nbval-current-env book)
 
 .PHONY: pages
-pages: $(BUILT) ## Open every built page in Chromium: requests, console, phone, dark, live figures
-	$(call step,1/1,Page tests in Chromium,$(BIN)/python -m pytest -n $(WORKERS) tests/book/test_pages.py -rs)
+pages: $(BUILT) ## Open every built page and every live figure in Chromium
+	$(call step,1/2,Every built page,$(BIN)/python -m pytest -n $(WORKERS) tests/book/test_pages.py -rs)
+	$(call step,2/2,Every live figure,$(PARALLEL) tests/explorer -m browser -rs)
 
 .PHONY: lint
 lint: $(INSTALLED) ## Check style, formatting, the direction of imports, notebooks, addresses

@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 
+def pytest_collection_modifyitems(items):
+    """Mark what opens a page: `make pages` runs it, since that takes as long as all the rest."""
+    for item in items:
+        if {"browser", "visitor"} & set(item.fixturenames):
+            item.add_marker("browser")
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of the real data sets, where a machine has them."""

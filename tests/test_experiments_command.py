@@ -92,6 +92,7 @@ def say(capsys, monkeypatch, *words, code=None):
     return "".join(capsys.readouterr())
 
 
+@pytest.mark.slow
 def test_a_list_is_worked_off_and_told(machine, capsys, monkeypatch):
     machine.asks(seeds=(0, 1))
     before = say(capsys, monkeypatch, "list", *machine.options)
@@ -132,6 +133,7 @@ def test_a_checkpoint_that_ships_and_is_gone_is_made_again(machine):
     assert all(torch.equal(again[name], weights[name]) for name in weights)
 
 
+@pytest.mark.slow
 def test_what_is_not_there_waits_and_what_fails_is_told(machine, tmp_path):
     broken = """
 [[trial.runs]]
@@ -169,6 +171,7 @@ def test_two_side_by_side_make_each_run_once(machine):
     assert len(machine.rows()) == 3
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_makes_is_left_to_it(machine, capsys, monkeypatch):
     machine.asks()
     (planned,) = read_experiments(machine.list)[0].runs

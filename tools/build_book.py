@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -10,11 +11,16 @@ import sys
 import time
 from pathlib import Path
 
+import yaml
+from jupyter_cache import get_cache
+from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
+
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
 RESULTS = (
     *("data/results/**/*", "data/measurements/**/*"),
     *("data/checkpoints/**/*", "data/published.json", "data/experiments.toml"),
 )
+STATIC = {"VITBOOK_STATIC": "1"}  # no widgets: a page has no kernel
 PROGRESS = re.compile(r"([^/\s]+): (Execut\w+) notebook (?:using|(in [\d.]+ seconds))")
 COLOR = re.compile(r"\x1b\[[\d;]*m")
 TROUBLE = re.compile(r"\b(WARNING|ERROR|CRITICAL): |Traceback|Exception")
@@ -43,6 +49,26 @@ def forget_if_changed(root: Path) -> bool:
     return True
 
 
+def execute_chapters(root: Path) -> None:
+    """Fill the execution cache, one chapter a core, where Sphinx alone takes one after the other.
+
+    A chapter that fails is left to Sphinx, which executes it again and shows its error.
+    """
+    os.environ |= STATIC | {"OMP_NUM_THREADS": "1"}
+    seconds = yaml.safe_load((root / "_config.yml").read_text())["execute"]["timeout"]
+    cache = get_cache(root / "_build" / ".jupyter_cache")
+    for chapter in sorted(root.glob("book/*.ipynb")):
+        cache.add_nb_to_project(str(chapter))
+    waiting = [
+        ProcessData(record.pk, record.uri, cache, seconds, allow_errors=False)
+        for record in cache.list_unexecuted()
+    ]
+    # Processes begun anew: a fork would share this one's connection to the cache.
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        for _, uri in pool.imap_unordered(ExecutionWorkerLocalMProc(), waiting):
+            print(f"  {Path(uri).stem}: executed", flush=True)
+
+
 def run_sphinx(root: Path) -> int:
     """Run Jupyter Book; show its progress by chapter and its warnings, log the rest."""
     book = str(Path(sys.executable).with_name("jupyter-book"))
@@ -51,7 +77,7 @@ def run_sphinx(root: Path) -> int:
         process = subprocess.Popen(
             command,
             cwd=root,
-            env={**os.environ, "VITBOOK_STATIC": "1"},  # no widgets: a page has no kernel
+            env=os.environ | STATIC,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -98,6 +124,7 @@ def main(root: Path) -> int:
     start = time.time()
     if forget_if_changed(root):
         print("  vitbook or its data changed: every chapter is executed anew", flush=True)
+    execute_chapters(root)
     if code := run_sphinx(root):
         # Sphinx would not repeat the warnings of pages that it holds for read.
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)

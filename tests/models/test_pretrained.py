@@ -20,7 +20,7 @@ def random_timm(name: str, **settings) -> torch.nn.Module:
     [
         "vit_tiny_patch16_224",
         "vit_base_patch16_224",
-        "vit_base_patch32_224",
+        pytest.param("vit_base_patch32_224", marks=pytest.mark.slow),
         "deit_tiny_distilled_patch16_224",
     ],
 )

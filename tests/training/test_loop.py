@@ -242,6 +242,7 @@ def test_compiled_it_learns_the_same(plain_vitbook):
     )
 
 
+@pytest.mark.slow
 def test_a_real_lack_of_memory(plain_vitbook):
     plain_vitbook(
         """

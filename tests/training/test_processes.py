@@ -53,6 +53,7 @@ def few(split, n):
     return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
 
 
+@pytest.mark.slow
 def test_one_and_two_processes_learn_the_same(tmp_path):
     script = tmp_path / "shared.py"
     script.write_text(textwrap.dedent(SCRIPT))

@@ -115,6 +115,7 @@ def test_asked_at_its_last_step_a_run_is_finished(tmp_path):
     assert len(run.curve) == 1
 
 
+@pytest.mark.slow
 def test_asked_to_end_a_command_says_that_it_goes_on(tmp_path):
     command = [*COMMAND, "--out", str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

@@ -3,7 +3,8 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torchvision.transforms.functional import gaussian_blur
+
+from vitbook.analysis.blur import gaussian_blur
 
 BLACK = -1.0  # of pictures between -1 and 1, as vitbook.datasets.normalize makes them
 BLUR = (11, 5.0)  # kernel and standard deviation in pixels, of RISE's code for 224 px
@@ -38,5 +39,5 @@ def baseline_images(
     if baseline == "blur":
         kernel, deviation = BLUR
         largest = 2 * min(images.shape[2:]) - 1  # mirrored at the border, once
-        return gaussian_blur(images, [min(kernel, largest)] * 2, [deviation] * 2)
+        return gaussian_blur(images, (min(kernel, largest),) * 2, (deviation,) * 2)
     raise ValueError(f"baseline {baseline!r}: expected a number, 'mean', 'blur' or pictures")

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
-from torchvision.transforms.functional import gaussian_blur
 
+from vitbook.analysis.blur import gaussian_blur
 from vitbook.analysis.layout import pixels_per_token
 
 
@@ -44,12 +44,12 @@ def soft_masks(
     scaled = (maps / top).float().cpu().numpy()
     enlarged = torch.from_numpy(np.stack([_enlarge(map, height, width) for map in scaled]))
     enlarged = enlarged.clamp(0, 1)  # Lanczos overshoots, an eight-bit mask cannot
-    kernel = [
+    sizes = tuple(
         min(2 * math.ceil(3 * step) + 1, 2 * side - 1)  # mirrored at the border, once
-        for step, side in zip(reversed(patch), (width, height), strict=True)
-    ]
-    deviation = [float(step) for step in reversed(patch)]
-    masks = gaussian_blur(enlarged[:, None], kernel, deviation)[:, 0]
+        for step, side in zip(patch, (height, width), strict=True)
+    )
+    deviations = (float(patch[0]), float(patch[1]))
+    masks = gaussian_blur(enlarged[:, None], sizes, deviations)[:, 0]
     if stretch:
         low, high = masks.amin((1, 2), keepdim=True), masks.amax((1, 2), keepdim=True)
         flat = high - low < 1e-6
