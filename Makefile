@@ -67,8 +67,8 @@ format: $(INSTALLED) ## Mend what make lint can mend
 	@$(BIN)/python tools/clean_notebooks.py
 
 .PHONY: colab
-colab: $(INSTALLED) ## Run every chapter in an environment that looks like Colab's
-	$(call step,1/1,The chapters as on Colab,OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests -m slow -rs)
+colab: $(INSTALLED) ## Run the slow tests, chapters as on Colab among them (ALL=1: each one whole)
+	$(call step,1/1,What is slow,ALL=$(ALL) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) tests -m slow -rs)
 
 .PHONY: bench
 bench: $(INSTALLED) ## Measure the speed of our models against timm's

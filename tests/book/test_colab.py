@@ -1,5 +1,6 @@
 """A chapter runs where torch is already there and vitbook is not, as on Colab."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from zipfile import ZipFile
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -23,11 +26,10 @@ ON_COLAB = [
     "scikit-learn", "seaborn", "timm", "torch", "torchvision", "tqdm",
 ]
 # fmt: on
-# Minutes, so not in every run: `make colab`, and .ci/run.
-CHAPTERS = [
-    pytest.param(path, id=path.stem, marks=pytest.mark.slow)
-    for path in sorted((ROOT / "book").glob("*.ipynb"))
-]
+CHAPTERS = [pytest.param(path, id=path.stem) for path in sorted((ROOT / "book").glob("*.ipynb"))]
+# `make test` and `make book` execute each chapter: here one that trains and one that only looks.
+WHOLE = [each for each in CHAPTERS if os.environ.get("ALL") or each.id in ("vit", "rollout")]
+pytestmark = pytest.mark.slow
 
 
 def closure(names: list[str]) -> list:
@@ -55,19 +57,29 @@ def wheel(tmp_path_factory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.fixture(scope="module")
+def used(tmp_path_factory) -> Path:
+    """One such python for several chapters, as a reader who opens one after the other has."""
+    return colab_python(tmp_path_factory.mktemp("used"))
+
+
 @pytest.fixture
 def colab(tmp_path) -> Path:
+    return colab_python(tmp_path)
+
+
+def colab_python(folder: Path) -> Path:
     """The python of an environment that sees Colab's packages, through links, outside itself.
 
     pip takes what it finds there as installed, and would have to put another torch beside it.
     """
-    site = tmp_path / "colab-packages"
+    site = folder / "colab-packages"
     site.mkdir()
     for installed in closure(ON_COLAB):
         for top in {file.parts[0] for file in installed.files} - {"..", "__pycache__"}:
             if not (site / top).exists():
                 (site / top).symlink_to(installed.locate_file(top))
-    venv = tmp_path / "colab"
+    venv = folder / "colab"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     paths = {"base": str(venv), "platbase": str(venv)}
     (Path(sysconfig.get_path("purelib", "venv", paths)) / "colab.pth").write_text(f"{site}\n")
@@ -83,9 +95,22 @@ def ask(python: Path, module: str) -> list[str]:
     return answer.stdout.split() if answer.returncode == 0 else [answer.stderr]
 
 
-def execute(path: Path, python: Path, folder: Path, wheel: Path) -> None:
+def start_of(chapter: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Its first cells, to the one that installs, and then all that it imports."""
+    code = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
+    first = next(place for place, source in enumerate(code) if "VITBOOK_SOURCE" in source)
+    imports = [
+        ast.unparse(node)
+        for source in code[first + 1 :]
+        for node in ast.walk(ast.parse(TransformerManager().transform_cell(source)))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    cells = [*code[: first + 1], "\n".join(imports)]
+    return new_notebook(cells=[new_code_cell(source) for source in cells])
+
+
+def execute(notebook: nbformat.NotebookNode, python: Path, folder: Path, wheel: Path) -> None:
     """Run a chapter with the kernel of `python`, away from the checkout."""
-    notebook = nbformat.read(path, as_version=4)
     command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
 
     class Specs(KernelSpecManager):
@@ -119,6 +144,11 @@ def test_the_wheel_is_whole(wheel):
 
 
 @pytest.mark.parametrize("path", CHAPTERS)
+def test_a_chapter_finds_what_it_imports(path, used, wheel, tmp_path):
+    execute(start_of(nbformat.read(path, as_version=4)), used, tmp_path, wheel)
+
+
+@pytest.mark.parametrize("path", WHOLE)
 def test_a_chapter_runs_as_on_colab(path, colab, wheel, tmp_path):
     torch = ask(colab, "torch")
     assert torch[1].startswith(str(tmp_path / "colab-packages"))
@@ -126,7 +156,7 @@ def test_a_chapter_runs_as_on_colab(path, colab, wheel, tmp_path):
 
     folder = tmp_path / "content"
     folder.mkdir()
-    execute(path, colab, folder, wheel)
+    execute(nbformat.read(path, as_version=4), colab, folder, wheel)
 
     assert ask(colab, "torch") == torch, "the install cell replaced Colab's torch"
     assert ask(colab, "vitbook")[1].startswith(str(colab.parents[1]))
