@@ -381,11 +381,11 @@ def test_layers_with_different_numbers_of_heads_are_refused():
 
 
 def test_a_model_without_attention_is_refused():
-    class NoAttention(nn.Linear):
+    class NoMixing(nn.Linear):
         grid_size, num_prefix_tokens = (2, 2), 0
 
-    with pytest.raises(RuntimeError, match="no attention ran in the block for NoAttention"):
-        mean_attention_distance(NoAttention(4, 4), torch.randn(1, 3, 4, 4))
+    with pytest.raises(RuntimeError, match="no attention ran in the block for NoMixing"):
+        mean_attention_distance(NoMixing(4, 4), torch.randn(1, 3, 4, 4))
 
 
 def test_whole_numbers_are_no_images(plain_vitbook):

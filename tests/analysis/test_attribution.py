@@ -276,7 +276,7 @@ def test_what_grad_cam_cannot_do():
         token_grad_cam(model, images, targets, num_prefix_tokens=2, batch_size=1)
     with pytest.raises(ValueError, match="this Linear is no part of the VisionTransformer: pass"):
         token_grad_cam(model, images, targets, layer=nn.Linear(1, 1))
-    with pytest.raises(ValueError, match="no two blocks with an attention that we know"):
+    with pytest.raises(ValueError, match="no two blocks with an attention in them"):
         token_grad_cam(vitbook.create_model("resnet8_digits"), images, targets)
     with pytest.raises(ValueError, match="0 steps: expected at least 1"):
         integrated_gradients(model, images, targets, steps=0)

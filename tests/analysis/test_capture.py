@@ -230,7 +230,7 @@ def test_an_empty_block_is_an_error():
     words = "no attention ran in the block for VisionTransformer"
     with pytest.raises(RuntimeError, match=words), capture_attention(random_model("own")):
         pass
-    words = "for Linear: .*knows vitbook's models, timm's"
+    words = "for Linear: .*known are scaled_dot_product_attention"
     with pytest.raises(RuntimeError, match=words), capture_attention(nn.Linear(2, 2)) as maps:
         assert maps == {}
 

@@ -226,5 +226,5 @@ def test_inputs_of_every_attention():
     for (q, k, _), (path, weights) in zip(inputs.values(), maps.items(), strict=True):
         assert torch.equal(model.get_submodule(path).weights(q, k), weights)
     assert not any(m._forward_pre_hooks for m in model.modules())
-    with pytest.raises(RuntimeError, match="no attention of vitbook ran in Linear: expected"):
+    with pytest.raises(RuntimeError, match="no attention ran in the block for Linear"):
         attention_inputs(torch.nn.Linear(8, 2), pictures())

@@ -1,13 +1,11 @@
 """How far a cheaper attention is from softmax attention."""
 
-from collections.abc import Iterator
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.capture import hooked
+from vitbook.analysis.calls import AttentionCall
+from vitbook.analysis.capture import record_attention
 from vitbook.layers.attention import Attention
 
 
@@ -76,30 +74,23 @@ def low_rank_error(
 def attention_inputs(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]
 ) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
-    """Queries, keys and values of every attention of one of our models, in the order run.
+    """Queries, keys and values of every attention of a model, in the order run.
 
     Returns:
-        Path of the attention module -> (q, k, v), each "batch heads tokens width". The paths are
-        those of :func:`vitbook.analysis.capture_attention`.
+        Path of the module that attends -> (q, k, v), each "batch heads tokens width". The paths
+        are those of :func:`vitbook.analysis.capture_attention`.
 
     Raises:
-        RuntimeError: no attention of ours ran.
+        RuntimeError: as :func:`vitbook.analysis.capture_attention`.
+        ValueError: a layer that writes its weights out, of which no queries are seen.
     """
     inputs: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
 
-    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
-        if isinstance(module, Attention):
+    def keep(call: AttentionCall) -> None:
+        if call.q is None:
+            raise ValueError(f"{call.path} writes its weights out: no queries and keys are seen")
+        inputs[call.path] = (call.q, call.k, call.v)
 
-            def keep(_: nn.Module, args: tuple) -> None:
-                inputs.setdefault(path, args[:3])
-
-            yield module.register_forward_pre_hook(keep)
-
-    with hooked(model, watch):
+    with record_attention(model, keep):
         model(images)
-    if not inputs:
-        raise RuntimeError(
-            f"no attention of vitbook ran in {type(model).__name__}: expected a model that "
-            "vitbook.create_model built, with attention in it"
-        )
     return inputs

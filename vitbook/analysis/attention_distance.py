@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.analysis.adapters import ALL, Seen
+from vitbook.analysis.calls import ALL, AttentionCall
 from vitbook.analysis.layout import (
     Pair,
     check_map,
@@ -129,12 +129,12 @@ def mean_attention_distance(
 
     step = patch_size
 
-    def fold(seen: Seen) -> Tensor:
+    def fold(call: AttentionCall) -> Tensor:
         nonlocal step
-        check_map(seen.shape, grid_size, num_prefix_tokens)
+        check_map(call.shape, grid_size, num_prefix_tokens)
         step = pixels_per_token(images, grid_size) if step is None else step
         rows = _distance_of_rows(grid_size, step, num_prefix_tokens, renormalize)
-        return _fold(seen, rows, num_prefix_tokens)
+        return _fold(call, rows, num_prefix_tokens)
 
     return _mean_over_images(model, images, batch_size, fold)
 
@@ -152,9 +152,9 @@ def mean_weight_on_prefix(
     """
     (num_prefix_tokens,) = what_it_says(model, images, num_prefix_tokens=num_prefix_tokens)
 
-    def fold(seen: Seen) -> Tensor:
-        _check_prefix(seen.shape, num_prefix_tokens)
-        return _fold(seen, _weight_of_rows(num_prefix_tokens), num_prefix_tokens)
+    def fold(call: AttentionCall) -> Tensor:
+        _check_prefix(call.shape, num_prefix_tokens)
+        return _fold(call, _weight_of_rows(num_prefix_tokens), num_prefix_tokens)
 
     return _mean_over_images(model, images, batch_size, fold)
 
@@ -206,13 +206,15 @@ def _weight_of_rows(num_prefix_tokens: int) -> Rows:
     return measure
 
 
-def _fold(seen: Seen, measure: Rows, num_prefix_tokens: int) -> Float[Tensor, "batch heads"]:
+def _fold(
+    call: AttentionCall, measure: Rows, num_prefix_tokens: int
+) -> Float[Tensor, "batch heads"]:
     """The mean of ``measure`` over the patches, from some rows of the map at a time."""
     found: list[list[Tensor]] = []
-    for images, queries in pieces(seen, first=num_prefix_tokens):
+    for images, queries in pieces(call, first=num_prefix_tokens):
         if queries.start == num_prefix_tokens:
             found.append([])
-        found[-1].append(measure(seen.weights(images, queries), queries))
+        found[-1].append(measure(call.weights(images, queries), queries))
     return torch.cat([torch.cat(rows, dim=-1) for rows in found]).nanmean(-1)
 
 
@@ -231,7 +233,7 @@ def _check_prefix(shape: tuple[int, ...], num_prefix_tokens: int) -> None:
 
 
 def _mean_over_images(
-    model: nn.Module, images: Tensor, batch_size: int, fold: Callable[[Seen], Tensor]
+    model: nn.Module, images: Tensor, batch_size: int, fold: Callable[[AttentionCall], Tensor]
 ) -> Float[Tensor, "layers heads"]:
     """``fold`` gives "batch heads" for one layer."""
     total = 0

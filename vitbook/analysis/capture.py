@@ -1,60 +1,95 @@
 """See the attention of any model without changing what it computes."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.adapters import ALL, Seen, watch_attention
+from vitbook.analysis.adapters import adapter_of
+from vitbook.analysis.calls import AttentionCall
+from vitbook.analysis.interception import Interception, Running
 
-KNOWN = "vitbook's models, timm's and Hugging Face's ViT, and torch.nn.MultiheadAttention"
+# What is looked into, by which thread, how often: two threads would mix what they record.
+_recorded: WeakKeyDictionary[nn.Module, tuple[int, int]] = WeakKeyDictionary()
+_lock = threading.RLock()
+_eager = ExitStack()
 
 
 @contextmanager
-def hooked(
+def record_modules(
     model: nn.Module, watch: Callable[[str, nn.Module], Iterable[RemovableHandle]]
 ) -> Iterator[None]:
     """Hooks on the modules of a model, none of which outlives the block.
 
     Args:
         watch: called with the path of each module and the module; hangs up hooks and returns them.
+
+    Raises:
+        RuntimeError: another thread looks into the model.
     """
     with ExitStack() as stack:
-        # A warm compiled model would run its compiled code, in which the hooks are not.
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(_claim(model))
         for path, module in model.named_modules():
-            for handle in watch(path.removeprefix("_orig_mod."), module):
+            for handle in watch(path.removeprefix("_orig_mod.").removeprefix("_orig_mod"), module):
                 stack.callback(handle.remove)
         yield
 
 
 @contextmanager
-def watched(model: nn.Module, keep: Callable[[str, Seen], None]) -> Iterator[None]:
-    """Call ``keep(path, seen)`` for each attention that runs in the block.
+def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) -> Iterator[None]:
+    """Call ``keep`` with each attention that runs in the block, in the thread that opened it.
 
-    A module that runs again in the block gets ``path#2``, ``path#3``, ...
+    A module that attends again in the block gets the path ``path#2``, ``path#3``, ...
 
     Raises:
-        RuntimeError: no attention ran in the block, so that there is nothing to look at.
+        RuntimeError: no attention ran in the block, or one that cannot be seen.
     """
     times: Counter[str] = Counter()
 
-    def count(path: str, seen: Seen) -> None:
-        times[path] += 1
-        keep(path if times[path] == 1 else f"{path}#{times[path]}", seen)
+    def count(call: AttentionCall) -> None:
+        times[call.path] += 1
+        often = times[call.path]
+        keep(call if often == 1 else replace(call, path=f"{call.path}#{often}"))
 
-    with hooked(model, lambda path, module: watch_attention(module, partial(count, path))):
-        yield
-    if not times:
-        raise RuntimeError(
-            f"no attention ran in the block for {type(model).__name__}: call the model inside it; "
-            f"capture_attention knows {KNOWN}"
+    calls, here, outside = Interception(count), threading.get_ident(), []
+
+    def before(path: str, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        if threading.get_ident() != here:
+            return
+        given = (*args, *kwargs.values())
+        calls.enter(Running(path, module, next((x for x in given if isinstance(x, Tensor)), None)))
+        if adapter_of(module):  # what it does inside is no business of the interception
+            outside.append(torch._C.DisableTorchFunction())
+            outside[-1].__enter__()
+
+    def after(path: str, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+        if threading.get_ident() != here:
+            return
+        try:
+            if (adapter := adapter_of(module)) and output is not None:  # None: it failed
+                calls.see(adapter(path, module, args, kwargs, output))
+        finally:
+            if adapter:
+                outside.pop().__exit__(None, None, None)
+            calls.leave(failed=output is None)
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        yield module.register_forward_pre_hook(partial(before, path), with_kwargs=True)
+        yield module.register_forward_hook(
+            partial(after, path), with_kwargs=True, always_call=True, prepend=True
         )
+
+    with record_modules(model, watch), calls:
+        yield
+    _check_complete(type(model).__name__, len(times), list(calls.missed.values()))
 
 
 @contextmanager
@@ -69,29 +104,74 @@ def capture_attention(
             logits = model(images)
         maps["encoder.blocks.0.attention.core"]  # batch heads queries keys
 
-    The model runs as it always does, fused kernels included: hooks recompute the weights from the
-    queries and keys that went in, so in eager mode the logits are the same bits as outside. A
-    compiled model runs eagerly inside the block. The maps hold no gradient, are float32 at least,
-    and are the weights before any dropout. No hook outlives the block.
+    The model runs as it always does, fused kernels included: the weights are made anew from the
+    queries and keys that went in, or taken where the model writes them out itself. In eager mode
+    the logits are the same bits as outside; a compiled model runs eagerly inside the block, and so
+    does torch's own ``TransformerEncoderLayer``. The maps hold no gradient, are float32 at least
+    (also under autocast), and are the weights before any dropout. No hook outlives the block.
 
     Args:
-        model: ours, timm's, torchvision's or Hugging Face's.
+        model: any whose attention is ``scaled_dot_product_attention``, ``nn.MultiheadAttention``,
+            or a softmax whose result is multiplied with values; also a part of a model.
         reduce: folds each map, "batch heads queries keys", as soon as it is made; what it returns
             is kept instead, so that memory does not grow with depth.
 
     Yields:
-        A dict: path of the attention module -> its map, in the order in which they ran. A module
-        that runs again in the block gets ``path#2``, ``path#3``, ...
+        A dict: path of the module that attends -> its map, in the order in which they ran. A
+        module that attends again in the block gets ``path#2``, ``path#3``, ... A model that
+        attends in windows has them in the batch or as an axis after the heads.
 
     Raises:
-        RuntimeError: no attention ran in the block, so that there is nothing to look at.
+        RuntimeError: no attention ran in the block; one ran of which there is no map, named with
+            the reason; another thread looks into the model.
     """
     maps: dict[str, Any] = {}
 
     @torch.no_grad()
-    def keep(path: str, seen: Seen) -> None:
-        weights = seen.weights(ALL, ALL)
-        maps[path] = weights if reduce is None else reduce(weights)
+    def keep(call: AttentionCall) -> None:
+        weights = call.weights()
+        maps[call.path] = weights if reduce is None else reduce(weights)
 
-    with watched(model, keep):
+    with record_attention(model, keep):
         yield maps
+
+
+@contextmanager
+def _claim(model: nn.Module) -> Iterator[None]:
+    """The model is this thread's to look into, and eager: compiled code runs no hooks."""
+    modules, here = list(model.modules()), threading.get_ident()
+    with _lock:
+        if any(_recorded.get(module, (here, 0))[0] != here for module in modules):
+            raise RuntimeError(
+                f"another thread looks into this {type(model).__name__}: wait for it, or give "
+                "each thread a copy (copy.deepcopy)"
+            )
+        if not _recorded:
+            _eager.enter_context(torch.compiler.set_stance("force_eager"))
+        for module in modules:
+            _recorded[module] = (here, _recorded.get(module, (here, 0))[1] + 1)
+    try:
+        yield
+    finally:
+        with _lock:
+            for module in modules:
+                _, times = _recorded.pop(module)
+                if times > 1:
+                    _recorded[module] = (here, times - 1)
+            if not _recorded:
+                _eager.close()
+
+
+def _check_complete(name: str, seen: int, missed: list[str]) -> None:
+    if missed:
+        more = f", and {len(missed) - 3} more" if len(missed) > 3 else ""
+        raise RuntimeError(
+            f"{seen} attentions of {name} were seen, but {len(missed)} that ran have no map: "
+            f"{'; '.join(missed[:3])}{more}. Capture a part of the model that has none of these"
+        )
+    if not seen:
+        raise RuntimeError(
+            f"no attention ran in the block for {name}: call the model inside it; known are "
+            "scaled_dot_product_attention, nn.MultiheadAttention, and a softmax over the last "
+            "axis times values"
+        )

@@ -6,10 +6,11 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.adapters import watch_attention
 from vitbook.analysis.attribution import captum, check_targets
-from vitbook.analysis.capture import hooked
+from vitbook.analysis.capture import record_modules
+from vitbook.analysis.interception import called_attention
 from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of
 
 
@@ -76,7 +77,7 @@ def token_grad_cam(
 
     kind = captum().LayerGradientXActivation if per_place else captum().LayerGradCam
     method = kind(logits_of(model), lay)
-    with evaluating(model), hooked(model, watch), torch.enable_grad():
+    with evaluating(model), record_modules(model, watch), torch.enable_grad():
         check_targets(targets, images, model)
         pairs = zip(
             batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True
@@ -116,28 +117,16 @@ class _OnGrid(nn.Module):
 
 
 def last_block_but_one(model: nn.Module) -> nn.Module:
-    """The block that feeds the last one: where the paths of the first and the last attention part.
+    """The block that feeds the last one with an attention in it.
 
     Raises:
-        ValueError: fewer than two blocks with attention that we know.
+        ValueError: fewer than two blocks with an attention.
     """
     part, _ = encoder_of(model)
-    paths = [path.split(".") for path, module in part.named_modules() if _attends(module)]
-    if len(paths) > 1:
-        first, last = paths[0], paths[-1]
-        depth = next((i for i, (a, b) in enumerate(zip(first, last)) if a != b), None)  # noqa: B905
-        if depth is not None:
-            blocks = part.get_submodule(".".join(last[:depth]))
-            names = [name for name, _ in blocks.named_children()]
-            if (place := names.index(last[depth])) > 0:
-                return blocks.get_submodule(names[place - 1])
+    blocks = [part.get_submodule(path) for path in list_blocks(part)]
+    attending = [block for block in blocks if any(map(called_attention, block.modules()))]
+    if len(attending) > 1:
+        return attending[-2]
     raise ValueError(
-        f"{type(model).__name__} has no two blocks with an attention that we know: pass layer="
+        f"{type(model).__name__} has no two blocks with an attention in them: pass layer="
     )
-
-
-def _attends(module: nn.Module) -> bool:
-    handles = watch_attention(module, lambda weights: None)
-    for handle in handles:
-        handle.remove()
-    return bool(handles)

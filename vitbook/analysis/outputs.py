@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.capture import hooked
+from vitbook.analysis.capture import record_modules
 from vitbook.analysis.running import as_model_takes, evaluating
 from vitbook.errors import UnknownNameError
 
@@ -70,7 +70,7 @@ def capture_outputs(
         if path in layers:
             yield module.register_forward_hook(partial(after, path))
 
-    with hooked(model, watch):
+    with record_modules(model, watch):
         yield outputs
 
 

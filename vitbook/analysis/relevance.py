@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitbook.analysis.adapters import Seen
-from vitbook.analysis.capture import watched
+from vitbook.analysis.calls import AttentionCall
+from vitbook.analysis.capture import record_attention
 from vitbook.analysis.layout import Pair, check_map, what_it_says
 from vitbook.analysis.rollout import (
     Query,
@@ -128,21 +128,21 @@ def weighted_attention(
     for batch in batches(model, images, batch_size):
         some = None if targets is None else targets[start : start + len(batch)]
         start += len(batch)
-        seen: dict[str, Seen] = {}
+        calls: list[AttentionCall] = []
         with torch.enable_grad(), evaluating(model):
-            with watched(part, seen.__setitem__):
+            with record_attention(part, calls.append):
                 logits = logits_of(model)(batch.detach().requires_grad_())
-            for path, one in seen.items():
+            for call in calls:
                 try:
-                    check_map(one.shape, grid_size, num_prefix_tokens)
+                    check_map(call.shape, grid_size, num_prefix_tokens)
                 except ValueError as error:
-                    raise ValueError(f"{where}{path}: {error}") from error
-            outputs = [one.output for one in seen.values()]
+                    raise ValueError(f"{where}{call.path}: {error}") from error
+            outputs = [call.output for call in calls]
             gradients = torch.autograd.grad(_score(logits, some), outputs, materialize_grads=True)
         with torch.no_grad():
             yield {
-                where + path: _weighted(one, gradient)
-                for (path, one), gradient in zip(seen.items(), gradients, strict=True)
+                where + call.path: _weighted(call, gradient)
+                for call, gradient in zip(calls, gradients, strict=True)
             }
 
 
@@ -155,11 +155,11 @@ def _score(logits: Tensor, targets: Tensor | None) -> Tensor:
     return logits.gather(1, targets.to(logits.device)[:, None]).sum()
 
 
-def _weighted(seen: Seen, gradient: Tensor) -> Tensor:
+def _weighted(call: AttentionCall, gradient: Tensor) -> Tensor:
     exact = torch.promote_types(gradient.dtype, torch.float32)
-    of_mixed, values = seen.to_heads(gradient).to(exact), seen.values().to(exact)
+    of_mixed, values = call.gradient_of_mixed(gradient).to(exact), call.v.to(exact)
     return fused_by_pieces(
-        seen,
+        call,
         lambda weights, images, rows: (
             (weights * (of_mixed[images, :, rows] @ values[images].mT)).clamp(min=0).mean(1)
         ),

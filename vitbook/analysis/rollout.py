@@ -7,7 +7,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.analysis.adapters import Seen
+from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.layout import Pair, check_map, what_it_says
 from vitbook.analysis.streaming import fold_attention, pieces
 
@@ -75,9 +75,9 @@ def attention_rollout(
             source, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
         )
 
-        def fold(seen: Seen) -> Tensor:
-            check_map(seen.shape, grid_size, num_prefix_tokens)
-            return fused_by_pieces(seen, lambda weights, images, rows: fuse(weights))
+        def fold(call: AttentionCall) -> Tensor:
+            check_map(call.shape, grid_size, num_prefix_tokens)
+            return fused_by_pieces(call, lambda weights, images, rows: fuse(weights))
 
         batches = fold_attention(source, images, batch_size, fold)
     else:
@@ -172,17 +172,17 @@ def _fusion(head_fusion: str, discard: float) -> Callable[[Tensor], Tensor]:
 
 
 def fused_by_pieces(
-    seen: Seen, fuse: Callable[[Tensor, slice, slice], Tensor]
+    call: AttentionCall, fuse: Callable[[Tensor, slice, slice], Tensor]
 ) -> Float[Tensor, "batch queries keys"]:
     """One map for all heads, without all heads' maps at once.
 
     Args:
         fuse: weights, and of which images and queries they are -> "batch queries keys".
     """
-    batch, _, queries, keys = seen.shape
+    batch, _, queries, keys = call.shape
     fused = None
-    for images, rows in pieces(seen):
-        part = fuse(seen.weights(images, rows), images, rows)
+    for images, rows in pieces(call):
+        part = fuse(call.weights(images, rows), images, rows)
         if fused is None:
             fused = part.new_empty(batch, queries, keys)
         fused[images, rows] = part

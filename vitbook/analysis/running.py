@@ -56,11 +56,16 @@ def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tenso
 
 
 def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
-    """The part whose tokens are patches, and its path.
+    """The part whose tokens are patches, and its path; of a foreign model, or none, the whole.
 
-    A tokenizer may attend too (T2T-ViT), between tokens that are no patches yet.
+    A tokenizer of ours may attend too (T2T-ViT), between tokens that are no patches yet.
     """
-    return (model.encoder, "encoder.") if hasattr(model, "tokenizer") else (model, "")
+    for path, module in model.named_modules():
+        ours = any(kind.__module__.startswith("vitbook.models.") for kind in type(module).__mro__)
+        if ours and hasattr(module, "encoder"):
+            path = path.removeprefix("_orig_mod").removeprefix(".")
+            return module.encoder, f"{path}.encoder.".removeprefix(".")
+    return model, ""
 
 
 def logits_of(model: nn.Module) -> Callable[[Tensor], Float[Tensor, "batch classes"]]:

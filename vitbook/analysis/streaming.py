@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitbook.analysis.adapters import Seen
-from vitbook.analysis.capture import watched
+from vitbook.analysis.calls import AttentionCall
+from vitbook.analysis.capture import record_attention
 from vitbook.analysis.running import batches, encoder_of, evaluating
 
 # Weights made at once: one image's layer of a ViT-B/16, so that they stay near the processor.
@@ -17,7 +17,7 @@ AT_ONCE_ON_GPU = 2**26
 
 
 def fold_attention(
-    model: nn.Module, images: Tensor, batch_size: int, fold: Callable[[Seen], Any]
+    model: nn.Module, images: Tensor, batch_size: int, fold: Callable[[AttentionCall], Any]
 ) -> Iterator[dict[str, Any]]:
     """What ``fold`` makes of each layer, for one batch of images after the other.
 
@@ -33,25 +33,25 @@ def fold_attention(
     for batch in batches(model, images, batch_size):
         layers: dict[str, Any] = {}
 
-        def keep(path: str, seen: Seen, layers: dict[str, Any] = layers) -> None:
+        def keep(call: AttentionCall, layers: dict[str, Any] = layers) -> None:
             try:
-                layers[path] = fold(seen)
+                layers[call.path] = fold(call)
             except ValueError as error:
-                raise ValueError(f"{where}{path}: {error}") from error
+                raise ValueError(f"{where}{call.path}: {error}") from error
 
-        with torch.no_grad(), evaluating(model), watched(part, keep):
+        with torch.no_grad(), evaluating(model), record_attention(part, keep):
             model(batch)
         yield layers
 
 
-def pieces(seen: Seen, first: int = 0) -> Iterator[tuple[slice, slice]]:
+def pieces(call: AttentionCall, first: int = 0) -> Iterator[tuple[slice, slice]]:
     """Images and queries (from ``first`` on), about :data:`AT_ONCE` weights at a time.
 
     So memory grows with the tokens and not with their square, and what was made is read again
     while it is near the processor.
     """
-    batch, heads, queries, keys = seen.shape
-    most = AT_ONCE if seen.output.device.type == "cpu" else AT_ONCE_ON_GPU
+    batch, heads, queries, keys = call.shape
+    most = AT_ONCE if call.v.device.type == "cpu" else AT_ONCE_ON_GPU
     images = max(1, most // (heads * queries * keys))
     rows = max(1, most // (heads * keys))
     for image in range(0, batch, images):

@@ -31,20 +31,23 @@ class Attention(nn.Module):
 
     @staticmethod
     def weights(
-        q: Float[Tensor, "batch heads queries width"],
-        k: Float[Tensor, "batch heads keys width"],
+        q: Float[Tensor, "batch heads *windows queries width"],
+        k: Float[Tensor, "batch heads *windows keys width"],
         mask: Mask | None = None,
-    ) -> Float[Tensor, "batch heads queries keys"]:
+        scale: float | None = None,
+    ) -> Float[Tensor, "batch heads *windows queries keys"]:
         """The weights that the fused kernel applies to ``v``: each row sums to 1.
 
         A boolean mask keeps what is true, a floating mask is added to the scores. The sum is
         taken in float32 at least, whatever the width of ``q``: half precision would lose the
-        small weights.
+        small weights. ``scale`` stands for :math:`1/\\sqrt d`.
         """
         exact = torch.promote_types(q.dtype, torch.float32)
         # Scaled before the product, as the fused kernels do, against overflow.
-        scale = q.shape[-1] ** -0.25
-        scores = (q.to(exact) * scale) @ (k.to(exact) * scale).transpose(-2, -1)
+        root = (q.shape[-1] ** -0.5 if scale is None else abs(scale)) ** 0.5
+        scores = (q.to(exact) * root) @ (k.to(exact) * root).transpose(-2, -1)
+        if scale is not None and scale < 0:
+            scores = -scores
         if mask is not None and mask.dtype == torch.bool:
             scores = scores.masked_fill(~mask, float("-inf"))
         elif mask is not None:
