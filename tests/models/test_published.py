@@ -1,5 +1,7 @@
 """Weights with the names and shapes of the authors' codes: our logits are those of their sums."""
 
+from dataclasses import asdict
+
 import pytest
 import timm
 import torch
@@ -10,6 +12,7 @@ from vitbook.models.published import load_deit, load_sl_vit, load_t2t_vit
 from vitbook.models.sl_vit import SL_VIT_MODELS
 from vitbook.models.t2t_vit import T2T_VIT_MODELS, t2t_vit
 from vitbook.models.vit import VIT_MODELS, vit
+from vitbook.training import save_checkpoint
 
 
 def t2t(name, **changes):
@@ -195,3 +198,26 @@ def test_what_is_no_state_dict(plain_vitbook):
             load_deit(model, {"epoch": 3})
         """
     )
+
+
+@pytest.mark.parametrize("name", ["sl_vit_tiny_patch4_32", "t2t_vit_7"])
+@torch.no_grad()
+def test_a_checkpoint_keeps_what_is_no_weight(name, tmp_path):
+    torch.manual_seed(0)
+    model = vitbook.create_model(name, image_size=32).eval()
+    if name.startswith("sl"):
+        weights = sl_weights(shifted=True, lsa=True, width=192, heads=12, mlp_width=384,
+                             depth=len(model.encoder.blocks), patch=4)  # fmt: skip
+        model = vitbook.create_model(name, image_size=16).eval()
+        load_sl_vit(model, weights)
+    else:
+        body = {key: T2T_VIT_MODELS[name][key] for key in ("width", "mlp_width", "depth")}
+        model = vitbook.create_model(name, image_size=32, num_classes=5).eval()
+        load_t2t_vit(model, t2t_weights(performer=True, **body))
+    images = torch.randn(2, 3, *[model.spec.image_size] * 2) / 100  # a faint one, where eps counts
+    logits = model(images)
+    back = vitbook.load_checkpoint(save_checkpoint(tmp_path / "x", model)).model
+    assert torch.equal(back(images), logits)
+    plain = vitbook.create_model(**asdict(model.spec)).eval()
+    plain.load_state_dict(model.state_dict())
+    assert (plain(images) - logits).abs().max() > 1e-5  # what a checkpoint of weights alone gave

@@ -1,7 +1,9 @@
+import json
 import os
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 import vitbook
@@ -66,12 +68,124 @@ def test_weights_of_others(tmp_path):
         load_checkpoint(tmp_path / "other.safetensors")
 
 
-@pytest.mark.parametrize("about", ["{", "{}", '{"spec": {"name": "vit_of_tomorrow"}}'])
+@pytest.mark.parametrize(
+    "about", ["{", "{}", "[]", '{"format": 1, "spec": {"name": "vit_of_tomorrow"}}']
+)
 def test_a_description_that_we_cannot_read(about, tmp_path):
     path = tmp_path / "odd.safetensors"
     save_file({"w": torch.zeros(2)}, path, metadata={"vitbook": about})
     with pytest.raises(CheckpointError, match="damaged description|written for another vitbook"):
         load_checkpoint(path)
+
+
+def test_a_later_format_is_refused(saved, tmp_path):
+    state, about = read(saved[1])
+    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | {"format": 3})})
+    with pytest.raises(CheckpointError, match="of format '3': this vitbook reads 1 and 2; take a"):
+        load_checkpoint(tmp_path / "x")
+
+
+def read(path):
+    with safe_open(path, framework="pt") as file:
+        state = {name: file.get_tensor(name) for name in file.keys()}
+        return state, json.loads(file.metadata()["vitbook"])
+
+
+def test_damaged_weights_are_refused(saved, tmp_path):
+    path = saved[1]
+    whole = bytearray(path.read_bytes())
+    for place in (-1, -len(whole) // 2, -len(whole) + 5000):
+        broken = bytearray(whole)
+        broken[place] ^= 16
+        (tmp_path / "broken").write_bytes(broken)
+        with pytest.raises(CheckpointError, match="damaged|description"):
+            load_checkpoint(tmp_path / "broken")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tensor: tensor * float("nan"), "holds NaN or infinity in head.classifier.bias"),
+        (lambda tensor: tensor.to(torch.int64), "classifier.bias is torch.int64, this model's"),
+    ],
+)
+def test_weights_that_are_no_weights(change, words, saved, tmp_path):
+    state, about = read(saved[1])
+    state["head.classifier.bias"] = change(state["head.classifier.bias"])
+    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | {"format": 1})})
+    with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(tmp_path / "x")
+
+
+MICRO = {"name": "vit_micro_patch2_8", "channels": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": MICRO | {"image_size": 10**9, "num_classes": 3}},
+        {"spec": MICRO | {"image_size": 8, "num_classes": 10**12}},
+        {"spec": MICRO | {"image_size": -8, "num_classes": 3}},
+        {"provenance": None},
+        {"constants": {"norm.eps": "small"}},
+        {"constants": {"nothing.eps": 1.0}},
+        {"spec": []},
+    ],
+)  # fmt: skip
+def test_a_description_of_nonsense(change, saved, tmp_path):
+    state, about = read(saved[1])
+    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | change)})
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path / "x")
+
+
+def test_a_description_that_is_deep(saved, tmp_path):
+    state, _ = read(saved[1])
+    deep = '{"format": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    save_file(state, tmp_path / "x", metadata={"vitbook": deep})
+    with pytest.raises(CheckpointError, match="damaged description"):
+        load_checkpoint(tmp_path / "x")
+
+
+def test_weights_beyond_half_precision_are_not_written(tmp_path):
+    model = vitbook.create_model("vit_micro_patch2_8")
+    with torch.no_grad():
+        model.head.classifier.bias[0] = 1e6
+    with pytest.raises(CheckpointError, match="classifier.bias holds NaN or infinity as float16"):
+        save_checkpoint(tmp_path / "x", model, dtype=torch.float16)
+    assert not list(tmp_path.iterdir())
+    save_checkpoint(tmp_path / "x", model)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("vit_micro_patch2_8", 12),
+        ("vit_micro_patch2_8", (8, 12)),
+        ("vit_pos2d_micro_patch2_8", 12),
+        ("vit_sinusoid_micro_patch2_8", 12),
+        ("vit_nopos_micro_patch2_8", 16),
+        ("t2t_vit_micro_patch2_8", 16),
+        ("resnet8_digits", 16),
+    ],
+)
+def test_positions_are_resized_for_pictures_of_another_size(name, size, tmp_path):
+    path = save_checkpoint(tmp_path / "x", vitbook.create_model(name).eval())
+    larger = load_checkpoint(path, image_size=size).model
+    height, width = (size, size) if isinstance(size, int) else size
+    assert larger(torch.rand(1, 1, height, width)).shape == (1, 10)
+    assert larger.spec.image_size == size
+    same = load_checkpoint(path, image_size=8).model
+    images = torch.rand(2, 1, 8, 8)
+    assert torch.equal(same(images), load_checkpoint(path).model(images))
+
+
+def test_what_cannot_be_resized_is_named(tmp_path):
+    path = save_checkpoint(tmp_path / "x", vitbook.create_model("linformer_vit_micro_patch2_8"))
+    with pytest.raises(CheckpointError, match="has shape"):
+        load_checkpoint(path, image_size=12)
+    with pytest.raises(CheckpointError, match="divisible"):
+        load_checkpoint(path, image_size=9)
 
 
 def test_a_checkpoint_for_another_model_changes_nothing(saved):

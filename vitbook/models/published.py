@@ -8,7 +8,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.layers import PatchEmbedding, PerformerAttention, ShiftedPatches
-from vitbook.models.norm_eps import set_norm_eps
+from vitbook.models.constants import set_norm_eps
 from vitbook.models.published_names import (
     DEIT_NAMES,
     SL_PATCH_NAMES,
@@ -78,8 +78,7 @@ def load_sl_vit(model: nn.Module, weights: Mapping) -> nn.Module:
 
     github.com/aanna0701/SPT_LSA_ViT, ``models/vit.py``. Nothing is copied unless all fits. Then
     each LayerNorm of ``model`` adds 1e-5 to the variance, as in that code, where our small bodies
-    add 1e-6; a checkpoint holds weights alone, so that one of this model must be loaded into
-    ``model``.
+    add 1e-6; a checkpoint keeps that.
 
     Args:
         model: for example ``create_model("sl_vit_tiny_patch4_32")``.

@@ -21,7 +21,7 @@ from vitbook.layers.tokens_to_tokens import (
     TokensToTokens,
     TokenTransformer,
 )
-from vitbook.models.norm_eps import set_norm_eps
+from vitbook.models.constants import set_norm_eps
 from vitbook.models.vit import MICRO_BODY, VisionTransformer, make_encoder
 
 

@@ -1,7 +1,9 @@
 """Weights on disk: safetensors, never pickle, with what it takes to build the model again."""
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,11 +13,14 @@ from torch import nn
 
 from vitbook.files import write_atomically
 from vitbook.models import ModelSpec, create_model
+from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.pretrained import check_state
 from vitbook.results import data_folder
 from vitbook.training.sharing import fill, state_once
 
-FORMAT = 1
+FORMAT = 2
+# 1 had no constants and no digest.
+KNOWN = (1, 2)
 
 
 class CheckpointError(ValueError):
@@ -51,7 +56,8 @@ def save_checkpoint(
         dtype: of the stored weights, for example torch.float16; by default as they are.
 
     Raises:
-        CheckpointError: a model that :func:`vitbook.create_model` did not make.
+        CheckpointError: a model that :func:`vitbook.create_model` did not make, or weights that
+            are NaN or infinite, maybe only in ``dtype``; nothing is written.
         OSError: the file could not be written; what was there before is untouched.
     """
     spec = getattr(model, "spec", None)
@@ -67,26 +73,44 @@ def save_checkpoint(
         .contiguous()
         for name, tensor in state_once(model).items()
     }
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            advice = "" if dtype is None else "; leave --half out, or give a wider dtype"
+            raise CheckpointError(f"{name} holds NaN or infinity as {kind}: not written{advice}")
     about = {
         "format": FORMAT,
         "spec": asdict(spec),
+        "constants": constants_of(model),
         "class_names": list(class_names),
         "provenance": provenance or {},
+        "digest": _digest(state),
     }
     return write_atomically(path, save(state, metadata={"vitbook": json.dumps(about)}))
 
 
-def load_checkpoint(path: str | Path, model: nn.Module | None = None) -> Checkpoint:
+def load_checkpoint(
+    path: str | Path,
+    model: nn.Module | None = None,
+    *,
+    image_size: int | Sequence[int] | None = None,
+) -> Checkpoint:
     """Read a checkpoint, and build its model unless one is given.
+
+    What changes the forward pass and is no weight comes back too (the LayerNorms' epsilon after
+    :func:`vitbook.models.load_sl_vit`, Performer's).
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
             without its ending.
         model: filled with the weights, which must fit; nothing is copied if they do not.
+        image_size: build the model for pictures of this size, with its table of positions
+            resized; by default the size that it learned from.
 
     Raises:
         FileNotFoundError: no such file.
-        CheckpointError: the file is damaged, not ours, or for another model.
+        CheckpointError: the file is damaged, not ours, of a later format, or for another model or
+            size.
     """
     path = Path(path)
     shipped = data_folder() / "checkpoints" / f"{path}.safetensors"
@@ -104,19 +128,46 @@ def load_checkpoint(path: str | Path, model: nn.Module | None = None) -> Checkpo
         if isinstance(spec["image_size"], list):
             spec["image_size"] = tuple(spec["image_size"])
         spec = ModelSpec(**spec)
-        class_names, provenance = tuple(about["class_names"]), about["provenance"]
-        target = model if model is not None else create_model(**_arguments(spec))
-    except (KeyError, TypeError, ValueError) as error:
+        class_names, provenance = tuple(about["class_names"]), dict(about["provenance"])
+        constants = dict(about.get("constants", {}))
+        if image_size is not None:
+            state, spec = _resized(state, spec, image_size)
+        with torch.device("meta"):  # of whatever size: memory is taken once the weights fit
+            usual = model if model is not None else create_model(**_arguments(spec))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise CheckpointError(
             f"{path} was written for another vitbook ({error}): train it again with this one"
         ) from error
-    own = state_once(target)
+    own = state_once(usual)
     try:
         check_state(state, own, path.name)
+        for name, tensor in state.items():
+            if tensor.is_floating_point() != own[name].is_floating_point():
+                raise ValueError(f"{name} is {tensor.dtype}, this model's {own[name].dtype}")
+        set_constants(usual, constants)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
+    target = model if model is not None else create_model(**_arguments(spec))
+    set_constants(target, constants)
     fill(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     return Checkpoint(target.eval(), class_names, provenance)
+
+
+def _resized(
+    state: dict[str, torch.Tensor], spec: ModelSpec, image_size: int | Sequence[int]
+) -> tuple[dict[str, torch.Tensor], ModelSpec]:
+    """The same weights for pictures of another size: tables of positions on another grid."""
+    spec_then = replace(
+        spec, image_size=image_size if isinstance(image_size, int) else tuple(image_size)
+    )
+    source = create_model(**_arguments(spec))
+    target = create_model(**_arguments(spec_then))
+    check_state(state, state_once(source), spec.name)
+    fill(source, {name: tensor.to(torch.float32) for name, tensor in state.items()})
+    for path, part in source.named_modules():
+        if hasattr(part, "resize"):
+            part.resize(target.get_submodule(path).grid_size)
+    return dict(state_once(source)), spec_then
 
 
 def _arguments(spec: ModelSpec) -> dict:
@@ -139,8 +190,31 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
             "of others are loaded by vitbook.models.pretrained"
         )
     try:
-        return state, json.loads(about)
-    except json.JSONDecodeError as error:
+        about = json.loads(about)
+        written = about["format"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} has a damaged description ({error}): copy it again or train it again"
+            f"{path} has a damaged description ({error!r}): copy it again or train it again"
         ) from error
+    if written not in KNOWN:
+        raise CheckpointError(
+            f"{path} is of format {str(written)[:20]!r}: this vitbook reads "
+            f"{' and '.join(map(str, KNOWN))}; take a later one"
+        )
+    if written > 1 and about.get("digest") != _digest(state):
+        raise CheckpointError(
+            f"{path} is damaged: its weights are not those that were written; copy it again"
+        )
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise CheckpointError(f"{path} holds NaN or infinity in {name}: train it again")
+    return state, about
+
+
+def _digest(state: dict[str, torch.Tensor]) -> str:
+    """Of the names, kinds, shapes and bytes of all weights."""
+    total = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
