@@ -12,7 +12,7 @@ from vitbook import analysis, plotting
 from vitbook.analysis.layout import pixels_per_token, what_it_says
 from vitbook.commands.report import Section
 from vitbook.commands.subject import Subject
-from vitbook.plotting_maps import maps_beside_pictures
+from vitbook.plotting import maps_beside_pictures
 
 SHOWN = 8  # pictures in a figure: more are measured, not drawn
 Probe = Callable[[Subject, dict[str, Tensor]], Section]

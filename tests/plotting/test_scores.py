@@ -1,6 +1,6 @@
 import pytest
 
-from vitbook.plotting_scores import leads
+from vitbook.plotting import leads
 
 FIRST = {"one": (0.5, 0.4, 0.6), "two": (0.0, -0.1, 0.1)}
 SECOND = {"one": (-0.5, -0.6, -0.4), "two": (0.2, 0.1, 0.3)}

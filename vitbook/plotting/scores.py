@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from vitbook.plotting import COLORS, _finish
+from vitbook.plotting.style import COLORS, finish
 
 Span = Sequence[float | int]
 
@@ -51,4 +51,4 @@ def leads(
     axes[0].invert_yaxis()
     figure.supxlabel(x_label, fontsize=10)
     sns.despine(figure)
-    return _finish(figure, title)
+    return finish(figure, title)

@@ -8,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitbook.plotting import COLORS, INK, _finish, _picture
+from vitbook.plotting.style import COLORS, INK, draw_picture, finish
 
 # White is zero, so that a dead map of zeros is blank.
 TWO_SIDED = LinearSegmentedColormap.from_list("two_sided", (COLORS[0], "#f4f4f2", COLORS[1]))
@@ -46,7 +46,7 @@ def channel_lines(
     for row, (name, maps) in zip(axes, lines.items(), strict=True):
         row[0].text(0, 1.1, name, transform=row[0].transAxes).set_in_layout(False)
         if image is not None:
-            _picture(row[0], image)
+            draw_picture(row[0], image)
         scale = (scales or {}).get(name) or float(maps.abs().max()) or 1
         words = (marks or {}).get(name, {})
         for channel, axis in enumerate(row[image is not None :]):
@@ -57,4 +57,4 @@ def channel_lines(
                 axis.set_xlabel(words[channel], fontsize=9, color=INK)
                 for spine in axis.spines.values():
                     spine.set(color=INK, linewidth=2.5)
-    return _finish(figure, title)
+    return finish(figure, title)

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from vitbook.plotting import COLORS, _finish
+from vitbook.plotting.style import COLORS, finish
 
 
 def accuracy_and_error(
@@ -49,4 +49,4 @@ def accuracy_and_error(
     low.minorticks_off()
     top.legend(frameon=False, fontsize=9, loc="center right")
     sns.despine(figure)
-    return _finish(figure, title)
+    return finish(figure, title)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vitbook.plotting_channels import TWO_SIDED, channel_lines
+from vitbook.plotting import TWO_SIDED, channel_lines
 
 IMAGE = torch.zeros(1, 8, 8, dtype=torch.uint8)
 

@@ -1,7 +1,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from vitbook.plotting_approximation import accuracy_and_error
+from vitbook.plotting import accuracy_and_error
 
 SIZES = [1, 4, 16]
 ACCURACY = {"rank": [0.5, 0.9, 1.0], "features": [0.1, 0.2, 0.4]}

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vitbook.plotting_maps import maps_beside_pictures
+from vitbook.plotting import maps_beside_pictures
 
 IMAGES = {name: torch.zeros(3, 8, 8, dtype=torch.uint8) for name in ("one", "two", "three")}
 

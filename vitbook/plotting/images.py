@@ -1,0 +1,152 @@
+"""Pictures, and maps beside them."""
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+from jaxtyping import Float, UInt8
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from vitbook.plotting.style import HEAT, draw_picture, finish, mark_cell
+
+
+def pictures(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figure:
+    """Pictures side by side, each under its name.
+
+    Args:
+        images: name -> uint8 picture, "channels height width".
+    """
+    rows = -(-len(images) // columns)
+    width = min(columns, len(images))
+    figure, axes = plt.subplots(
+        rows, width, figsize=(2.2 * width, 2.4 * rows + 0.4), squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat[len(images) :]:
+        axis.axis("off")
+    for axis, (name, image) in zip(axes.flat, images.items(), strict=False):
+        draw_picture(axis, image)
+        axis.set_title(name)
+    return finish(figure, title)
+
+
+def photo_and_maps(
+    image: Tensor,
+    maps: Mapping[str, Tensor],
+    query: tuple[int, int],
+    title: str,
+) -> Figure:
+    """A photograph with one patch framed, and maps over its patches, each with its own scale.
+
+    Args:
+        image: uint8, "channels height width".
+        maps: name -> "rows columns", one number a patch.
+        query: (row, column) of the framed patch.
+    """
+    figure, axes = plt.subplots(
+        1, 1 + len(maps), figsize=(3.2 * (1 + len(maps)), 3.3), layout="constrained"
+    )
+    rows, columns = next(iter(maps.values())).shape
+    draw_picture(axes[0], image)
+    size = (image.shape[1] / rows, image.shape[2] / columns)
+    mark_cell(axes[0], query, size)
+    axes[0].set_title("the question")
+    for axis, (name, values) in zip(axes[1:], maps.items(), strict=True):
+        drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0)
+        mark_cell(axis, query, (1.0, 1.0))
+        axis.set(xticks=[], yticks=[], title=name)
+        figure.colorbar(drawn, ax=axis, shrink=0.8)
+    return finish(figure, title)
+
+
+def heat_maps(
+    maps: Mapping[str, Tensor], title: str, *, image: Tensor | None = None, columns: int = 6
+) -> Figure:
+    """Small maps on one shared scale, from zero to the largest of all.
+
+    Args:
+        maps: name -> "rows columns".
+        image: a uint8 picture to show first.
+    """
+    panels = len(maps) + (image is not None)
+    rows = -(-panels // columns)
+    width = min(panels, columns)
+    figure, axes = plt.subplots(
+        rows, width, figsize=(1.55 * width + 0.7, 1.75 * rows + 0.6), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    axes = list(axes.flat)
+    for axis in axes[panels:]:
+        axis.axis("off")
+    shown = axes[:panels]
+    if image is not None:
+        draw_picture(shown[0], image)
+        shown[0].set_title("picture", fontsize=9)
+        shown = shown[1:]
+    top = max(float(values.max()) for values in maps.values())
+    for axis, (name, values) in zip(shown, maps.items(), strict=True):
+        drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0, vmax=top)
+        axis.set_title(name, fontsize=9)
+        axis.set(xticks=[], yticks=[])
+    figure.colorbar(drawn, ax=axes, shrink=0.8)
+    return finish(figure, title)
+
+
+def likeness(
+    maps: Mapping[str, Tensor], title: str, *, tile: tuple[int, int], label: str = "cosine"
+) -> Figure:
+    """Square maps of numbers from -1 to 1, on one shared scale, two to a line.
+
+    Args:
+        maps: name -> "rows columns".
+        tile: (rows, columns) after which a white line is drawn.
+    """
+    lines = -(-len(maps) // 2)
+    figure, axes = plt.subplots(
+        lines, 2, figsize=(6.6, 3.2 * lines), squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat[len(maps) :]:
+        axis.axis("off")
+    for axis, (name, values) in zip(axes.flat, maps.items(), strict=False):
+        drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=-1, vmax=1)
+        for draw, size, step in zip(
+            (axis.axhline, axis.axvline), values.shape, tile, strict=True
+        ):  # fmt: skip
+            for place in range(step, size, step):
+                draw(place - 0.5, color="white", linewidth=0.8)
+        axis.set(xticks=[], yticks=[], title=name)
+    figure.colorbar(drawn, ax=axes, shrink=0.8, label=label)
+    return finish(figure, title)
+
+
+def maps_beside_pictures(
+    images: Mapping[str, UInt8[Tensor, "channels height width"]],
+    maps: Mapping[str, Float[Tensor, "pictures rows columns"]],
+    title: str,
+) -> Figure:
+    """A line for each picture: itself, then its maps, on one scale from zero to their maximum.
+
+    Args:
+        images: name -> picture.
+        maps: name -> one map for each picture, in the same order.
+
+    Raises:
+        ValueError: another number of maps than of pictures.
+    """
+    for name, each in maps.items():
+        if len(each) != len(images):
+            raise ValueError(f"{len(each)} maps of {name}: expected {len(images)}, one a picture")
+    lines, columns = len(images), 1 + len(maps)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(2.2 * columns, 2.1 * lines + 0.5), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    for line, (name, image) in enumerate(images.items()):
+        draw_picture(axes[line, 0], image)
+        axes[line, 0].set_ylabel(name, fontsize=9)
+        top = max(float(each[line].max()) for each in maps.values())
+        for axis, (kind, each) in zip(axes[line, 1:], maps.items(), strict=True):
+            axis.imshow(each[line].float().cpu().numpy(), cmap=HEAT, vmin=0, vmax=top or 1)
+            axis.set(xticks=[], yticks=[])
+            if not line:
+                axis.set_title(kind)
+    return finish(figure, title)

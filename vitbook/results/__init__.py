@@ -1,0 +1,41 @@
+"""The ledger: every number that the book did not compute in a cell, with its provenance."""
+
+from vitbook.results.ledger import data_folder, measurements, published, read, read_row, record
+from vitbook.results.provenance import (
+    WIDE_VECTORS,
+    command,
+    commit,
+    device_name,
+    made_on,
+    versions,
+)
+from vitbook.results.rows import (
+    LedgerError,
+    Measurement,
+    Result,
+    experiment_run_name,
+    run_name,
+)
+from vitbook.results.tables import accuracy_of, table
+
+__all__ = [
+    "WIDE_VECTORS",
+    "LedgerError",
+    "Measurement",
+    "Result",
+    "accuracy_of",
+    "command",
+    "commit",
+    "data_folder",
+    "device_name",
+    "experiment_run_name",
+    "made_on",
+    "measurements",
+    "published",
+    "read",
+    "read_row",
+    "record",
+    "run_name",
+    "table",
+    "versions",
+]

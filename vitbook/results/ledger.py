@@ -1,0 +1,86 @@
+"""The rows as files: written whole, read with a word on what is wrong."""
+
+import json
+from dataclasses import MISSING, asdict, fields
+from pathlib import Path
+from typing import TypeVar
+
+from vitbook.files import write_atomically
+from vitbook.results.rows import LedgerError, Measurement, Result
+
+FOLDERS = {Result: "results", Measurement: "measurements"}
+Row = TypeVar("Row", Result, Measurement)
+
+
+def data_folder() -> Path:
+    """``data/`` of the checkout, or the copy inside an installed package."""
+    here = Path(__file__).resolve().parent.parent
+    checkout = here.parent / "data"
+    return checkout if (checkout / "results").is_dir() else here / "_data"
+
+
+def record(result: Result | Measurement, folder: str | Path | None = None) -> Path:
+    """Write a row of the ledger; what is repeated takes the place of the old one."""
+    folder = Path(folder) if folder is not None else data_folder() / FOLDERS[type(result)]
+    text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
+    return write_atomically(folder / f"{result.name}.json", text.encode())
+
+
+def read(folder: str | Path | None = None) -> list[Result]:
+    """All training runs, by name.
+
+    Raises:
+        LedgerError: a file that is not a row; names the file and what is wrong with it.
+    """
+    return _read(Result, folder)
+
+
+def measurements(
+    kind: str | None = None, subject: str | None = None, folder: str | Path | None = None
+) -> list[Measurement]:
+    """All measurements, by name; or those of a kind, of a subject.
+
+    Raises:
+        LedgerError: as :func:`read`.
+    """
+    return [
+        row
+        for row in _read(Measurement, folder)
+        if kind in (None, row.kind) and subject in (None, row.subject)
+    ]
+
+
+def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
+    folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
+    return [read_row(path, of) for path in sorted(folder.glob("*.json"))]
+
+
+def read_row(path: Path, of: type[Row] = Result) -> Row:
+    """One row of the ledger.
+
+    Raises:
+        LedgerError: a file that is not a row; names it and what is wrong with it.
+        FileNotFoundError: no such file.
+    """
+    known = {field.name for field in fields(of)}
+    needed = {field.name for field in fields(of) if field.default is MISSING}
+    try:
+        content = json.loads(path.read_text())
+        if not needed <= content.keys() <= known:
+            odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
+            raise LedgerError(f"missing or unknown: {odd}")
+        return of(**content)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise LedgerError(
+            f"{path} is no row of the ledger ({error}): restore it, or remove it"
+        ) from error
+
+
+def published(**which: str) -> list[dict]:
+    """Numbers that others printed, each with its ``source``.
+
+    Args:
+        which: for example ``quantity="macs", model="vit_base_patch16_224"``; all if empty.
+    """
+    rows = json.loads((data_folder() / "published.json").read_text())
+    return [row for row in rows if which.items() <= row.items()]

@@ -1,0 +1,63 @@
+"""Who made a row: device, versions, commit, command."""
+
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+WIDE_VECTORS = "AVX-512"
+
+
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in ("torch", "torchvision", "numpy", "vitbook")
+    }
+
+
+def commit() -> str:
+    git = ["git", "-C", str(Path(__file__).resolve().parent)]
+    try:
+        name = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return name.stdout.decode().strip() + ("+" if changed.stdout.strip() else "")
+
+
+def made_on(device: str | torch.device) -> dict:
+    """What every row says of its making: device, versions, commit and command."""
+    return {
+        "device": device_name(device),
+        "versions": versions(),
+        "commit": commit(),
+        "command": command(),
+    }
+
+
+def command() -> str:
+    """As it was typed, but for the folders in front of the program's name."""
+    name = Path(sys.argv[0]).name
+    return " ".join(["python -m vitbook" if name == "__main__.py" else name, *sys.argv[1:]])
+
+
+@cache
+def device_name(device: str | torch.device) -> str:
+    """ "NVIDIA H200", or the processor's name, the threads that torch uses, and whether MKL was
+    told to use AVX-512 on a processor where by itself it would not."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.split(":", 1)[1].strip()
+                break
+    threads = torch.get_num_threads()
+    name = f"{name}, {threads} thread{'s' * (threads > 1)}"
+    return name + f", {WIDE_VECTORS}" * (WIDE_VECTORS in os.environ.get("LD_PRELOAD", ""))

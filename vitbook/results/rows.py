@@ -1,0 +1,111 @@
+"""What a row of the ledger says."""
+
+from dataclasses import dataclass
+
+
+class LedgerError(ValueError):
+    """A row that does not say what a row must say."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One training run.
+
+    Attributes:
+        accuracy: top-1 on the held-out data, 0 to 1.
+        curve: a row an epoch: epoch, loss, learning_rate, accuracy.
+        probes: what was seen in the model after some epochs; empty if nobody looked.
+        data_passes: times that a picture was shown, on average.
+        wall_time_s: of training, evaluation and probes, on ``device``.
+        images_per_second: in training alone, over all ``processes``.
+        peak_memory_mb: on a GPU by torch's allocator, else of the whole process, data included.
+        precision: of the forward pass in training.
+        device: the processor's or GPU's own name.
+        commit: of the code, with "+" if files had changed; "unknown" outside a checkout.
+        provenance: of the data.
+        share: of each class's training images, 0 to 1.
+        share_seed: that drew them.
+        experiment: of ``data/experiments.toml`` that the run answers; empty if none.
+        definition: digest of all that decides the run, if it answers an experiment.
+    """
+
+    model: str
+    parameters: int
+    dataset: str
+    recipe: dict
+    seed: int
+    accuracy: float
+    curve: list[dict]
+    probes: list[dict]
+    data_passes: float
+    wall_time_s: float
+    images_per_second: float
+    peak_memory_mb: int
+    precision: str
+    processes: int
+    device: str
+    versions: dict[str, str]
+    commit: str
+    command: str
+    provenance: dict
+    share: float | int = 1.0
+    share_seed: int = 0
+    experiment: str = ""
+    definition: str = ""
+
+    def __post_init__(self):
+        if not 0 <= self.accuracy <= 1:
+            raise LedgerError(f"accuracy {self.accuracy}: expected a share from 0 to 1")
+        for name in ("parameters", "data_passes", "wall_time_s", "images_per_second"):
+            if not getattr(self, name) > 0:
+                raise LedgerError(f"{name} {getattr(self, name)}: expected more than 0")
+
+    @property
+    def name(self) -> str:
+        if self.experiment:
+            return experiment_run_name(self.experiment, self.model, self.seed, self.definition)
+        return run_name(self.dataset, self.model, self.recipe["name"], self.seed)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured of models that stand: their speed, how right their explanations are.
+
+    Attributes:
+        kind: what the rows mean, and who wrote them: "bench", "explanations".
+        subject: what was measured: a model, or a checkpoint by name.
+        settings: how: pictures, batch, precision, and what else the kind needs to be repeated.
+        rows: a line each, all with the same keys.
+        device: the processor's or GPU's own name.
+        commit: as in :class:`Result`.
+    """
+
+    kind: str
+    subject: str
+    settings: dict
+    rows: list[dict]
+    device: str
+    versions: dict[str, str]
+    commit: str
+    command: str
+
+    def __post_init__(self):
+        if not self.rows or any(row.keys() != self.rows[0].keys() for row in self.rows):
+            raise LedgerError(
+                f"{self.kind} of {self.subject}: {len(self.rows)} rows: expected at least one, "
+                "all with the same keys"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.subject}"
+
+
+def run_name(dataset: str, model: str, recipe: str, seed: int) -> str:
+    """What the files of a run are called."""
+    return f"{dataset}-{model}-{recipe}-seed{seed}"
+
+
+def experiment_run_name(experiment: str, model: str, seed: int, definition: str) -> str:
+    """What the files of a run are called that answers an experiment."""
+    return f"{experiment}-{model}-seed{seed}-{definition}"
