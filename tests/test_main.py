@@ -3,8 +3,10 @@ import sys
 
 import pytest
 
+from vitbook import create_model, results
 from vitbook.__main__ import main
 from vitbook.results import read
+from vitbook.training import save_checkpoint
 
 
 @pytest.fixture
@@ -35,6 +37,46 @@ def test_train_then_evaluate(vitbook, tmp_path):
     checkpoint = tmp_path / f"{row.name}.safetensors"
     accuracy = float(vitbook("evaluate", checkpoint).split("%")[0]) / 100
     assert accuracy == pytest.approx(row.accuracy, abs=0.01)
+
+    # `vitbook score` and `vitbook bench` may write beside the run.
+    measured = results.measurements()[0]
+    results.record(measured, tmp_path)
+    assert " vit_micro_patch2_8 " in vitbook("results", "--folder", tmp_path)
+
+
+def refused(capsys, monkeypatch, *words) -> str:
+    monkeypatch.setattr(sys, "argv", ["vitbook", *map(str, words)])
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    return sentence
+
+
+def test_a_finished_run_is_not_replaced(tmp_path, capsys, monkeypatch):
+    name = "digits-vit_micro_patch2_8-digits-seed0.json"
+    (there,) = [row for row in read() if f"{row.name}.json" == name]
+    row = (results.data_folder() / "results" / name).read_bytes()
+    (tmp_path / name).write_bytes(row)
+    words = ("train", "vit_micro_patch2_8", "--out", tmp_path)
+    said = refused(capsys, monkeypatch, *words, "--epochs", 2)
+    assert f"{name} is of a finished run, this one has" in said
+    assert f"recipe.epochs 2, where that has {there.recipe['epochs']}" in said
+    said = refused(capsys, monkeypatch, *words, "--probe-at", "0")
+    assert "probe_epochs (0,), where that has" in said
+    probes = ",".join(str(probe["epoch"]) for probe in there.probes)
+    said = refused(capsys, monkeypatch, *words, "--probe-at", probes)
+    assert "is of a finished run, with the same settings: choose another folder" in said
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == row
+
+
+def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
+    path = save_checkpoint(
+        tmp_path / "x", create_model("vit_micro_patch2_8"), class_names=("cat", "dog", *"abcdefgh")
+    )
+    said = refused(capsys, monkeypatch, "evaluate", path, "digits")
+    assert "x tells apart 10 classes (cat, dog, a ...); digits has 10 classes (0, 1, 2 ...)" in said
 
 
 def test_results(vitbook):
@@ -89,6 +131,13 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
         (["train", "vit_micro_patch2_8", "--threads", "0"], "vitbook: threads 0: expected 1 to"),
         (["bench", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu o"),
         (["results", "digit"], "vitbook: unknown run 'digit': known: "),
+        (["results", "--folder", "/nope"], "vitbook: /nope: no such folder: give one with rows of"),
+        (["train", "vit_micro_patch2_8", "--save-every", "nan"], "vitbook: --save-every nan: expe"),
+        (["data", "pack", "cifar10", "--out", "x", "--max-mb", "inf"], "vitbook: --max-mb inf: ex"),
+        (
+            ["bench", "resnet8_digits", "resnet8_digits"],
+            "vitbook: resnet8_digits stands there 2 times",
+        ),
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),
     ],
 )

@@ -57,12 +57,21 @@ def evaluate_checkpoint(
     dataset = dataset or loaded.provenance.get("dataset", "digits")
     split = split or datasets.held_out_split(dataset)
     held_out = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
+    if loaded.class_names and loaded.class_names != held_out.class_names:
+        raise ValueError(
+            f"{checkpoint} tells apart {_some(loaded.class_names)}; {dataset} has "
+            f"{_some(held_out.class_names)}: choose a data set of the same classes"
+        )
     model = loaded.model.to(choose_device(device))
     typer.echo(
         f"{evaluate(model, held_out):.2%} of {len(held_out):,} pictures of "
         f"{held_out.provenance['name']}, "
         f"{split}"
     )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return f"{len(names)} classes ({', '.join(names[:3])}{' ...' * (len(names) > 3)})"
 
 
 REFUSALS = (

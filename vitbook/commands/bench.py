@@ -49,6 +49,8 @@ def bench(
         _schedule("--pre-training", pre_training),
         _schedule("--fine-tuning", fine_tuning),
     )
+    if twice := [name for name in models if models.count(name) > 1]:
+        raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
     place = choose_device(device)
     dtype = PRECISIONS[precision]
     contenders = [

@@ -93,6 +93,8 @@ def pack_data(
 
     Pictures stay as they are encoded: the JPEG copy of CIFAR-10 is 18 MB, its pixels are 184 MB.
     """
+    if not 0 < max_mb < float("inf"):
+        raise ValueError(f"--max-mb {max_mb}: expected more than 0, in 10^6 bytes")
     for image_set in [_image_set(name) for name in names]:
         written = pack(image_set, data_root(root), out, int(max_mb * 1e6), image_size)
         files = ", ".join(f"{count} of {split}" for split, count in written.items())

@@ -19,6 +19,8 @@ def show(
     ] = None,
 ) -> None:
     """Print what has been measured, on what, by which command."""
+    if folder is not None and not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder: give one with rows of the ledger")
     rows = results.read(folder)
     if name is None:
         if rows:

@@ -61,6 +61,8 @@ def train(
     --nproc-per-node 2 -m vitbook train ...
     """
     set_threads(threads)
+    if not 0 <= save_every < float("inf"):
+        raise ValueError(f"--save-every {save_every}: expected seconds, 0 or more")
     changes = {"epochs": epochs, "batch_size": batch}
     changes = {field: number for field, number in changes.items() if number is not None}
     with _asked_to_end() as stop:

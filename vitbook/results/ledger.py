@@ -52,7 +52,17 @@ def measurements(
 
 def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
-    return [read_row(path, of) for path in sorted(folder.glob("*.json"))]
+    # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
+    others = [{field.name for field in fields(kind)} for kind in FOLDERS if kind is not of]
+    paths = sorted(folder.glob("*.json"))
+    return [read_row(path, of) for path in paths if _names(path) not in others]
+
+
+def _names(path: Path) -> set[str]:
+    try:
+        return set(json.loads(path.read_text()))
+    except (ValueError, TypeError, RecursionError):
+        return set()
 
 
 def read_row(path: Path, of: type[Row] = Result) -> Row:

@@ -25,6 +25,10 @@ class RunInUseError(OSError):
     """Another process is writing the same run."""
 
 
+class FinishedRunError(ValueError):
+    """A run is there under this name, and would be replaced."""
+
+
 def run(
     model_name: str,
     dataset_name: str,
@@ -62,6 +66,7 @@ def run(
         stop: asked after every step; if it says so, the unfinished run is written and left.
 
     Raises:
+        FinishedRunError: the folder has a finished run of this name.
         ModuleNotFoundError: TensorBoard is asked for and not installed.
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
@@ -73,6 +78,7 @@ def run(
     if experiment:
         definition, name = planned.digest, planned.name
     unfinished = Path(folder) / f"{name}.unfinished"
+    _check_free(unfinished.with_suffix(".json"), planned)
     with (
         joined(device) as own,
         _alone(unfinished.with_suffix(".lock")),
@@ -142,6 +148,33 @@ def run(
             results.record(result, folder)
             unfinished.unlink(missing_ok=True)
         return result
+
+
+def _check_free(row: Path, planned: PlannedRun) -> None:
+    """A run that took hours is not replaced in silence, by others' settings least of all."""
+    if not row.is_file():
+        return
+    there = PlannedRun.of(results.read_row(row))
+    changed = [
+        f"{field} {ours!r}, where that has {theirs!r}"
+        for field, ours, theirs in _differences(planned, there)
+    ]
+    told = f"this one has {'; '.join(changed[:3])}" if changed else "with the same settings"
+    raise FinishedRunError(
+        f"{row} is of a finished run, {told}: choose another folder (--out), or remove it"
+    )
+
+
+def _differences(planned: PlannedRun, there: PlannedRun | None) -> Iterator[tuple]:
+    if there is None:
+        return
+    for kind, ours, theirs in (
+        ("", asdict(planned), asdict(there)),
+        ("recipe.", asdict(planned.recipe), asdict(there.recipe)),
+    ):
+        for field in ours:
+            if field not in ("recipe", "experiment", "ships") and ours[field] != theirs[field]:
+                yield kind + field, ours[field], theirs[field]
 
 
 @contextmanager
