@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
 from vitbook.analysis.layout import Pair, check_map, what_it_says
+from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import (
     Query,
     carry,
@@ -48,8 +49,8 @@ def gradient_rollout(
         targets: the class that is asked for, by image; by default the one that the model says.
         residual: weight of the path around the attention, 0 to below 1.
         start_layer: the first layer that counts.
-        query: the token that the head reads: "class", "mean" or a patch; by default the class
-            token if there is a prefix, else the mean.
+        query: the token that is asked: "class", "mean" or a patch; by default what the model's
+            head reads.
         batch_size: images at a time.
         grid_size: (rows, columns) of the patches, for a model that does not say it.
         num_prefix_tokens: likewise.
@@ -61,10 +62,12 @@ def gradient_rollout(
     if not 0 <= residual < 1:
         raise ValueError(f"residual {residual}: expected from 0 to below 1")
     given = what_it_says(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
-    found = []
+    found, read, ask = [], None, query is None
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        found.append(carry(first_row(fused[0], *given, query), fused, residual))
+        if ask:
+            read, ask = tokens_read(model, images, *given), False
+        found.append(carry(first_row(fused[0], *given, query, read), fused, residual))
     return on_grid(torch.cat(found), *given)
 
 
@@ -91,10 +94,12 @@ def relevance(
     :func:`gradient_rollout`.
     """
     given = what_it_says(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
-    found = []
+    found, read, ask = [], None, query is None
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        start = first_row(fused[0], *given, query)
+        if ask:
+            read, ask = tokens_read(model, images, *given), False
+        start = first_row(fused[0], *given, query, read)
         row = start[:, None]
         for weighted in reversed(fused):
             row = row + row @ weighted

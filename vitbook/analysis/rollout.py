@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.layout import Pair, check_map, what_it_says
+from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.streaming import fold_attention, pieces
 
 Maps = Mapping[str, Tensor] | Iterable[Tensor]
@@ -53,15 +54,16 @@ def attention_rollout(
         discard: share of the weights of each row that is set to zero, the smallest first.
         start_layer: the first layer that counts; those before it are taken for identities.
         query: the token that is asked: "class", the first of all; a patch by its number, row by
-            row; or "mean", the mean of the patches. By default the class token if there is a
-            prefix, else the mean, which is what a model with mean pooling reads.
+            row; or "mean", the mean of the patches. By default what the model's head reads; for
+            maps, and for a head of zeros, the class token if there is a prefix, else the mean.
         batch_size: images at a time.
         grid_size: (rows, columns) of the patches, for a model that does not say it and for maps.
         num_prefix_tokens: likewise.
 
     Raises:
         ValueError: maps that are not tokens by tokens or not of prefix and grid, NaN (which
-            layer), a setting out of range, a query that is no token.
+            layer), a setting out of range, a query that is no token; a model without a head, and
+            no query.
         TypeError: a model without images, or maps with images.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
     """
@@ -86,10 +88,12 @@ def attention_rollout(
         if grid_size is None or num_prefix_tokens is None:
             raise ValueError("maps do not say their tokens: pass grid_size and num_prefix_tokens")
         batches = [_fused_maps(source, fuse, grid_size, num_prefix_tokens)]
-    found = []
+    found, read, ask = [], None, isinstance(source, nn.Module) and query is None
     for layers in batches:
         fused = counted(layers, start_layer)
-        start = first_row(fused[0], grid_size, num_prefix_tokens, query)
+        if ask:
+            read, ask = tokens_read(source, images, grid_size, num_prefix_tokens), False
+        start = first_row(fused[0], grid_size, num_prefix_tokens, query, read)
         found.append(carry(start, fused, residual))
     return on_grid(torch.cat(found), grid_size, num_prefix_tokens)
 
@@ -129,11 +133,14 @@ def first_row(
     grid_size: Pair,
     num_prefix_tokens: int,
     query: Query | None,
+    read: Float[Tensor, " tokens"] | None = None,
 ) -> Float[Tensor, "batch tokens"]:
-    """The token that is asked, as a row over the tokens that sums to 1."""
+    """The token that is asked, as a row over the tokens that sums to 1; else what is ``read``."""
     batch, tokens, _ = like.shape
     patches = grid_size[0] * grid_size[1]
     row = like.new_zeros(batch, tokens)
+    if query is None and read is not None:
+        return row + read.to(row)
     if query is None:
         query = "class" if num_prefix_tokens else "mean"
     if query == "mean":
