@@ -1,4 +1,5 @@
 import json
+import os
 import re
 
 import numpy as np
@@ -165,3 +166,38 @@ def test_weights_that_cannot_be_fetched(capsys, monkeypatch):
     monkeypatch.setattr(timm, "create_model", create)
     said = refused(capsys, monkeypatch, "timm:vit_tiny_patch16_224", "--pretrained")
     assert "the weights of vit_tiny_patch16_224 could not be fetched: run it where" in said
+
+
+def test_pictures_are_as_a_viewer_shows_them(tmp_path):
+    upright = np.zeros((16, 16, 3), np.uint8)
+    upright[:8, :8] = 255
+    turned = Image.fromarray(np.rot90(upright).copy())
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned right by a quarter
+    turned.save(tmp_path / "turned.png", exif=exif)
+    Image.fromarray(np.full((16, 16), 257 * 100, np.uint16)).save(tmp_path / "deep.png")
+    clear = np.zeros((16, 16, 4), np.uint8)
+    clear[:8, ..., 3] = 255
+    Image.fromarray(clear).save(tmp_path / "clear.png")
+    palette = Image.fromarray(np.zeros((16, 16), np.uint8), "L").convert("P")
+    palette.save(tmp_path / "palette.png", transparency=0)
+    found, skipped = read_pictures(tmp_path, 16, 3)
+    assert not skipped
+    assert (found["turned.png"].permute(1, 2, 0).numpy() == upright).all()
+    assert (found["deep.png"] == 100).all()
+    assert (found["clear.png"][:, :8] == 0).all() and (found["clear.png"][:, 8:] == 255).all()
+    assert (found["palette.png"] == 255).all()
+
+
+def test_names_that_are_no_formula_and_no_text(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    for name in (b"$5^$.png", b"caf\xe9.png"):
+        with open(os.fsencode(tmp_path) + b"/" + name, "wb") as file:
+            Image.fromarray(pixels).save(file, "PNG")
+    (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    (tmp_path / "shut.png").write_bytes(b"")
+    out = tmp_path.parent / "report"
+    said = probe(DIGITS, "--images", tmp_path, "--probe", "rollout", "--out", out)
+    assert "skipped shut.png: 0 bytes that begin with nothing" in said
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "$5^$.png" in page and "caf�.png" in page

@@ -1,5 +1,6 @@
 """What ``vitbook probe`` looks at: a model, and pictures as it takes them."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook import datasets
-from vitbook.datasets.pictures import PictureError, open_picture, pixels, square
+from vitbook.datasets.pictures import PictureError, as_shown, open_picture, pixels, square
 from vitbook.errors import UnknownNameError
 from vitbook.models import create_model, list_models
 from vitbook.training import load_checkpoint
@@ -150,12 +151,15 @@ def read_pictures(
         raise FileNotFoundError(f"no files in {path}: expected pictures, JPEG or PNG")
     taken, skipped = {}, {}
     for file in files:
+        name = os.fsencode(file.name).decode("utf-8", "replace")  # as a page can show it
         try:
-            picture = square(open_picture(file.read_bytes()), size)
+            picture = square(as_shown(open_picture(file.read_bytes())), size)
         except PictureError as error:
-            skipped[file.name] = str(error)
+            skipped[name] = str(error)
+        except OSError as error:
+            skipped[name] = f"not readable: {error.strerror or error}"
         else:
-            taken[file.name] = _grey(torch.from_numpy(pixels(picture).copy()), channels)
+            taken[name] = _grey(torch.from_numpy(pixels(picture).copy()), channels)
     if not taken:
         told = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise PictureError(f"not one picture in {path}: {told}")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 
 _FORMATS = ("JPEG", "PNG")  # Pillow knows sixty more, which no set of pictures needs
@@ -35,6 +35,19 @@ def open_picture(encoded: bytes) -> Image.Image:
     except _FAULTS as error:
         raise PictureError(f"{len(encoded)} bytes do not decode ({error})") from error
     return picture
+
+
+def as_shown(picture: Image.Image) -> Image.Image:
+    """A picture of anyone's as a viewer shows it, in RGB: turned as its EXIF says, 16 bits scaled
+    to 8, and white behind what is transparent."""
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode.startswith("I"):  # of PNG: 16 bits in the lower half
+        picture = Image.fromarray((np.asarray(picture) // 257).clip(0, 255).astype(np.uint8))
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        behind = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(behind, picture)
+    return picture.convert("RGB")
 
 
 def square(picture: Image.Image, size: int) -> Image.Image:

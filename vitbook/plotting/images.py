@@ -25,7 +25,7 @@ def pictures(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figu
         axis.axis("off")
     for axis, (name, image) in zip(axes.flat, images.items(), strict=False):
         draw_picture(axis, image)
-        axis.set_title(name)
+        axis.set_title(name, parse_math=False)  # maybe that of a file
     return finish(figure, title)
 
 
@@ -142,7 +142,7 @@ def maps_beside_pictures(
     )  # fmt: skip
     for line, (name, image) in enumerate(images.items()):
         draw_picture(axes[line, 0], image)
-        axes[line, 0].set_ylabel(name, fontsize=9)
+        axes[line, 0].set_ylabel(name, fontsize=9, parse_math=False)
         top = max(float(each[line].max()) for each in maps.values())
         for axis, (kind, each) in zip(axes[line, 1:], maps.items(), strict=True):
             axis.imshow(each[line].float().cpu().numpy(), cmap=HEAT, vmin=0, vmax=top or 1)
