@@ -10,9 +10,10 @@ from einops import rearrange
 from vitbook.analysis.capture import record_attention
 
 WHY = {
+    "folded": "folds its heads into the batch in an order that is not known",
     "channels": "mixes channels and not tokens",
     "after": "changes its weights after the softmax or mixes no tokens",
-    "unknown": "computes its attention in a way that is not known here",
+    "unknown": "is called an attention, but none was seen in it",
 }
 # Name in timm -> side of the picture, and what is refused in it, or how many attentions are seen.
 TIMM = {
@@ -37,22 +38,22 @@ TIMM = {
     "crossvit_tiny_240": (None, 21),
     "hiera_tiny_224": (None, 12),
     "vit_pe_core_tiny_patch16_384": (64, 13),
-    "samvit_base_patch16_224": (None, 12),
+    "samvit_base_patch16_224": (None, "folded"),
     "naflexvit_base_patch16_gap": (64, 12),
     "mobilevit_xxs": (64, 9),
     "maxvit_rmlp_pico_rw_256": (None, 22),
     "nest_tiny": (None, 12),
-    "volo_d1_224": (None, 20),
+    "volo_d1_224": (None, "unknown"),
     "visformer_tiny": (None, 8),
     "gcvit_xxtiny": (None, 12),
     "tiny_vit_5m_224": (None, 10),
-    "efficientformerv2_s0": (None, "after"),
-    "cait_xxs24_224": (None, "after"),
+    "efficientformerv2_s0": (None, "unknown"),
+    "cait_xxs24_224": (None, "unknown"),
     "convit_tiny": (None, "after"),
     "xcit_nano_12_p16_224": (None, "channels"),
     "davit_tiny": (None, "channels"),
     "edgenext_xx_small": (None, "channels"),
-    "mobilevitv2_050": (None, "after"),
+    "mobilevitv2_050": (None, "unknown"),
     "coat_lite_tiny": (None, "unknown"),
 }
 TORCHVISION = {

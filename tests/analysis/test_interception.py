@@ -1,6 +1,8 @@
 """Attention in every way that a model may write it, each held against weights by hand."""
 
+import copy
 import threading
+import warnings
 
 import pytest
 import torch
@@ -82,9 +84,24 @@ def reshaped(q, k, v):
     return torch.bmm(weights, v.reshape(-1, TOKENS, v.shape[-1])).view_as(q)
 
 
+def keywords(q, k, v):
+    weights = torch.softmax(input=scores(q, k), dim=-1)
+    torch.zeros(size=(1, 2, 3))
+    return torch.matmul(input=weights, other=v)
+
+
+def permuted(q, k, v):
+    return torch.matmul(v.permute(0, 1, 3, 2), scores(q, k).softmax(-1).permute(0, 1, 3, 2)).mT
+
+
+def looked_up(q, k, v):
+    weights = scores(q, k).clamp(-50, 50).masked_fill(torch.zeros(5, 5).bool(), -1e9).softmax(-1)
+    return torch.unsqueeze(weights, 0).squeeze(0).double().to(v.dtype) @ v
+
+
 WAYS = [
-    plain, with_dropout, cast, transposed, other_order, values_first, folded, folded_and_fused,
-    reshaped, fused,
+    plain, with_dropout, cast, transposed, other_order, values_first, keywords, permuted,
+    looked_up, fused,
 ]  # fmt: skip
 
 
@@ -121,6 +138,41 @@ def between_channels(q, k, v):
     return ((q.mT @ k).softmax(-1) @ v.mT).mT
 
 
+def by_hand(q, k, v):
+    raised = scores(q, k).exp()
+    return raised / raised.sum(-1, keepdim=True) @ v
+
+
+def in_place(q, k, v):
+    weights = scores(q, k).softmax(-1)
+    weights *= 2
+    return weights @ v
+
+
+def efficient(q, k, v):
+    """Shen et al. 2021: the softmaxes are over channels and over tokens, never over both."""
+    return q.softmax(-1) @ (k.softmax(-2).mT @ v)
+
+
+def heads_first(q, k, v):
+    q, k, v = (part.transpose(0, 1) for part in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(0, 1)
+
+
+def other_fold(q, k, v):
+    q, k, v = (rearrange(part, "b h n d -> (h b) n d") for part in (q, k, v))
+    return rearrange(scores(q, k).softmax(-1) @ v, "(h b) n d -> b h n d", h=HEADS)
+
+
+def of_torch(q, k, v):
+    q, k, v = (rearrange(part, "b h n d -> n b (h d)") for part in (q, k, v))
+    eye = torch.eye(WIDTH)
+    mixed = F.multi_head_attention_forward(
+        q, k, v, WIDTH, HEADS, eye.repeat(3, 1), None, None, None, False, 0.0, eye, None
+    )[0]
+    return rearrange(mixed, "n b (h d) -> b h n d", h=HEADS)
+
+
 def linear(q, k, v):
     return F.elu(q) @ (F.elu(k).mT @ v)
 
@@ -132,7 +184,16 @@ def linear(q, k, v):
         (talking_heads, Layer, "changes its weights after the softmax"),
         (two_maps_mixed, Layer, "changes its weights after the softmax"),
         (between_channels, NamedAttention, "mixes channels and not tokens"),
-        (linear, NamedAttention, "computes its attention in a way that is not known here"),
+        (linear, NamedAttention, "is called an attention, but none was seen in it"),
+        (by_hand, NamedAttention, "is called an attention, but none was seen in it"),
+        (efficient, NamedAttention, "is called an attention, but none was seen in it"),
+        (in_place, Layer, "changes its weights in place after the softmax"),
+        (folded, Layer, "folds its heads into the batch"),
+        (folded_and_fused, Layer, "folds its heads into the batch"),
+        (reshaped, Layer, "folds its heads into the batch"),
+        (other_fold, Layer, "folds its heads into the batch"),
+        (heads_first, NamedAttention, "has its axes in an order that is not known"),
+        (of_torch, Layer, "calls multi_head_attention_forward by itself"),
     ],
 )
 def test_what_has_no_map_is_named(mix, kind, why):
@@ -170,11 +231,11 @@ def test_settings_of_the_fused_call():
         {"is_causal": True},
         {"scale": 0.3},
         {"attn_mask": torch.randn(2, 1, TOKENS, TOKENS)},
-        {"attn_mask": torch.rand(TOKENS, TOKENS) > 0.3},
+        {"attn_mask": (torch.rand(TOKENS, TOKENS) > 0.3) | torch.eye(TOKENS).bool()},
         {"attn_mask": torch.randn(1, HEADS, 1, TOKENS)},
+        {"attn_mask": torch.tensor([[True]]).expand(TOKENS, TOKENS).tril()},
+        {"attn_mask": torch.arange(TOKENS)[:, None].ne(2).expand(TOKENS, TOKENS)},  # 2 sees none
     ):
-        if settings.get("attn_mask", torch.zeros(())).dtype == torch.bool:
-            settings["attn_mask"].fill_diagonal_(True)
         layer, calls = Layer(fused, **settings), []
         with record_attention(layer, calls.append):
             mixed = layer(tokens)
@@ -298,3 +359,165 @@ def test_a_padded_encoder_of_torch():
         assert "needs enable_nested_tensor=False" in str(error)
     else:
         assert all((weights[0, :, :, 3:] == 0).all() for weights in maps.values())
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_one_head_without_an_axis_of_its_own(batch):
+    def one(q, k, v):
+        return fused(*(rearrange(part, "b h n d -> b n (h d)") for part in (q, k, v)))
+
+    layer, calls = Layer(one), []
+    with record_attention(layer, calls.append):
+        mixed = layer(torch.randn(batch, TOKENS, WIDTH))
+    (call,) = calls
+    assert call.shape == (batch, 1, TOKENS, TOKENS)
+    assert torch.allclose((call.weights() @ call.v)[:, 0], mixed, atol=1e-5)
+
+
+def test_one_map_for_all_images():
+    class Static(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k = nn.Parameter(torch.randn(2, 1, HEADS, TOKENS, 8))
+
+        def forward(self, v):
+            return (self.q @ self.k.mT).softmax(-1) @ v
+
+    layer, calls = Static(), []
+    with record_attention(layer, calls.append):
+        layer(torch.randn(4, HEADS, TOKENS, 8))
+    assert calls[0].shape == (4, HEADS, TOKENS, TOKENS)
+    assert calls[0].weights(slice(2, 4)).shape == (2, HEADS, TOKENS, TOKENS)
+
+
+def test_ctrl_c_leaves_torch_as_it_was(monkeypatch):
+    layer = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+    tokens = torch.randn(2, TOKENS, WIDTH)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(F, "multi_head_attention_forward", interrupted)
+        with pytest.raises(KeyboardInterrupt), capture_attention(layer):
+            layer(tokens, tokens, tokens)
+    assert torch._C._is_torch_function_enabled()
+    with capture_attention(layer) as maps:
+        layer(tokens, tokens, tokens)
+    assert list(maps) == [""]
+
+
+def test_a_copy_that_was_made_inside_records_nothing():
+    model, tokens = nn.Sequential(Layer(fused)), torch.randn(2, TOKENS, WIDTH)
+    with capture_attention(model) as maps:
+        model(tokens)
+        copied = copy.deepcopy(model)
+    copied(tokens)
+    assert list(maps) == ["0"]
+
+
+def test_a_kin_of_torchs_attention_is_asked_itself():
+    class Kin(nn.MultiheadAttention):
+        def forward(self, query, key, value, **options):
+            return super().forward(query.roll(1, 1) * 3, key * 2, value, **options)
+
+    class Wrapped(nn.MultiheadAttention):
+        pass
+
+    tokens = torch.randn(2, TOKENS, WIDTH)
+    kin, wrapped = Kin(WIDTH, HEADS, batch_first=True), Wrapped(WIDTH, HEADS, batch_first=True)
+    plain_forward = wrapped.forward
+    wrapped.forward = lambda *given: plain_forward(*(3 * each for each in given))
+    for layer in (kin, wrapped):
+        words = r"calls multi_head_attention_forward by itself"
+        with pytest.raises(RuntimeError, match=words), capture_attention(layer):
+            layer(tokens, tokens, tokens)
+
+
+def test_a_module_between_softmax_and_product_that_returns_nothing():
+    class Silent(nn.Module):
+        def forward(self, weights):
+            self.highest = weights.amax()
+
+    class Watched(Layer):
+        def __init__(self):
+            super().__init__(None)
+            self.look = Silent()
+
+        def forward(self, tokens):
+            q, k, v = self.project(tokens)
+            weights = scores(q, k).softmax(-1)
+            self.look(weights)
+            return weights @ v
+
+    model = Watched()
+    with capture_attention(model) as maps:
+        model(torch.randn(2, TOKENS, WIDTH))
+    assert list(maps) == [""]
+
+
+def test_a_layer_that_attends_in_another_way_the_second_time():
+    class ChangingAttention(Layer):
+        times = 0
+
+        def forward(self, tokens):
+            self.times += 1
+            q, k, v = self.project(tokens)
+            return fused(q, k, v) if self.times == 1 else linear(q, k, v)
+
+    layer, tokens = ChangingAttention(None), torch.randn(2, TOKENS, WIDTH)
+    words = "1 attention.* but 1 that ran"
+    with pytest.raises(RuntimeError, match=words), capture_attention(layer):
+        layer(tokens)
+        layer(tokens)
+
+
+def test_an_error_of_reduce_that_the_model_swallows():
+    class Careful(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Layer(fused)
+
+        def forward(self, tokens):
+            try:
+                return self.inner(tokens)
+            except ZeroDivisionError:
+                return tokens
+
+    model = Careful()
+    words = "went on after an error in the capture: ZeroDivisionError"
+    with pytest.raises(RuntimeError, match=words), capture_attention(model, lambda map: 1 / 0):
+        model(torch.randn(2, TOKENS, WIDTH))
+
+
+def test_a_traced_part_is_refused():
+    layer, tokens = Layer(fused), torch.randn(2, TOKENS, WIDTH)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(layer, tokens)
+        norm = torch.jit.trace(nn.LayerNorm(WIDTH), tokens)
+    words = "1 is scripted, traced or exported, and attends inside"
+    with pytest.raises(RuntimeError, match=words), capture_attention(nn.Sequential(layer, traced)):
+        pass
+    model = nn.Sequential(norm, layer)
+    with capture_attention(model) as maps:
+        model(tokens)
+    assert list(maps) == ["1"]
+
+
+def test_a_branch_in_another_thread_is_refused():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = Layer(fused), Layer(fused)
+
+        def forward(self, tokens):
+            thread = threading.Thread(target=self.other, args=(tokens,))
+            thread.start()
+            thread.join()
+            return self.one(tokens)
+
+    model = Branches()
+    words = "runs a part of itself in another thread"
+    with pytest.raises(RuntimeError, match=words), capture_attention(model):
+        model(torch.randn(2, TOKENS, WIDTH))

@@ -4,7 +4,12 @@ import torch
 from transformers import ViTConfig, ViTForImageClassification, ViTModel
 
 import vitbook
-from vitbook.analysis import attention_rollout, gradient_rollout, relevance
+from vitbook.analysis import (
+    attention_rollout,
+    capture_attention,
+    gradient_rollout,
+    relevance,
+)
 from vitbook.analysis.reading import tokens_read
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -94,3 +99,16 @@ def test_a_head_of_zeros_reads_nothing():
     assert tokens_read(model, IMAGES, (4, 4), 1) is None
     asked = attention_rollout(model, IMAGES, query="class")
     assert torch.equal(attention_rollout(model, IMAGES), asked)
+
+
+def test_maps_side_by_side_are_no_rollout():
+    model = timm.create_model(
+        "vit_dwee_patch16_reg1_gap_256", img_size=64, num_classes=5, depth=2
+    ).eval()
+    images = torch.randn(1, 3, 64, 64)
+    with capture_attention(model) as maps:
+        model(images)
+    assert len(maps) == 4
+    for probe in (attention_rollout, gradient_rollout, relevance):
+        with pytest.raises(ValueError, match="attn#2: the layer attends more than once, side by"):
+            probe(model, images)

@@ -18,7 +18,8 @@ Adapter = Callable[[str, nn.Module, tuple, dict, Any], AttentionCall]
 def adapter_of(module: nn.Module) -> Adapter | None:
     """What makes a call of this module's arguments and output; None for all that needs none."""
     if isinstance(module, nn.MultiheadAttention):
-        return _of_torch
+        own = "forward" in vars(module) or type(module).forward is not nn.MultiheadAttention.forward
+        return None if own else _of_torch
     if isinstance(module, Attention) and type(module).forward is not Attention.forward:
         return _of_own
     return None
@@ -42,16 +43,16 @@ def _of_torch(
     path: str, module: nn.MultiheadAttention, args: tuple, kwargs: dict, output: tuple
 ) -> AttentionCall:
     """torch's own attention, which projects inside a kernel: here we must project again."""
-    given = _arguments(module, args, kwargs)
+    given, who = _arguments(module, args, kwargs), path or "the model"
     if module.bias_k is not None or module.add_zero_attn:
         raise ValueError(
-            f"{path}: nn.MultiheadAttention with add_bias_kv or add_zero_attn has keys that are "
-            "no tokens: capture_attention takes it without them"
+            f"{who}: nn.MultiheadAttention with add_bias_kv or add_zero_attn has keys that are no "
+            "tokens: capture_attention takes it without them"
         )
     if given["query"].is_nested or given["query"].ndim != 3:
         came = "nested tensors" if given["query"].is_nested else f"{given['query'].ndim} axes"
         raise ValueError(
-            f"{path}: nn.MultiheadAttention was given {came}: expected a batch of tokens, 3 axes; "
+            f"{who}: nn.MultiheadAttention was given {came}: expected a batch of tokens, 3 axes; "
             "an nn.TransformerEncoder with padding needs enable_nested_tensor=False"
         )
     layout = "b n (h d)" if module.batch_first else "n b (h d)"

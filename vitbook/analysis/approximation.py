@@ -89,7 +89,7 @@ def attention_inputs(
     def keep(call: AttentionCall) -> None:
         if call.q is None:
             raise ValueError(f"{call.path} writes its weights out: no queries and keys are seen")
-        inputs[call.path] = (call.q, call.k, call.v)
+        inputs[call.path] = (call.q.clone(), call.k.clone(), call.v.clone())
 
     with record_attention(model, keep):
         model(images)

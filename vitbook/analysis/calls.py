@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from vitbook.layers.attention import Attention
+from vitbook.layers.attention import Attention, full_precision
 
 ALL = slice(None)
 
@@ -31,6 +31,8 @@ class AttentionCall:
         form: makes weights of q, k and mask where they are no softmax of their product.
         layout: the axes of ``output``.
         projection: the matrix that ``output`` has been through, where it was only seen after.
+        turn: how many attentions the module had in this run of it before; side by side, as in
+            differential attention, and not one layer after the other.
     """
 
     path: str
@@ -44,6 +46,7 @@ class AttentionCall:
     form: Callable[[Tensor, Tensor, Tensor | None], Tensor] | None = None
     layout: str = "b h n d"
     projection: Tensor | None = None
+    turn: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +61,8 @@ class AttentionCall:
     ) -> Float[Tensor, "batch heads *windows queries keys"]:
         """Its map, of some images and some queries: without gradient, float32 at least.
 
-        Made when it is asked for, since the fused kernels never write it.
+        Made when it is asked for, since the fused kernels never write it. A query that may look
+        at no key has a row of zeros.
         """
         if self.written is not None:
             some = self.written[images][..., queries, :]
@@ -69,11 +73,14 @@ class AttentionCall:
         if mask is not None and mask.ndim == self.q.ndim and len(mask) > 1:
             mask = mask[images]
         q, k = self.q[images][..., queries, :], self.k[images]
-        # Autocast would make the scores in half precision.
-        with torch.autocast(q.device.type, enabled=False):
+        with full_precision(q.device):
             if self.form is not None:
                 return self.form(q, k, mask)
-            return Attention.weights(q, k, mask, self.scale)
+            weights = Attention.weights(q, k, mask, self.scale)
+        if mask is None:
+            return weights
+        nothing = ~mask.any(-1) if mask.dtype == torch.bool else mask.isneginf().all(-1)
+        return weights.masked_fill(nothing[..., None], 0)  # as the kernels do
 
     def gradient_of_mixed(self, gradient: Tensor) -> Float[Tensor, "batch heads queries width"]:
         """The gradient of ``output`` -> that of weights times values."""

@@ -15,7 +15,8 @@ from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.adapters import adapter_of
 from vitbook.analysis.calls import AttentionCall
-from vitbook.analysis.interception import Interception, Running
+from vitbook.analysis.frames import Running
+from vitbook.analysis.interception import Interception
 
 # What is looked into, by which thread, how often: two threads would mix what they record.
 _recorded: WeakKeyDictionary[nn.Module, tuple[int, int]] = WeakKeyDictionary()
@@ -53,42 +54,62 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
         RuntimeError: no attention ran in the block, or one that cannot be seen.
     """
     times: Counter[str] = Counter()
+    failures: list[BaseException] = []
 
     def count(call: AttentionCall) -> None:
         times[call.path] += 1
         often = times[call.path]
-        keep(call if often == 1 else replace(call, path=f"{call.path}#{often}"))
+        try:
+            keep(call if often == 1 else replace(call, path=f"{call.path}#{often}"))
+        except BaseException as error:
+            failures.append(error)
+            raise
 
-    calls, here, outside = Interception(count), threading.get_ident(), []
+    calls, here = Interception(count), threading.get_ident()
+    muted, open_block = [], [True]
 
     def before(path: str, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        if not open_block:  # a copy of the model has copies of these hooks
+            return
         if threading.get_ident() != here:
+            if calls.running:
+                calls.miss(calls.running[-1], "runs a part of itself in another thread")
             return
         given = (*args, *kwargs.values())
         calls.enter(Running(path, module, next((x for x in given if isinstance(x, Tensor)), None)))
         if adapter_of(module):  # what it does inside is no business of the interception
-            outside.append(torch._C.DisableTorchFunction())
-            outside[-1].__enter__()
+            muted.append(torch._C.DisableTorchFunction())
+            muted[-1].__enter__()
 
     def after(path: str, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        if threading.get_ident() != here:
+        if not open_block or threading.get_ident() != here:
             return
         try:
             if (adapter := adapter_of(module)) and output is not None:  # None: it failed
                 calls.see(adapter(path, module, args, kwargs, output))
         finally:
             if adapter:
-                outside.pop().__exit__(None, None, None)
-            calls.leave(failed=output is None)
+                muted.pop().__exit__(None, None, None)
+            calls.leave()
 
     def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
-        yield module.register_forward_pre_hook(partial(before, path), with_kwargs=True)
+        _refuse_sealed(path, module)
+        yield module.register_forward_pre_hook(
+            partial(before, path), with_kwargs=True, prepend=True
+        )
         yield module.register_forward_hook(
             partial(after, path), with_kwargs=True, always_call=True, prepend=True
         )
 
-    with record_modules(model, watch), calls:
-        yield
+    try:
+        with record_modules(model, watch), calls:
+            yield
+    finally:
+        open_block.clear()
+        while muted:  # Ctrl-C calls no hooks
+            muted.pop().__exit__(None, None, None)
+    if failures:
+        raise RuntimeError(f"the model went on after an error in the capture: {failures[0]!r}")
     _check_complete(type(model).__name__, len(times), list(calls.missed.values()))
 
 
@@ -130,6 +151,8 @@ def capture_attention(
     @torch.no_grad()
     def keep(call: AttentionCall) -> None:
         weights = call.weights()
+        if reduce is None and call.written is not None:
+            weights = weights.clone()  # else the model's own, which it may change later
         maps[call.path] = weights if reduce is None else reduce(weights)
 
     with record_attention(model, keep):
@@ -160,6 +183,20 @@ def _claim(model: nn.Module) -> Iterator[None]:
                     _recorded[module] = (here, times - 1)
             if not _recorded:
                 _eager.close()
+
+
+def _refuse_sealed(path: str, module: nn.Module) -> None:
+    """Compiled and exported code calls no function that can be intercepted, and takes no hooks."""
+    code = ""
+    if isinstance(module, torch.jit.ScriptModule) and hasattr(module, "inlined_graph"):
+        code = str(module.inlined_graph)
+    elif isinstance(module, torch.fx.GraphModule) and "torch.ops.aten" in module.code:
+        code = module.code
+    if "scaled_dot_product" in code or "softmax" in code:
+        raise RuntimeError(
+            f"{path or 'the model'} is scripted, traced or exported, and attends inside, where "
+            "nothing can be seen: capture the model as it was before"
+        )
 
 
 def _check_complete(name: str, seen: int, missed: list[str]) -> None:

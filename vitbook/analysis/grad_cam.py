@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attribution import captum, check_targets
 from vitbook.analysis.capture import record_modules
-from vitbook.analysis.interception import called_attention
+from vitbook.analysis.frames import called_attention
 from vitbook.analysis.layout import Pair, what_it_says
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of

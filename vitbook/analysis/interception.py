@@ -1,9 +1,11 @@
 """See attention where it is computed: at the call, whatever the module around it is called."""
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 import torch.nn.functional as F
@@ -12,59 +14,28 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from vitbook.analysis.calls import AttentionCall
+from vitbook.analysis.frames import Running, kind, mixes_channels, out_of_order
 
-SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+FUSED = F.scaled_dot_product_attention
+SOFTMAX = {F.softmax, torch.softmax, torch.special.softmax, Tensor.softmax}
 PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+WITH_SUM = {torch.baddbmm, Tensor.baddbmm}
 DROPOUT = {F.dropout, torch.dropout}
 TRANSPOSE = {Tensor.transpose, torch.transpose, Tensor.swapaxes, Tensor.mT.__get__}
+PERMUTE = {Tensor.permute, torch.permute}
 # After these, weights are still weights: each row is over the same keys.
 SAME_ROWS = {
-    *(Tensor.to, Tensor.type_as, Tensor.type, Tensor.float, Tensor.half, Tensor.bfloat16),
-    *(Tensor.contiguous, Tensor.clone, Tensor.detach, Tensor.view, Tensor.reshape),
-    *(Tensor.flatten, Tensor.unflatten, Tensor.squeeze, Tensor.unsqueeze, torch.reshape),
+    *(Tensor.to, Tensor.type_as, Tensor.type, Tensor.float, Tensor.double, Tensor.half),
+    *(Tensor.bfloat16, Tensor.contiguous, Tensor.clone, Tensor.detach, torch.clone),
+    *(Tensor.view, Tensor.reshape, torch.reshape, Tensor.flatten, torch.flatten),
+    *(Tensor.unflatten, Tensor.squeeze, torch.squeeze, Tensor.unsqueeze, torch.unsqueeze),
+    *(Tensor.expand, Tensor.nan_to_num, torch.nan_to_num),
 }
+# What turns tokens into other tokens: behind it a number is no score of a query and a key.
+LAYERS = {F.linear, F.conv1d, F.conv2d, F.layer_norm, F.embedding, F.batch_norm, F.group_norm}
 EINSUM = re.compile(r"(\w{3,}),(\w{3,})->(\w{3,})")
-ATTENTION = re.compile("attn|attention|XCA", re.IGNORECASE)
-OF_CHANNELS = re.compile("XCA|Channel|Covariance", re.IGNORECASE)
 # Of what was mixed, by their number; w are windows.
 AXES = {3: ("(b h)", "n", "d"), 4: ("b", "h", "n", "d"), 5: ("b", "h", "w", "n", "d")}
-
-
-def kind(module: nn.Module) -> str:
-    """The name of its class."""
-    return getattr(module, "original_name", type(module).__name__)  # of what is scripted
-
-
-def called_attention(module: nn.Module) -> bool:
-    """Whether a module's class is called an attention: what ought to have been seen if it ran."""
-    return ATTENTION.search(kind(module)) is not None
-
-
-@dataclass(frozen=True)
-class Running:
-    """A module that runs, and the first tensor that it was given."""
-
-    path: str
-    module: nn.Module
-    input: Tensor | None
-
-    @property
-    def attends(self) -> bool:
-        return called_attention(self.module)
-
-    @property
-    def tokens(self) -> set[int]:
-        """How many an image, or a window, of its input may have."""
-        shape = () if self.input is None else self.input.shape
-        if len(shape) == 4:
-            return {shape[1] * shape[2], shape[2] * shape[3]}  # channels last, channels first
-        return {shape[1]} if len(shape) == 3 else set()
-
-    @property
-    def width(self) -> set[int]:
-        """Of a token of its input."""
-        shape = () if self.input is None else self.input.shape
-        return {shape[1], shape[3]} if len(shape) == 4 else set(shape[2:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +45,13 @@ class Softmax:
     Attributes:
         result: what the model goes on with: after dropout, a cast or another shape.
         weights: the same before dropout.
+        version: of the result; another one later says that it was changed in place.
         origin: the softmax of which this is a form.
     """
 
     result: Tensor
     weights: Tensor
+    version: int | None
     origin: int
     where: Running
     transposed: bool = False
@@ -87,8 +60,8 @@ class Softmax:
 class Interception(TorchFunctionMode):
     """Calls ``keep`` for each attention that is computed while a module of the model runs.
 
-    An attention is a call of ``scaled_dot_product_attention``, or a softmax over the last axis
-    whose result is then multiplied with values.
+    An attention is a call of ``scaled_dot_product_attention``; or a softmax over the last axis of
+    scores, that is of the product of two tensors, whose result is then multiplied with values.
 
     Attributes:
         running: the modules that run, the outermost first.
@@ -100,8 +73,8 @@ class Interception(TorchFunctionMode):
         self.keep = keep
         self.running: list[Running] = []
         self.missed: dict[str, str] = {}
-        self._seen: set[str] = set()
         self._open: list[Softmax] = []
+        self._scores: dict[int, ReferenceType[Tensor]] = {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -109,41 +82,50 @@ class Interception(TorchFunctionMode):
         if self.running:
             # What is computed of a call is no call of the model, for an outer capture neither.
             with torch._C.DisableTorchFunction():
-                if function is F.scaled_dot_product_attention:
-                    self._fused(result, *args, **kwargs)
-                elif function in SOFTMAX:
-                    self._softmax(result, *args, **kwargs)
-                elif self._open and isinstance(result, Tensor):
-                    self._follow(function, result, args, kwargs)
+                self._look(function, result, args, kwargs)
         return result
 
+    def _look(self, function: Callable, result: Any, args: tuple, kwargs: dict) -> None:
+        if function is FUSED:
+            self._fused(result, *args, **kwargs)
+        elif function is F.multi_head_attention_forward:
+            self.miss(self.running[-1], "calls multi_head_attention_forward by itself")
+        elif isinstance(result, Tensor) and result.ndim > 2:
+            given = [*args, *kwargs.values()]
+            if function in SOFTMAX:
+                self._softmax(result, *args, **kwargs)
+            elif self._open:
+                self._follow(function, result, given)
+            self._follow_scores(function, result, given)
+
     def enter(self, module: Running) -> None:
+        module.error = sys.exception()
         self.running.append(module)
 
-    def leave(self, *, failed: bool = False) -> None:
+    def leave(self) -> None:
         """The innermost module ended: weights with which it mixed nothing are none of tokens."""
         ended = self.running.pop()
-        if failed:
+        if sys.exception() is not ended.error:
             self._open.clear()
             return
         if ended.attends or list(ended.module.children()):  # else maybe a softmax, used outside
             for softmax in [each for each in self._open if _within(ended.path, each.where.path)]:
                 self._open.remove(softmax)
-                if ended.attends or softmax.weights.shape[-1] in ended.tokens:
-                    self._miss(ended, "changes its weights after the softmax or mixes no tokens")
-        if (
-            ended.attends
-            and ended.path not in self._seen
-            and not any(_within(ended.path, path) for path in self.missed)
-        ):
-            self._miss(ended, "computes its attention in a way that is not known here")
+                tokens = ended.attends or softmax.weights.shape[-1] in ended.tokens
+                if tokens and not softmax.where.seen:
+                    self.miss(ended, "changes its weights after the softmax or mixes no tokens")
+        told = any(_within(ended.path, path) for path in self.missed)
+        if ended.attends and not ended.seen and not told:
+            self.miss(ended, "is called an attention, but none was seen in it")
 
     def see(self, call: AttentionCall) -> None:
-        self._seen.update(each.path for each in self.running)
-        self.keep(call)
+        for module in self.running:
+            module.seen = True
+        self.running[-1].turns += 1
+        self.keep(replace(call, turn=self.running[-1].turns - 1))
 
-    def _miss(self, where: Running, why: str) -> None:
-        self.missed[where.path] = f"{where.path or 'it'} ({kind(where.module)}) {why}"
+    def miss(self, where: Running, why: str) -> None:
+        self.missed[where.path] = f"{where.path or 'the model'} ({kind(where.module)}) {why}"
 
     def _fused(
         self,
@@ -163,35 +145,64 @@ class Interception(TorchFunctionMode):
         if is_causal:
             ones = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
             attn_mask = ones.tril()
-        self._mixed(output, AXES.get(output.ndim, ()), mask=attn_mask, scale=scale, q=q, k=k, v=v)
+        if output.ndim not in AXES:
+            self.miss(self.running[-1], f"attends over {output.ndim} axes, expected 3 to 5")
+        elif attn_mask is not None and type(attn_mask) not in (Tensor, nn.Parameter):
+            self.miss(self.running[-1], f"has a mask that is a {type(attn_mask).__name__}")
+        else:
+            mask = None if attn_mask is None else torch.atleast_2d(attn_mask.detach())
+            self._mixed(output, AXES[output.ndim], mask=mask, scale=scale, q=q, k=k, v=v)
 
     def _softmax(self, result: Tensor, input: Tensor, dim: int | None = None, *_, **__) -> None:
-        if input.ndim > 2 and dim in (-1, input.ndim - 1):
-            self._open.append(Softmax(result, result.detach(), id(result), self.running[-1]))
+        if dim in (-1, input.ndim - 1) and self._is_score(input):
+            whole = Softmax(result, result.detach(), _version(result), id(result), self.running[-1])
+            self._open.append(whole)
 
-    def _follow(self, function: Any, result: Tensor, args: tuple, kwargs: dict) -> None:
+    def _follow(self, function: Callable, result: Tensor, given: list) -> None:
         """What became of weights: the same rows, or a product with values."""
         if function is torch.einsum:
-            self._einsum(result, *args)
+            self._einsum(result, *given)
             return
-        softmax = self._opened(args[0])
-        if function in PRODUCTS and len(args) == 2:
-            of_second = self._opened(args[1])
+        softmax = self._opened(given[0]) if given else None
+        if function in PRODUCTS and len(given) == 2:
+            of_second = self._opened(given[1])
             if softmax and not softmax.transposed:
-                self._written(softmax, args[1], result, AXES.get(result.ndim, ()))
+                self._written(softmax, given[1], result, AXES.get(result.ndim, ()))
             elif of_second and of_second.transposed:
                 *lead, tokens, width = AXES.get(result.ndim, ("n", "d"))
-                self._written(of_second, args[0].mT, result, (*lead, width, tokens))
+                self._written(of_second, given[0].mT, result, (*lead, width, tokens))
         elif softmax and function in DROPOUT:
-            self._open.append(replace(softmax, result=result))
-        elif softmax and function in TRANSPOSE and result.shape == args[0].mT.shape:
-            self._open.append(replace(softmax, result=result, transposed=not softmax.transposed))
-        elif softmax and function in SAME_ROWS and result.shape[-1] == args[0].shape[-1]:
-            weights = function(softmax.weights, *args[1:], **kwargs)
-            self._open.append(replace(softmax, result=result, weights=weights))
+            self._open.append(replace(softmax, result=result, version=_version(result)))
+        elif softmax and _turns(function, result, given):
+            turned = not softmax.transposed
+            self._open.append(
+                replace(softmax, result=result, version=_version(result), transposed=turned)
+            )
+        elif softmax and function in SAME_ROWS and result.shape[-1] == given[0].shape[-1]:
+            weights = softmax.weights
+            if softmax.weights.shape != result.shape:
+                weights = weights.expand_as(result) if function is Tensor.expand else (
+                    weights.reshape(result.shape))  # fmt: skip
+            self._open.append(
+                replace(softmax, result=result, version=_version(result), weights=weights)
+            )
 
     def _opened(self, tensor: Any) -> Softmax | None:
         return next((each for each in self._open if each.result is tensor), None)
+
+    def _follow_scores(self, function: Callable, result: Tensor, given: list) -> None:
+        """A product is a table of scores, and what is added to it, or divides it, leaves it one."""
+        made = function in PRODUCTS | WITH_SUM or function is torch.einsum
+        kept = function not in LAYERS | SOFTMAX and any(map(self._is_score, given))
+        if made or kept:
+            number = id(result)
+            self._scores[number] = ref(result, lambda _: self._scores.pop(number, None))
+
+    def _is_score(self, tensor: Any) -> bool:
+        if not isinstance(tensor, Tensor):
+            return False
+        known = self._scores.get(id(tensor))
+        return known is not None and known() is tensor
 
     def _einsum(self, result: Tensor, equation: Any, *operands: Any) -> None:
         """Weights times values, whatever the order of the axes."""
@@ -212,39 +223,48 @@ class Interception(TorchFunctionMode):
 
     def _written(self, softmax: Softmax, v: Tensor, output: Tensor, axes: tuple[str, ...]) -> None:
         self._open = [each for each in self._open if each.origin != softmax.origin]
-        self._mixed(output, axes, written=softmax.weights, v=v.detach())
+        if _version(softmax.result) != softmax.version:
+            self.miss(self.running[-1], "changes its weights in place after the softmax")
+        else:
+            self._mixed(output, axes, written=softmax.weights, v=v.detach())
 
     def _mixed(self, output: Tensor, axes: tuple[str, ...], **parts: Any) -> None:
         # The layer that projects, and not a leaf that is given its queries.
         layers = [each for each in self.running if each.attends and list(each.module.children())]
         where = layers[-1] if layers else self.running[-1]
+        tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
+        if output.ndim == 3 and not where.gives_batch(len(output), tensors):
+            self.miss(where, "folds its heads into the batch in an order that is not known")
+            return
         if output.ndim == 3:
-            parts = {name: _with_heads(part, where.input) for name, part in parts.items()}
+            tensors = {name: part.unsqueeze(-3) for name, part in tensors.items()}
+        mask = tensors.pop("mask", None)
+        lead = torch.broadcast_shapes(*(part.shape[:-2] for part in tensors.values()))
+        tensors = {name: part.expand(*lead, -1, -1) for name, part in tensors.items()}
+        parts |= tensors | ({} if mask is None else {"mask": mask})
         call = AttentionCall(self.running[-1].path, output=output, layout=" ".join(axes), **parts)
-        if len(call.shape) < 4:
-            return  # no batch of heads
-        if _mixes_channels(where, call):
-            self._miss(where, "mixes channels and not tokens")
+        if mixes_channels(where, call):
+            self.miss(where, "mixes channels and not tokens")
+        elif where.attends and where.input is not None and out_of_order(where, call):
+            self.miss(where, "has its axes in an order that is not known")
         else:
             self.see(call)
 
 
+def _version(tensor: Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
+
+
+def _turns(function: Callable, result: Tensor, given: list) -> bool:
+    """Whether this only swaps the last two axes."""
+    if function in TRANSPOSE:
+        return result.shape == given[0].mT.shape
+    if function not in PERMUTE:
+        return False
+    axes = given[1] if len(given) == 2 else given[1:]
+    last = result.ndim - 1
+    return [axis % result.ndim for axis in axes] == [*range(last - 1), last, last - 1]
+
+
 def _within(path: str, inner: str) -> bool:
     return f"{inner}.".startswith(f"{path}.") if path else True
-
-
-def _with_heads(part: Any, images: Tensor | None) -> Any:
-    """Heads that were folded into the batch, unfolded."""
-    if not isinstance(part, Tensor) or part.ndim != 3 or len(part) == 1:
-        return part
-    fits = images is not None and len(part) % len(images) == 0
-    return part.unflatten(0, (len(images) if fits else len(part), -1))
-
-
-def _mixes_channels(where: Running, call: AttentionCall) -> bool:
-    """Between channels, the heads' keys make the width and the tokens lie along the values."""
-    (_, heads, *_, queries, keys), width = call.shape, call.v.shape[-1]
-    if queries != keys or width not in where.tokens or heads * keys not in where.width:
-        return False
-    either = keys in where.tokens and heads * width in where.width
-    return not either or OF_CHANNELS.search(kind(where.module)) is not None

@@ -13,6 +13,7 @@ from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import (
     Query,
     carry,
+    check_one_map,
     counted,
     first_row,
     fused_by_pieces,
@@ -140,6 +141,7 @@ def weighted_attention(
             for call in calls:
                 try:
                     check_map(call.shape, grid_size, num_prefix_tokens)
+                    check_one_map(call)
                 except ValueError as error:
                     raise ValueError(f"{where}{call.path}: {error}") from error
             outputs = [call.output for call in calls]

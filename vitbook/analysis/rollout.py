@@ -79,6 +79,7 @@ def attention_rollout(
 
         def fold(call: AttentionCall) -> Tensor:
             check_map(call.shape, grid_size, num_prefix_tokens)
+            check_one_map(call)
             return fused_by_pieces(call, lambda weights, images, rows: fuse(weights))
 
         batches = fold_attention(source, images, batch_size, fold)
@@ -194,6 +195,19 @@ def fused_by_pieces(
             fused = part.new_empty(batch, queries, keys)
         fused[images, rows] = part
     return fused
+
+
+def check_one_map(call: AttentionCall) -> None:
+    """Whether a layer mixes by one map, so that the maps of all layers follow one another.
+
+    Raises:
+        ValueError: it attends twice, side by side.
+    """
+    if call.turn:
+        raise ValueError(
+            "the layer attends more than once, side by side (differential attention): its maps do "
+            "not follow one another"
+        )
 
 
 def counted(layers: Mapping[str, Tensor], start_layer: int) -> list[Tensor]:

@@ -1,5 +1,7 @@
 """Scaled dot-product attention and the self-attention layer around it."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
@@ -121,3 +123,9 @@ class LocalitySelfAttention(SelfAttention):
         others = ~torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
         mixed = self.core(q, k, v, others)
         return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
+
+
+def full_precision(device: torch.device) -> AbstractContextManager:
+    """Keep autocast away: in half precision the exponents would err, and the errors grow."""
+    # Tensors without storage, which only count shapes, know no autocast.
+    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)

@@ -1,14 +1,13 @@
 """Attention in linear time, by random features (Performer)."""
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from math import ceil, log
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, Mask, SelfAttention
+from vitbook.layers.attention import Attention, Mask, SelfAttention, full_precision
 
 
 class PerformerAttention(Attention):
@@ -146,9 +145,3 @@ class PerformerSelfAttention(SelfAttention):
         if num_features is None:
             num_features = max(head_width, ceil(head_width * log(head_width)))
         self.core = PerformerAttention(head_width, num_features, scale=head_width**-0.5)
-
-
-def full_precision(device: torch.device) -> AbstractContextManager:
-    """Keep autocast away: in half precision the exponents would err, and the errors grow."""
-    # Tensors without storage, which only count shapes, know no autocast.
-    return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)
