@@ -11,6 +11,8 @@ from transformers import ViTConfig, ViTForImageClassification
 import vitbook
 from vitbook.analysis import (
     baseline_images,
+    deletion,
+    insertion,
     integrated_gradients,
     on_grid,
     patch_occlusion,
@@ -315,3 +317,23 @@ def test_baselines():
     assert torch.allclose(blurred.mean((2, 3)), images.mean((2, 3)), atol=0.05)
     assert baseline_images(images[:, :, :4, :4], "blur").shape == (2, 3, 4, 4)
     assert torch.equal(baseline_images(images, images[0])[1], images[0])
+
+
+def test_by_default_the_answer_is_asked_about():
+    torch.manual_seed(0)
+    model, images = vitbook.create_model("vit_micro_patch2_8").eval(), torch.randn(5, 1, 8, 8)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+        answers = model(images).argmax(1)
+    assert len(set(answers.tolist())) > 1
+    for explain in (
+        lambda *asked: integrated_gradients(model, images, *asked, steps=2, batch_size=4),
+        lambda *asked: patch_occlusion(model, images, *asked),
+        lambda *asked: token_grad_cam(model, images, *asked, batch_size=2),
+    ):
+        assert torch.equal(explain(), explain(answers))
+    maps = torch.rand(5, 4, 4)
+    for curve in (deletion, insertion):
+        whole = curve(model, images, answers, maps, steps=4)
+        assert torch.equal(curve(model, images, None, maps, steps=4).scores, whole.scores)

@@ -62,9 +62,9 @@ def test_evaluate_counts_by_hand_and_keeps_the_mode():
     with torch.no_grad():
         answers = model.eval()(normalize(data.images)).argmax(1)
     assert share == pytest.approx((answers == data.labels).sum().item() / 70)
-    model.train()
+    model.train().encoder.eval()  # frozen, as in fine-tuning
     assert predict(model, data.images).shape == (70, 10)
-    assert model.training
+    assert model.training and not any(part.training for part in model.encoder.modules())
 
 
 def test_the_learning_rate():

@@ -15,13 +15,14 @@ from torch import Tensor, nn
 
 from vitbook.analysis.baselines import BLACK, Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
-from vitbook.analysis.running import batches, evaluating, logits_of
+from vitbook.analysis.running import batches, logits_of
+from vitbook.modes import evaluating
 
 
 def integrated_gradients(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, "batch"],
+    targets: Int64[Tensor, "batch"] | None = None,
     *,
     baseline: Baseline = BLACK,
     steps: int = 32,
@@ -45,7 +46,7 @@ def integrated_gradients(
     Args:
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
-        targets: the class that is asked about, of each picture.
+        targets: the class that is asked about, of each picture; by default the model's answer.
         baseline: as in :func:`~.baselines.baseline_images`; by default black.
         steps: points on the way; more of them bring the sum nearer.
         per_pixel: leave a number for each pixel, "batch height width"; no grid is asked for.
@@ -80,7 +81,7 @@ def integrated_gradients(
 def patch_occlusion(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, "batch"],
+    targets: Int64[Tensor, "batch"] | None = None,
     *,
     baseline: Baseline = BLACK,
     batch_size: int = 64,
@@ -143,11 +144,20 @@ def captum() -> ModuleType:
     return attr
 
 
-def check_targets(targets: Tensor, images: Tensor, model: nn.Module) -> None:
-    """
+def asked_targets(
+    targets: Tensor | None, images: Tensor, model: nn.Module, batch_size: int
+) -> Int64[Tensor, " batch"]:
+    """The class that is asked about, of each picture: what was given, or the model's answer.
+
     Raises:
         ValueError: not one class for each picture, or one that the model does not have.
     """
+    if targets is None:
+        with torch.no_grad():
+            answers = [
+                logits_of(model)(some).argmax(1) for some in batches(model, images, batch_size)
+            ]
+        return torch.cat(answers)
     if len(targets) != len(images):
         raise ValueError(
             f"{len(targets)} targets for {len(images)} images: expected one class for each"
@@ -159,6 +169,7 @@ def check_targets(targets: Tensor, images: Tensor, model: nn.Module) -> None:
             f"targets from {targets.min()} to {targets.max()}: expected 0 to {classes - 1}, "
             f"the classes of {type(model).__name__}"
         )
+    return targets
 
 
 def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:
@@ -170,7 +181,7 @@ def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:
 def _explained(
     model: nn.Module,
     images: Tensor,
-    targets: Tensor,
+    targets: Tensor | None,
     baseline: Baseline,
     at_once: int,
     explain: Callable[[Tensor, Tensor, Tensor], Tensor],
@@ -179,7 +190,7 @@ def _explained(
     nothing = baseline_images(images, baseline)
     with evaluating(model):
         first = next(batches(model, images, at_once))
-        check_targets(targets, images, model)
+        targets = asked_targets(targets, images, model, at_once)
         parts = zip(
             batches(model, images.detach(), at_once),
             targets.to(first.device).split(at_once),

@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution import check_targets
+from vitbook.analysis.attribution import asked_targets
 from vitbook.analysis.baselines import Baseline, baseline_images
 from vitbook.analysis.layout import pixels_per_token
-from vitbook.analysis.running import batches, evaluating, logits_of
+from vitbook.analysis.running import batches, logits_of
+from vitbook.modes import evaluating
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Curve:
 def deletion(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, "batch"],
+    targets: Int64[Tensor, "batch"] | None,
     maps: Float[Tensor, "batch rows columns"],
     *,
     baseline: Baseline = "mean",
@@ -48,7 +49,7 @@ def deletion(
     Args:
         model: gives logits, "batch classes"; left as it came.
         images: as the model takes them.
-        targets: the class that was asked about, of each picture.
+        targets: the class that was asked about, of each picture; None is what the model says of it.
         maps: the explanation, a number for each cell of any grid that divides the picture: a
             patch, or a pixel.
         baseline: what a cell becomes, as in :func:`~.baselines.baseline_images`.
@@ -60,13 +61,14 @@ def deletion(
             :func:`~.attribution.integrated_gradients` refuses.
     """
     nothing = baseline_images(images, baseline)
+    targets = _of_whole(targets, images, model, batch_size)
     return _curve(model, images, nothing, targets, maps, steps, batch_size)
 
 
 def insertion(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, "batch"],
+    targets: Int64[Tensor, "batch"] | None,
     maps: Float[Tensor, "batch rows columns"],
     *,
     baseline: Baseline = "blur",
@@ -78,6 +80,7 @@ def insertion(
     Arguments, order and errors are those of :func:`deletion`.
     """
     nothing = baseline_images(images, baseline)
+    targets = _of_whole(targets, images, model, batch_size)
     return _curve(model, nothing, images, targets, maps, steps, batch_size)
 
 
@@ -161,6 +164,13 @@ def order(maps: Float[Tensor, "batch rows columns"]) -> Int64[Tensor, "batch cel
     return torch.empty_like(turns).scatter_(1, turns, places)
 
 
+def _of_whole(
+    targets: Tensor | None, images: Tensor, model: nn.Module, batch_size: int
+) -> Int64[Tensor, " batch"]:
+    with evaluating(model):
+        return asked_targets(targets, images, model, batch_size)
+
+
 def _curve(
     model: nn.Module,
     start: Tensor,
@@ -181,7 +191,6 @@ def _curve(
     counts = torch.linspace(0, cells, steps + 1, dtype=torch.float64).round().long()
     scores = []
     with torch.no_grad(), evaluating(model):
-        check_targets(targets, start, model)
         for count in counts.tolist():
             mixed = torch.where(places < count, end, start)
             logits = [logits_of(model)(batch) for batch in batches(model, mixed, batch_size)]

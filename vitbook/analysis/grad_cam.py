@@ -6,18 +6,19 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution import captum, check_targets
+from vitbook.analysis.attribution import asked_targets, captum
 from vitbook.analysis.capture import record_modules
 from vitbook.analysis.frames import called_attention
 from vitbook.analysis.layout import Pair, what_it_says
 from vitbook.analysis.outputs import list_blocks
-from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of
+from vitbook.analysis.running import batches, encoder_of, logits_of
+from vitbook.modes import evaluating
 
 
 def token_grad_cam(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
-    targets: Int64[Tensor, "batch"],
+    targets: Int64[Tensor, "batch"] | None = None,
     *,
     layer: nn.Module | None = None,
     signed: bool = False,
@@ -39,7 +40,7 @@ def token_grad_cam(
     Args:
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
-        targets: the class that is asked about, of each picture.
+        targets: the class that is asked about, of each picture; by default the model's answer.
         layer: gives "batch tokens width"; by default the last block but one. After the last
             block a class token is all that the head reads, and a patch has no gradient.
         signed: leave the ReLU out.
@@ -78,7 +79,7 @@ def token_grad_cam(
     kind = captum().LayerGradientXActivation if per_place else captum().LayerGradCam
     method = kind(logits_of(model), lay)
     with evaluating(model), record_modules(model, watch), torch.enable_grad():
-        check_targets(targets, images, model)
+        targets = asked_targets(targets, images, model, batch_size)
         pairs = zip(
             batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True
         )

@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitbook.analysis.outputs import list_blocks
-from vitbook.analysis.running import as_model_takes, check_pictures, evaluating
+from vitbook.analysis.running import as_model_takes, check_pictures
+from vitbook.modes import evaluating
 
 
 def gradient_norms(

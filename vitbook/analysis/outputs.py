@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
-from vitbook.analysis.running import as_model_takes, evaluating
+from vitbook.analysis.running import as_model_takes
 from vitbook.errors import UnknownNameError
+from vitbook.modes import evaluating
 
 
 def list_blocks(model: nn.Module) -> tuple[str, ...]:

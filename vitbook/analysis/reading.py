@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
 from vitbook.analysis.layout import Pair, check_map
-from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of
+from vitbook.analysis.running import batches, encoder_of, logits_of
+from vitbook.modes import evaluating
 
 
 def tokens_read(

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from vitbook.analysis.feature_maps import map_maker
 from vitbook.analysis.layout import Pair
 from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
-from vitbook.analysis.running import as_model_takes, check_pictures, evaluating
+from vitbook.analysis.running import as_model_takes, check_pictures
+from vitbook.modes import evaluating
 
 
 def window(kernels_and_strides: Iterable[tuple[int, int]]) -> int:

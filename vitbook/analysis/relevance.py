@@ -19,7 +19,8 @@ from vitbook.analysis.rollout import (
     fused_by_pieces,
     on_grid,
 )
-from vitbook.analysis.running import batches, encoder_of, evaluating, logits_of
+from vitbook.analysis.running import batches, encoder_of, logits_of
+from vitbook.modes import evaluating
 
 
 def gradient_rollout(

@@ -1,22 +1,9 @@
 """A model run for a look: in evaluation mode, images a batch at a time, and left as it was."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from jaxtyping import Float
 from torch import Tensor, nn
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode; after the block every part is in the mode in which it came."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def check_pictures(images: Tensor) -> None:

@@ -15,7 +15,8 @@ from vitbook.analysis.layout import Pair, what_it_says
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.relevance import gradient_rollout, relevance
 from vitbook.analysis.rollout import attention_rollout
-from vitbook.analysis.running import batches, evaluating
+from vitbook.analysis.running import batches
+from vitbook.modes import evaluating
 
 Explanation = Callable[[nn.Module, Tensor, Tensor], Float[Tensor, "batch rows columns"]]
 SCORES = ("pointing", "deletion", "insertion")

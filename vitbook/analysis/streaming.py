@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
-from vitbook.analysis.running import batches, encoder_of, evaluating
+from vitbook.analysis.running import batches, encoder_of
+from vitbook.modes import evaluating
 
 # Weights made at once: one image's layer of a ViT-B/16, so that they stay near the processor.
 AT_ONCE = 12 * 197 * 197

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from vitbook.explorer.maps import attention_maps, mean_distance
 from vitbook.explorer.picture import as_array, as_images, heat, image_png
+from vitbook.modes import evaluating
 
 
 def attention_widget(
@@ -95,17 +96,12 @@ def _said(model: nn.Module, name: str, given):
 
 @torch.no_grad()
 def _capture(model: nn.Module, images: Tensor) -> list[Tensor]:
-    """The maps of all layers, in evaluation mode, which is undone afterwards."""
+    """The maps of all layers, in evaluation mode."""
     from vitbook.analysis import capture_attention
 
-    training = model.training
     parameter = next(model.parameters())
-    model.eval()
-    try:
-        with capture_attention(model) as maps:
-            model(images.to(parameter.device, parameter.dtype))
-    finally:
-        model.train(training)
+    with evaluating(model), capture_attention(model) as maps:
+        model(images.to(parameter.device, parameter.dtype))
     return list(maps.values())
 
 

@@ -5,6 +5,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
+from vitbook.modes import evaluating
 from vitbook.training.processes import processes
 
 
@@ -27,13 +28,10 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
 def predict(
     model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
 ) -> Float[Tensor, "n classes"]:
-    """Logits of every picture, on the model's device; the model's mode stays as it was."""
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    try:
+    """Logits of every picture, on the model's device; the mode of each part stays as it was."""
+    device = next(model.parameters()).device
+    with evaluating(model):
         return torch.cat([model(normalize(batch.to(device))) for batch in images.split(batch_size)])
-    finally:
-        model.train(was_training)
 
 
 def check_outputs(logits: Tensor, dataset: Dataset) -> None:
