@@ -62,6 +62,36 @@ def test_a_finger_moves_the_handle_and_taps_the_plane(browser, lookup, tmp_path)
     context.close()
 
 
+@pytest.mark.parametrize("name", ["lookup", "board"])
+def test_a_finger_drags_the_handle_and_not_the_page(browser, name, request, tmp_path):
+    figure = request.getfixturevalue(name)
+    file = tmp_path / "drag.html"
+    tall = '<meta name="viewport" content="width=device-width"><div style="height: 3000px"></div>'
+    html = figure._repr_html_()
+    file.write_text(f"<!doctype html>{html}{tall}", encoding="utf-8")
+    context = browser.new_context(has_touch=True, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(file.as_uri())
+    page.wait_for_selector("[data-ready=true]")
+    page.locator(".vb-handle").scroll_into_view_if_needed()
+    before, top = page.locator(".vitbook-figure").get_attribute("data-state"), scrolled(page)
+    box = page.locator(".vb-handle").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = context.new_cdp_session(page)
+    for kind, away in [("touchStart", 0), *[("touchMove", -8 * i) for i in range(1, 8)]]:
+        point = [{"x": x, "y": y + away}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": point})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(300)
+    assert scrolled(page) == top
+    assert page.locator(".vitbook-figure").get_attribute("data-state") != before
+    context.close()
+
+
+def scrolled(page):
+    return page.evaluate("scrollY")
+
+
 def test_arrow_keys_move_the_query_and_stop_at_the_edge(show, lookup):
     page = show(lookup)
     handle = page.locator("[data-control=query]")

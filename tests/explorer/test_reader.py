@@ -76,6 +76,22 @@ def test_a_stroke_leaves_grey_edges_in_whole_levels(show, reader):
     assert "writer" not in page.locator(".vb-readout").inner_text()
 
 
+def test_the_first_stroke_does_not_land_on_the_digit_that_is_shown(show, reader):
+    page = show(reader)
+    assert level(page)[:, 4:].max() > 0
+    pad = page.locator(".vb-pad").bounding_box()
+    page.mouse.move(pad["x"] + pad["width"] * 0.1, pad["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(pad["x"] + pad["width"] * 0.1, pad["y"] + pad["height"] - 5, steps=6)
+    page.mouse.up()
+    first = level(page)
+    assert first[:, 0].min() > 9 and first[:, 3:].max() == 0
+    page.mouse.move(pad["x"] + pad["width"] * 0.9, pad["y"] + pad["height"] / 2)
+    page.mouse.down()
+    page.mouse.up()
+    assert level(page)[:, :3].tolist() == first[:, :3].tolist()  # the second goes beside the first
+
+
 def test_the_pad_is_drawn_on_by_keyboard(show, reader):
     page = show(reader)
     page.click("[data-control=clear]")

@@ -1,4 +1,4 @@
-import { node, set, stage, rgb, paint, step, grid } from "./shared.js";
+import { node, set, stage, rgb, paint, step, grid, hold } from "./shared.js";
 
 /** How many windows along one side hold `size` pixels from `start` on. */
 export function holders({ window, step, first }, count, start, size) {
@@ -88,6 +88,7 @@ export function render(root, data) {
     onpointercancel: () => (dragging = false),
     onclick: move,
   });
+  hold(handle);
   handle.addEventListener("keydown", (event) => {
     const [down, right] = step(event) ?? [0, 0];
     if (!down && !right) return;

@@ -86,6 +86,7 @@ export function render(root, data) {
     onpointerdown: (event) => {
       if (event.button) return;
       pad.setPointerCapture(event.pointerId);
+      if (state.example !== null) bitmap.fill(Array(rows * columns).fill(0)); // a digit of one's own
       last = null;
       draw(event);
     },

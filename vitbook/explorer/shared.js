@@ -73,6 +73,10 @@ const STEPS = {
 };
 export const step = (event) => STEPS[event.key];
 
+/** A finger on this moves it and not the page: inside a drawing `touch-action` does not hold. */
+export const hold = (handle) =>
+  handle.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
+
 /**
  * A grid of buttons with one tab stop, walked by the arrow keys.
  * @param {{rows: number, columns: number, control: string, label: string,

@@ -1,4 +1,4 @@
-import { node, set, stage, rgb, paint, step } from "./shared.js";
+import { node, set, stage, rgb, paint, step, hold } from "./shared.js";
 
 const SIDE = 300, TINT = 56, REACHED = 0.95;
 const WORDS = [[0, "looks everywhere alike"], [0.9, "prefers a little"], [1.1, "as it stands"],
@@ -148,6 +148,7 @@ export function render(root, data) {
     onpointercancel: () => (dragging = false),
     onclick: (event) => move(ask.point(event)),
   });
+  hold(handle);
   handle.addEventListener("keydown", (event) => {
     const [down, right] = step(event) ?? [0, 0];
     if (!down && !right) return;
