@@ -138,6 +138,10 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
             ["bench", "resnet8_digits", "resnet8_digits"],
             "vitbook: resnet8_digits stands there 2 times",
         ),
+        (
+            ["bench", "resnet8_digits", "--batch", "2000000000"],
+            "vitbook: a batch of resnet8_digits with 2,000,000,000 pictures does not fit into",
+        ),
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),
     ],
 )

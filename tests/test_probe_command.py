@@ -201,3 +201,17 @@ def test_names_that_are_no_formula_and_no_text(tmp_path):
     assert "skipped shut.png: 0 bytes that begin with nothing" in said
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "$5^$.png" in page and "caf�.png" in page
+
+
+@pytest.mark.parametrize("name", ["mvitv2_tiny", "tnt_s_legacy_patch16_224"])
+def test_models_that_do_not_say_their_grid(name, folder, tmp_path):
+    words = (
+        "--images",
+        folder / "high.jpg",
+        "--probe",
+        "distance,rollout",
+        "--out",
+        tmp_path / "r",
+    )
+    said = probe(f"timm:{name}", *words)
+    assert said.count("does not say its grid_size") == 2 and "wrote" in said

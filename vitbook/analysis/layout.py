@@ -39,8 +39,9 @@ def _layout(module: nn.Module, images: Tensor) -> dict[str, Any]:
         return {"grid_size": tuple(module.grid_size), "num_prefix_tokens": prefix}
     if prefix is not None and home.startswith("timm."):
         # Asked with the size, since a model made with dynamic_img_size takes any.
-        grid_size = tuple(module.patch_embed.dynamic_feat_size((height, width)))
-        return {"grid_size": grid_size, "num_prefix_tokens": prefix}
+        ask = getattr(getattr(module, "patch_embed", None), "dynamic_feat_size", None)
+        grid = {} if ask is None else {"grid_size": tuple(ask((height, width)))}
+        return {"num_prefix_tokens": prefix} | grid
     if home == "torchvision.models.vision_transformer" and hasattr(module, "class_token"):
         down = across = module.patch_size
     elif home == "transformers.models.vit.modeling_vit" and hasattr(module, "cls_token"):
@@ -78,7 +79,8 @@ def check_square(shape: tuple[int, ...]) -> None:
     if queries != keys:
         raise ValueError(
             f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
-            "Linformer attention mixes all the patches and has no place of its own"
+            "Linformer attention mixes all the patches and has no place of its own, and a head "
+            "that pools by attention asks with a query that is no token"
         )
 
 

@@ -1,8 +1,8 @@
 """A model whose speed is measured: what is timed, and what stands in memory meanwhile."""
 
 import copy
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -52,7 +52,9 @@ def load_contender(
     """
     subject = load_subject(name)
     torch.manual_seed(0)
-    images = torch.randn(batch, subject.channels, subject.size, subject.size, device=device)
+    shape = (batch, subject.channels, subject.size, subject.size)
+    with _room_for("batch", name, batch):
+        images = torch.randn(shape, device=device)
     autocast = torch.autocast(device.type, dtype) if dtype != torch.float32 else nullcontext()
     still = subject.model.to(device)
 
@@ -90,13 +92,19 @@ def load_contender(
     }
     memory = {}
     for kind, work in passes.items():
-        try:
+        with _room_for(f"{kind} pass", name, batch):
             memory[kind] = measure.peak_memory(work.run, device) + held[kind]()
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            raise BatchTooLargeError(
-                f"a {kind} pass of {name} with {batch} pictures does not fit into memory: use a "
-                "smaller --batch"
-            ) from error
     return Contender(name, measure.count_parameters(still), passes, memory)
+
+
+@contextmanager
+def _room_for(what: str, name: str, batch: int) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise BatchTooLargeError(
+            f"a {what} of {name} with {batch:,} pictures does not fit into memory: use a "
+            "smaller --batch"
+        ) from error
