@@ -2,6 +2,13 @@
 
 from collections import Counter
 
+LONG = ("vit", "convolutions", "attribution")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest first: else one core waits for the last of them."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
+
 
 def pytest_terminal_summary(terminalreporter):
     seconds = Counter()

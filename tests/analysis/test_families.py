@@ -80,6 +80,18 @@ HUGGING_FACE = {
 }
 
 
+# Seconds each; `make colab` runs them too.
+LARGE = {
+    *("beit_base_patch16_224", "vit_base_patch16_siglip_224", "samvit_base_patch16_224"),
+    *("naflexvit_base_patch16_gap", "volo_d1_224", "swinv2_tiny_window8_256", "nest_tiny"),
+    *("davit_tiny", "mvitv2_tiny", "vit_b_16", "maxvit_t"),
+}
+
+
+def marked(names):
+    return [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in names]
+
+
 def of_timm(name, side):
     size = {} if side is None else {"img_size": side}
     try:
@@ -153,14 +165,14 @@ def judge(table, where, name, model, side, expected):
         assert isinstance(found, str) and WHY[expected] in found
 
 
-@pytest.mark.parametrize("name", TIMM)
+@pytest.mark.parametrize("name", marked(TIMM))
 def test_timm(name, table):
     torch.manual_seed(0)
     side, expected = TIMM[name]
     judge(table, "timm", name, *of_timm(name, side), expected)
 
 
-@pytest.mark.parametrize("name", TORCHVISION)
+@pytest.mark.parametrize("name", marked(TORCHVISION))
 def test_torchvision(name, table):
     side, expected = TORCHVISION[name]
     judge(table, "torchvision", name, getattr(torchvision.models, name)(), side, expected)
