@@ -126,7 +126,7 @@ def execute(notebook: nbformat.NotebookNode, python: Path, folder: Path, wheel: 
     client = NotebookClient(
         notebook, km=kernel, timeout=300, resources={"metadata": {"path": str(folder)}}
     )
-    client.execute(env=environment)
+    client.execute(env=environment, cleanup_kc=True)
 
 
 def test_the_wheel_is_whole(wheel):

@@ -10,9 +10,10 @@ class BatchTooLargeError(MemoryError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """A GPU's error has a class of its own, the CPU allocator's only a sentence."""
+    """A GPU's error has a class of its own, the CPU allocator's and oneDNN's only a sentence."""
+    sentences = ("allocate memory", "could not create a primitive")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "allocate memory" in str(error)
+        isinstance(error, RuntimeError) and any(words in str(error) for words in sentences)
     )
 
 
