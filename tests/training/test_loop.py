@@ -17,6 +17,7 @@ from vitbook.training import (
     predict,
     train,
 )
+from vitbook.training.memory import is_out_of_memory
 from vitbook.training.optimization import learning_rate, moving_average, parameter_groups
 
 SHORT = Recipe(
@@ -218,6 +219,19 @@ class Greedy(torch.nn.Linear):
 def test_out_of_memory_says_which_batch_would_fit():
     with pytest.raises(BatchTooLargeError, match="batch_size 64 does not fit .*; 8 does .tried.:"):
         train(Greedy(), few_digits(), SHORT, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_it"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("could not create a primitive"), True),
+        (RuntimeError("shapes do not fit"), False),
+    ],
+)
+def test_what_is_a_lack_of_memory(error, is_it):
+    assert is_out_of_memory(error) == is_it
 
 
 @pytest.mark.slow
