@@ -60,15 +60,20 @@ def level(page):
     return np.array(data).reshape(8, 8, 4)[..., 0] * 16 / 255
 
 
+def stroke(page, above, below):
+    """From the upper edge of the pad to the lower one, at these shares of its width."""
+    pad = page.locator(".vb-pad").bounding_box()
+    page.mouse.move(pad["x"] + pad["width"] * above, pad["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(pad["x"] + pad["width"] * below, pad["y"] + pad["height"] - 5, steps=6)
+    page.mouse.up()
+
+
 def test_a_stroke_leaves_grey_edges_in_whole_levels(show, reader):
     page = show(reader)
     page.click("[data-control=clear]")
     assert level(page).max() == 0
-    pad = page.locator(".vb-pad").bounding_box()
-    page.mouse.move(pad["x"] + pad["width"] * 0.6, pad["y"] + 5)
-    page.mouse.down()
-    page.mouse.move(pad["x"] + pad["width"] * 0.4, pad["y"] + pad["height"] - 5, steps=6)
-    page.mouse.up()
+    stroke(page, 0.6, 0.4)
     levels = level(page)
     assert np.abs(levels - levels.round()).max() < 0.04
     assert (levels.max(1) > 9).all() and (levels[:, [0, 1, 6, 7]] == 0).all()
@@ -79,16 +84,10 @@ def test_a_stroke_leaves_grey_edges_in_whole_levels(show, reader):
 def test_the_first_stroke_does_not_land_on_the_digit_that_is_shown(show, reader):
     page = show(reader)
     assert level(page)[:, 4:].max() > 0
-    pad = page.locator(".vb-pad").bounding_box()
-    page.mouse.move(pad["x"] + pad["width"] * 0.1, pad["y"] + 5)
-    page.mouse.down()
-    page.mouse.move(pad["x"] + pad["width"] * 0.1, pad["y"] + pad["height"] - 5, steps=6)
-    page.mouse.up()
+    stroke(page, 0.1, 0.1)
     first = level(page)
     assert first[:, 0].min() > 9 and first[:, 3:].max() == 0
-    page.mouse.move(pad["x"] + pad["width"] * 0.9, pad["y"] + pad["height"] / 2)
-    page.mouse.down()
-    page.mouse.up()
+    stroke(page, 0.9, 0.9)
     assert level(page)[:, :3].tolist() == first[:, :3].tolist()  # the second goes beside the first
 
 

@@ -71,14 +71,14 @@ def _of_torch(
     return AttentionCall(
         path,
         output=output[0],
-        mask=_torch_mask(given, len(parts["q"]), parts["q"].shape[-2], parts["k"].shape[-2]),
+        mask=_torch_mask(given, len(parts["q"])),
         layout=layout,
         projection=module.out_proj.weight.detach(),
         **parts,
     )
 
 
-def _torch_mask(given: dict, batch: int, queries: int, keys: int) -> Tensor | None:
+def _torch_mask(given: dict, batch: int) -> Tensor | None:
     """One additive mask from torch's, in which a true boolean means "leave out"."""
 
     def additive(mask: Tensor) -> Tensor:

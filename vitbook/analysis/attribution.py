@@ -153,7 +153,7 @@ def asked_targets(
         ValueError: not one class for each picture, or one that the model does not have.
     """
     if targets is None:
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(model):
             answers = [
                 logits_of(model)(some).argmax(1) for some in batches(model, images, batch_size)
             ]
@@ -162,7 +162,7 @@ def asked_targets(
         raise ValueError(
             f"{len(targets)} targets for {len(images)} images: expected one class for each"
         )
-    with torch.no_grad():
+    with torch.no_grad(), evaluating(model):
         classes = logits_of(model)(next(batches(model, images, 1))).shape[1]
     if not 0 <= targets.min() <= targets.max() < classes:
         raise ValueError(

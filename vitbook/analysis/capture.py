@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.adapters import adapter_of
+from vitbook.analysis.adapters import Adapter, adapter_of
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.frames import Running
 from vitbook.analysis.interception import Interception
@@ -66,10 +66,12 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
             raise
 
     calls, here = Interception(count), threading.get_ident()
-    muted, open_block = [], [True]
+    muted, closed = [], False
 
-    def before(path: str, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        if not open_block:  # a copy of the model has copies of these hooks
+    def before(
+        path: str, adapter: Adapter | None, module: nn.Module, args: tuple, kwargs: dict
+    ) -> None:
+        if closed:  # a copy of the model has copies of these hooks
             return
         if threading.get_ident() != here:
             if calls.running:
@@ -77,15 +79,22 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
             return
         given = (*args, *kwargs.values())
         calls.enter(Running(path, module, next((x for x in given if isinstance(x, Tensor)), None)))
-        if adapter_of(module):  # what it does inside is no business of the interception
+        if adapter:  # what it does inside is no business of the interception
             muted.append(torch._C.DisableTorchFunction())
             muted[-1].__enter__()
 
-    def after(path: str, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        if not open_block or threading.get_ident() != here:
+    def after(
+        path: str,
+        adapter: Adapter | None,
+        module: nn.Module,
+        args: tuple,
+        kwargs: dict,
+        output: Any,
+    ) -> None:
+        if closed or threading.get_ident() != here:
             return
         try:
-            if (adapter := adapter_of(module)) and output is not None:  # None: it failed
+            if adapter and output is not None:  # None: it failed
                 calls.see(adapter(path, module, args, kwargs, output))
         finally:
             if adapter:
@@ -94,18 +103,19 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
 
     def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
         _refuse_sealed(path, module)
+        adapter = adapter_of(module)
         yield module.register_forward_pre_hook(
-            partial(before, path), with_kwargs=True, prepend=True
+            partial(before, path, adapter), with_kwargs=True, prepend=True
         )
         yield module.register_forward_hook(
-            partial(after, path), with_kwargs=True, always_call=True, prepend=True
+            partial(after, path, adapter), with_kwargs=True, always_call=True, prepend=True
         )
 
     try:
         with record_modules(model, watch), calls:
             yield
     finally:
-        open_block.clear()
+        closed = True
         while muted:  # Ctrl-C calls no hooks
             muted.pop().__exit__(None, None, None)
     if failures:

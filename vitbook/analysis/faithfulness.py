@@ -61,7 +61,7 @@ def deletion(
             :func:`~.attribution.integrated_gradients` refuses.
     """
     nothing = baseline_images(images, baseline)
-    targets = _of_whole(targets, images, model, batch_size)
+    targets = asked_targets(targets, images, model, batch_size)
     return _curve(model, images, nothing, targets, maps, steps, batch_size)
 
 
@@ -80,7 +80,7 @@ def insertion(
     Arguments, order and errors are those of :func:`deletion`.
     """
     nothing = baseline_images(images, baseline)
-    targets = _of_whole(targets, images, model, batch_size)
+    targets = asked_targets(targets, images, model, batch_size)
     return _curve(model, nothing, images, targets, maps, steps, batch_size)
 
 
@@ -162,13 +162,6 @@ def order(maps: Float[Tensor, "batch rows columns"]) -> Int64[Tensor, "batch cel
     turns = mixed[flat[:, mixed].argsort(dim=1, descending=True, stable=True)]
     places = torch.arange(cells, device=flat.device).expand_as(turns)
     return torch.empty_like(turns).scatter_(1, turns, places)
-
-
-def _of_whole(
-    targets: Tensor | None, images: Tensor, model: nn.Module, batch_size: int
-) -> Int64[Tensor, " batch"]:
-    with evaluating(model):
-        return asked_targets(targets, images, model, batch_size)
 
 
 def _curve(

@@ -19,7 +19,7 @@ from vitbook.analysis.frames import Running, kind, mixes_channels, out_of_order
 FUSED = F.scaled_dot_product_attention
 SOFTMAX = {F.softmax, torch.softmax, torch.special.softmax, Tensor.softmax}
 PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
-WITH_SUM = {torch.baddbmm, Tensor.baddbmm}
+SCORING = PRODUCTS | {torch.baddbmm, Tensor.baddbmm, torch.einsum}
 DROPOUT = {F.dropout, torch.dropout}
 TRANSPOSE = {Tensor.transpose, torch.transpose, Tensor.swapaxes, Tensor.mT.__get__}
 PERMUTE = {Tensor.permute, torch.permute}
@@ -32,7 +32,9 @@ SAME_ROWS = {
     *(Tensor.expand, Tensor.nan_to_num, torch.nan_to_num),
 }
 # What turns tokens into other tokens: behind it a number is no score of a query and a key.
-LAYERS = {F.linear, F.conv1d, F.conv2d, F.layer_norm, F.embedding, F.batch_norm, F.group_norm}
+NO_SCORES = SOFTMAX | {
+    *(F.linear, F.conv1d, F.conv2d, F.layer_norm, F.embedding, F.batch_norm, F.group_norm),
+}
 EINSUM = re.compile(r"(\w{3,}),(\w{3,})->(\w{3,})")
 # Of what was mixed, by their number; w are windows.
 AXES = {3: ("(b h)", "n", "d"), 4: ("b", "h", "n", "d"), 5: ("b", "h", "w", "n", "d")}
@@ -172,29 +174,26 @@ class Interception(TorchFunctionMode):
                 *lead, tokens, width = AXES.get(result.ndim, ("n", "d"))
                 self._written(of_second, given[0].mT, result, (*lead, width, tokens))
         elif softmax and function in DROPOUT:
-            self._open.append(replace(softmax, result=result, version=_version(result)))
+            self._go_on(softmax, result)
         elif softmax and _turns(function, result, given):
-            turned = not softmax.transposed
-            self._open.append(
-                replace(softmax, result=result, version=_version(result), transposed=turned)
-            )
+            self._go_on(softmax, result, transposed=not softmax.transposed)
         elif softmax and function in SAME_ROWS and result.shape[-1] == given[0].shape[-1]:
             weights = softmax.weights
             if softmax.weights.shape != result.shape:
                 weights = weights.expand_as(result) if function is Tensor.expand else (
                     weights.reshape(result.shape))  # fmt: skip
-            self._open.append(
-                replace(softmax, result=result, version=_version(result), weights=weights)
-            )
+            self._go_on(softmax, result, weights=weights)
+
+    def _go_on(self, softmax: Softmax, result: Tensor, **changes: Any) -> None:
+        self._open.append(replace(softmax, result=result, version=_version(result), **changes))
 
     def _opened(self, tensor: Any) -> Softmax | None:
         return next((each for each in self._open if each.result is tensor), None)
 
     def _follow_scores(self, function: Callable, result: Tensor, given: list) -> None:
         """A product is a table of scores, and what is added to it, or divides it, leaves it one."""
-        made = function in PRODUCTS | WITH_SUM or function is torch.einsum
-        kept = function not in LAYERS | SOFTMAX and any(map(self._is_score, given))
-        if made or kept:
+        kept = function not in NO_SCORES and any(map(self._is_score, given))
+        if function in SCORING or kept:
             number = id(result)
             self._scores[number] = ref(result, lambda _: self._scores.pop(number, None))
 

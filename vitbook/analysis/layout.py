@@ -1,5 +1,7 @@
 """Where a model's patches lie among its tokens and in its image."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -67,6 +69,15 @@ def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
             "of pixels for each: pass patch_size="
         )
     return height // rows, width // columns
+
+
+@contextmanager
+def of_layer(path: str) -> Iterator[None]:
+    """What is refused in the block is refused with the layer's name in front."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def check_square(shape: tuple[int, ...]) -> None:

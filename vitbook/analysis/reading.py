@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
-from vitbook.analysis.layout import Pair, check_map
+from vitbook.analysis.layout import Pair, check_map, of_layer
 from vitbook.analysis.running import batches, encoder_of, logits_of
 from vitbook.modes import evaluating
 
@@ -38,10 +38,8 @@ def tokens_read(
             except ValueError as error:
                 raise ValueError(f"{error}, or query= of a model without a head") from error
         last = calls[-1]
-        try:
+        with of_layer(where + last.path):
             check_map(last.shape, grid_size, num_prefix_tokens)
-        except ValueError as error:
-            raise ValueError(f"{where}{last.path}: {error}") from error
         (gradient,) = torch.autograd.grad(logits.sum(), last.output, allow_unused=True)
     read = None if gradient is None else last.gradient_of_mixed(gradient).ne(0).any(-1).any(1)[0]
     return None if read is None or not read.any() else read.to(torch.float32) / read.sum()

@@ -1,6 +1,7 @@
 """Attention weighted by its gradient: what speaks for one class, through all layers."""
 
 from collections.abc import Iterator
+from functools import cache, partial
 
 import torch
 from jaxtyping import Float, Int
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
-from vitbook.analysis.layout import Pair, check_map, what_it_says
+from vitbook.analysis.layout import Pair, check_map, of_layer, what_it_says
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import (
     Query,
@@ -64,11 +65,9 @@ def gradient_rollout(
     if not 0 <= residual < 1:
         raise ValueError(f"residual {residual}: expected from 0 to below 1")
     given = what_it_says(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
-    found, read, ask = [], None, query is None
+    found, read = [], cache(partial(tokens_read, model, images, *given))
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        if ask:
-            read, ask = tokens_read(model, images, *given), False
         found.append(carry(first_row(fused[0], *given, query, read), fused, residual))
     return on_grid(torch.cat(found), *given)
 
@@ -96,11 +95,9 @@ def relevance(
     :func:`gradient_rollout`.
     """
     given = what_it_says(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
-    found, read, ask = [], None, query is None
+    found, read = [], cache(partial(tokens_read, model, images, *given))
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        if ask:
-            read, ask = tokens_read(model, images, *given), False
         start = first_row(fused[0], *given, query, read)
         row = start[:, None]
         for weighted in reversed(fused):
@@ -140,11 +137,9 @@ def weighted_attention(
             with record_attention(part, calls.append):
                 logits = logits_of(model)(batch.detach().requires_grad_())
             for call in calls:
-                try:
+                with of_layer(where + call.path):
                     check_map(call.shape, grid_size, num_prefix_tokens)
                     check_one_map(call)
-                except ValueError as error:
-                    raise ValueError(f"{where}{call.path}: {error}") from error
             outputs = [call.output for call in calls]
             gradients = torch.autograd.grad(_score(logits, some), outputs, materialize_grads=True)
         with torch.no_grad():

@@ -1,6 +1,7 @@
 """Attention through all layers: which patches a token has heard of at the end."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 
 import torch
 from einops import rearrange
@@ -8,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
-from vitbook.analysis.layout import Pair, check_map, what_it_says
+from vitbook.analysis.layout import Pair, check_map, of_layer, what_it_says
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.streaming import fold_attention, pieces
 
@@ -83,17 +84,17 @@ def attention_rollout(
             return fused_by_pieces(call, lambda weights, images, rows: fuse(weights))
 
         batches = fold_attention(source, images, batch_size, fold)
+        read = cache(partial(tokens_read, source, images, grid_size, num_prefix_tokens))
     else:
         if images is not None:
             raise TypeError("maps came with images: expected a model and images, or maps alone")
         if grid_size is None or num_prefix_tokens is None:
             raise ValueError("maps do not say their tokens: pass grid_size and num_prefix_tokens")
+        read = None
         batches = [_fused_maps(source, fuse, grid_size, num_prefix_tokens)]
-    found, read, ask = [], None, isinstance(source, nn.Module) and query is None
+    found = []
     for layers in batches:
         fused = counted(layers, start_layer)
-        if ask:
-            read, ask = tokens_read(source, images, grid_size, num_prefix_tokens), False
         start = first_row(fused[0], grid_size, num_prefix_tokens, query, read)
         found.append(carry(start, fused, residual))
     return on_grid(torch.cat(found), grid_size, num_prefix_tokens)
@@ -134,14 +135,18 @@ def first_row(
     grid_size: Pair,
     num_prefix_tokens: int,
     query: Query | None,
-    read: Float[Tensor, " tokens"] | None = None,
+    read: Callable[[], Tensor | None] | None = None,
 ) -> Float[Tensor, "batch tokens"]:
-    """The token that is asked, as a row over the tokens that sums to 1; else what is ``read``."""
+    """The token that is asked, as a row over the tokens that sums to 1.
+
+    Args:
+        read: without a query: says the tokens that a model's head reads, as such a row.
+    """
     batch, tokens, _ = like.shape
     patches = grid_size[0] * grid_size[1]
     row = like.new_zeros(batch, tokens)
-    if query is None and read is not None:
-        return row + read.to(row)
+    if query is None and read is not None and (tokens_of_head := read()) is not None:
+        return row + tokens_of_head.to(row)
     if query is None:
         query = "class" if num_prefix_tokens else "mean"
     if query == "mean":
@@ -235,9 +240,7 @@ def _fused_maps(
         raise ValueError("no maps came: expected one for each layer")
     fused = {}
     for name, weights in named.items():
-        try:
+        with of_layer(name):
             check_map(weights.shape, grid_size, num_prefix_tokens)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
         fused[name] = fuse(weights.to(torch.promote_types(weights.dtype, torch.float32)))
     return fused

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
+from vitbook.analysis.layout import of_layer
 from vitbook.analysis.running import batches, encoder_of
 from vitbook.modes import evaluating
 
@@ -35,10 +36,8 @@ def fold_attention(
         layers: dict[str, Any] = {}
 
         def keep(call: AttentionCall, layers: dict[str, Any] = layers) -> None:
-            try:
+            with of_layer(where + call.path):
                 layers[call.path] = fold(call)
-            except ValueError as error:
-                raise ValueError(f"{where}{call.path}: {error}") from error
 
         with torch.no_grad(), evaluating(model), record_attention(part, keep):
             model(batch)

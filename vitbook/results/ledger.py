@@ -54,15 +54,8 @@ def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
     # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
     others = [{field.name for field in fields(kind)} for kind in FOLDERS if kind is not of]
-    paths = sorted(folder.glob("*.json"))
-    return [read_row(path, of) for path in paths if _names(path) not in others]
-
-
-def _names(path: Path) -> set[str]:
-    try:
-        return set(json.loads(path.read_text()))
-    except (ValueError, TypeError, RecursionError):
-        return set()
+    contents = ((path, _content(path)) for path in sorted(folder.glob("*.json")))
+    return [_row(path, content, of) for path, content in contents if content.keys() not in others]
 
 
 def read_row(path: Path, of: type[Row] = Result) -> Row:
@@ -72,18 +65,32 @@ def read_row(path: Path, of: type[Row] = Result) -> Row:
         LedgerError: a file that is not a row; names it and what is wrong with it.
         FileNotFoundError: no such file.
     """
+    return _row(path, _content(path), of)
+
+
+def _content(path: Path) -> dict:
+    try:
+        content = json.loads(path.read_text())
+        content.keys()
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise _no_row(path, error) from error
+    return content
+
+
+def _row(path: Path, content: dict, of: type[Row]) -> Row:
     known = {field.name for field in fields(of)}
     needed = {field.name for field in fields(of) if field.default is MISSING}
     try:
-        content = json.loads(path.read_text())
         if not needed <= content.keys() <= known:
             odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
             raise LedgerError(f"missing or unknown: {odd}")
         return of(**content)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise LedgerError(
-            f"{path} is no row of the ledger ({error}): restore it, or remove it"
-        ) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _no_row(path, error) from error
+
+
+def _no_row(path: Path, error: Exception) -> LedgerError:
+    return LedgerError(f"{path} is no row of the ledger ({error}): restore it, or remove it")
 
 
 def published(**which: str) -> list[dict]:

@@ -161,7 +161,8 @@ def _resized(
         spec, image_size=image_size if isinstance(image_size, int) else tuple(image_size)
     )
     source = create_model(**_arguments(spec))
-    target = create_model(**_arguments(spec_then))
+    with torch.device("meta"):  # it only says its grids
+        target = create_model(**_arguments(spec_then))
     check_state(state, state_once(source), spec.name)
     fill(source, {name: tensor.to(torch.float32) for name, tensor in state.items()})
     for path, part in source.named_modules():
