@@ -1,8 +1,10 @@
 import math
+import weakref
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 import vitbook
 from vitbook import datasets
@@ -219,6 +221,36 @@ class Greedy(torch.nn.Linear):
 def test_out_of_memory_says_which_batch_would_fit():
     with pytest.raises(BatchTooLargeError, match="batch_size 64 does not fit .*; 8 does .tried.:"):
         train(Greedy(), few_digits(), SHORT, progress=False)
+
+
+class Holding(nn.Module):
+    """Takes at most eight images, and looks whether what failed before still takes its memory."""
+
+    def __init__(self, fails):
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+        self.fails, self.tried = fails, []
+
+    def forward(self, images):
+        assert not any(held() is not None for held in self.tried)
+        logits = self.linear(images.flatten(1))
+        self.tried.append(weakref.ref(logits))
+        if len(images) > 8 and self.fails == "forward":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        if len(images) > 8:
+            logits.register_hook(self.no_memory)
+        return logits
+
+    def no_memory(self, gradient):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+@pytest.mark.parametrize("fails", ["forward", "backward"])
+def test_what_failed_holds_no_memory_while_less_is_tried(fails):
+    model = Holding(fails)
+    with pytest.raises(BatchTooLargeError, match="8 does"):
+        train(model, few_digits(), SHORT, progress=False)
+    assert len(model.tried) == 5  # one to count its outputs, then 64, 32, 16, 8
 
 
 @pytest.mark.parametrize(

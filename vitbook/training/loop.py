@@ -1,5 +1,6 @@
 """The training loop."""
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -167,6 +168,8 @@ def train(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+        # The frames of the step that failed hold its activations: what fits is tried without them.
+        traceback.clear_frames(error.__traceback__)
         picture = torch.zeros(dataset.images.shape[1:], device=device)
         own = recipe.batch_size // here.count
         raise BatchTooLargeError(say_what_fits(model, picture, own, here.count)) from error

@@ -22,8 +22,7 @@ def largest_fitting_batch(model: nn.Module, picture: Tensor, below: int) -> int:
     size = below // 2
     while size:
         try:
-            logits = model(picture.expand(size, *picture.shape))
-            F.cross_entropy(logits, logits.argmax(dim=1)).backward()
+            _step(model, picture.expand(size, *picture.shape))
             return size
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -34,6 +33,12 @@ def largest_fitting_batch(model: nn.Module, picture: Tensor, below: int) -> int:
             torch.cuda.empty_cache()
         size //= 2
     return 0
+
+
+def _step(model: nn.Module, images: Tensor) -> None:
+    """In a function of its own, whose end lets go of the logits and of all that led to them."""
+    logits = model(images)
+    F.cross_entropy(logits, logits.argmax(dim=1)).backward()
 
 
 def say_what_fits(model: nn.Module, picture: Tensor, own: int, processes: int) -> str:
