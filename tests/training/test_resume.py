@@ -133,7 +133,10 @@ def test_asked_to_end_a_command_says_that_it_goes_on(tmp_path):
     ("change", "words"),
     [
         ({"seed": 4}, "its seed is 3, this one's is 4"),
-        ({"recipe": replace(RECIPE, batch_size=64)}, "its recipe is .*'batch_size': 32"),
+        (
+            {"recipe": replace(RECIPE, batch_size=64)},
+            "its recipe.batch_size is 32, this one's is 64:",
+        ),
     ],
 )
 def test_another_run_is_not_gone_on_with(change, words, tmp_path):
@@ -156,6 +159,21 @@ def test_a_state_cut_at_any_byte(tmp_path):
         with pytest.raises(UnfinishedRunError, match="is damaged or no unfinished run .*remove it"):
             train_until(5, path)
         assert path.read_bytes() == whole[:cut]
+
+
+def test_a_state_with_one_bit_changed(tmp_path):
+    path = tmp_path / "run.unfinished"
+    with pytest.raises(PulledPlugError):
+        train_until(2, path)
+    whole = path.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    step = whole.index(b'\\"step\\": 2') + len(b'\\"step\\": ')
+    for place in [step, header, header + 1001, (header + len(whole)) // 2, len(whole) - 1]:
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(UnfinishedRunError, match="its bytes are not those that were written"):
+            train_until(5, path)
 
 
 def test_a_state_holds_no_pickle_and_no_generator(tmp_path):

@@ -1,6 +1,5 @@
 """Weights on disk: safetensors, never pickle, with what it takes to build the model again."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from vitbook.models import ModelSpec, create_model
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.pretrained import check_state
 from vitbook.results import data_folder
+from vitbook.training.digest import digest
 from vitbook.training.sharing import fill, state_once
 
 FORMAT = 2
@@ -84,7 +84,7 @@ def save_checkpoint(
         "constants": constants_of(model),
         "class_names": list(class_names),
         "provenance": provenance or {},
-        "digest": _digest(state),
+        "digest": digest(state),
     }
     return write_atomically(path, save(state, metadata={"vitbook": json.dumps(about)}))
 
@@ -202,7 +202,7 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
             f"{path} is of format {str(written)[:20]!r}: this vitbook reads "
             f"{' and '.join(map(str, KNOWN))}; take a later one"
         )
-    if written > 1 and about.get("digest") != _digest(state):
+    if written > 1 and about.get("digest") != digest(state):
         raise CheckpointError(
             f"{path} is damaged: its weights are not those that were written; copy it again"
         )
@@ -210,12 +210,3 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
         if not tensor.isfinite().all():
             raise CheckpointError(f"{path} holds NaN or infinity in {name}: train it again")
     return state, about
-
-
-def _digest(state: dict[str, torch.Tensor]) -> str:
-    """Of the names, kinds, shapes and bytes of all weights."""
-    total = hashlib.sha256()
-    for name, tensor in sorted(state.items()):
-        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
-        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return total.hexdigest()

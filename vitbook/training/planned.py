@@ -105,6 +105,11 @@ class PlannedRun:
         return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
 
     @property
+    def settings(self) -> dict:
+        """All that decides it, by name."""
+        return {k: v for k, v in asdict(self).items() if k not in ("experiment", "ships")}
+
+    @property
     def name(self) -> str:
         """Of its files."""
         return experiment_run_name(self.experiment, self.model, self.seed, self.digest)

@@ -15,6 +15,7 @@ from vitbook.measure import count_parameters, memory_so_far
 from vitbook.models import create_model, default_image_size
 from vitbook.training.board import board
 from vitbook.training.checkpoints import save_checkpoint
+from vitbook.training.differences import differences
 from vitbook.training.loop import train
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
@@ -157,24 +158,12 @@ def _check_free(row: Path, planned: PlannedRun) -> None:
     there = PlannedRun.of(results.read_row(row))
     changed = [
         f"{field} {ours!r}, where that has {theirs!r}"
-        for field, ours, theirs in _differences(planned, there)
+        for field, ours, theirs in differences(planned.settings, (there or planned).settings)
     ]
     told = f"this one has {'; '.join(changed[:3])}" if changed else "with the same settings"
     raise FinishedRunError(
         f"{row} is of a finished run, {told}: choose another folder (--out), or remove it"
     )
-
-
-def _differences(planned: PlannedRun, there: PlannedRun | None) -> Iterator[tuple]:
-    if there is None:
-        return
-    for kind, ours, theirs in (
-        ("", asdict(planned), asdict(there)),
-        ("recipe.", asdict(planned.recipe), asdict(there.recipe)),
-    ):
-        for field in ours:
-            if field not in ("recipe", "experiment", "ships") and ours[field] != theirs[field]:
-                yield kind + field, ours[field], theirs[field]
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.files import write_atomically
+from vitbook.training.differences import differences
+from vitbook.training.digest import digest
 from vitbook.training.sharing import fill, state_once
 
 
@@ -39,6 +41,7 @@ def save_state(
         tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     about = {"progress": json.dumps(progress), "identity": json.dumps(identity, sort_keys=True)}
+    about["digest"] = digest(tensors, about)
     write_atomically(path, save(tensors, metadata=about))
 
 
@@ -64,19 +67,22 @@ def load_state(
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
+        if about.pop("digest") != digest(tensors, about):
+            raise ValueError("its bytes are not those that were written")
         progress, theirs = json.loads(about["progress"]), json.loads(about["identity"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise UnfinishedRunError(
             f"{path} is damaged or no unfinished run ({error}): remove it, and the run starts anew"
         ) from error
-    ours = json.loads(json.dumps(identity))
-    for name in sorted(ours.keys() | theirs.keys()):
-        if ours.get(name) != theirs.get(name):
-            raise UnfinishedRunError(
-                f"{path} is of another run: its {name} is {theirs.get(name)}, this one's is "
-                f"{ours.get(name)}; finish that one by its own command, choose another folder, or "
-                "remove the file"
-            )
+    changed = [
+        f"its {field} is {then!r}, this one's is {now!r}"
+        for field, now, then in differences(json.loads(json.dumps(identity)), theirs)
+    ]
+    if changed:
+        raise UnfinishedRunError(
+            f"{path} is of another run: {'; '.join(changed[:3])}: finish that one by its own "
+            "command, choose another folder, or remove the file"
+        )
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

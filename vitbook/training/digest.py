@@ -1,0 +1,21 @@
+"""A digest of tensors, by which a changed bit is noticed."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+def digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> str:
+    """SHA-256 of the names, dtypes, shapes and bytes of all tensors, and of words about them.
+
+    Args:
+        tensors: contiguous, on the CPU.
+    """
+    total = hashlib.sha256(json.dumps(about, sort_keys=True).encode() if about else b"")
+    for name, tensor in sorted(tensors.items()):
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
