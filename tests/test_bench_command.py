@@ -8,7 +8,7 @@ from vitbook import measure, results
 from vitbook.__main__ import app
 from vitbook.measure import count_macs
 from vitbook.measure.utilisation import SIDES
-from vitbook.models import create_model
+from vitbook.models import create_model, list_models
 
 QUICK = ["--batch", "2", "--rounds", "2", "--device", "cpu"]
 
@@ -41,6 +41,16 @@ def test_two_models_side_by_side(tmp_path):
     practitioner = f"{7200 * step['macs_per_image']:.3g} MACs"
     assert practitioner in told.output and "deployment, 1,000 answers" in told.output
     assert "nothing was trained" in told.output
+
+
+def test_many_models_are_kept_under_a_name_that_a_file_can_have(tmp_path):
+    models = [name for name in list_models() if "micro" in name][:12]
+    told = run(*models, "--no-training", "--out", str(tmp_path))
+    assert told.exit_code == 0, told.output
+    (path,) = tmp_path.iterdir()
+    assert path.stem.startswith(f"bench-{models[0]}") and "-and-11-more-" in path.stem
+    (row,) = results.measurements("bench", folder=tmp_path)
+    assert [line["model"] for line in row.rows] == models
 
 
 def test_forward_alone_of_timms_in_half_precision():

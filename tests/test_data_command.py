@@ -100,11 +100,31 @@ def test_pack_then_check(data, tmp_path):
     )
 
 
-def test_fetch_what_is_here_does_nothing(data):
-    before = sorted(data.rglob("*"))
-    out = run("fetch", "tf_flowers", root=data).stdout
-    assert out == f"TF-Flowers is in {data / 'tf_flowers'}\n"
-    assert sorted(data.rglob("*")) == before
+@pytest.fixture
+def whole(data):
+    """The same files as a set of which none is missing."""
+    folder = data / "tf_flowers"
+    (folder / "train-00000-of-00002.parquet").rename(folder / "train-00000-of-00001.parquet")
+    return data
+
+
+def test_fetch_what_is_here_does_nothing(whole):
+    before = sorted(whole.rglob("*"))
+    out = run("fetch", "tf_flowers", root=whole).stdout
+    assert out == f"TF-Flowers is in {whole / 'tf_flowers'}\n"
+    assert sorted(whole.rglob("*")) == before
+
+
+def test_fetch_does_not_claim_what_is_not_there(data):
+    with pytest.raises(ValueError, match="a part of TF-Flowers, without train-00001-of-00002.parq"):
+        run("fetch", "tf_flowers", root=data)
+
+
+def test_fetch_does_not_claim_a_split_that_is_not_there(whole):
+    (test,) = (whole / "tf_flowers").glob("test-*")
+    test.unlink()
+    with pytest.raises(ValueError, match="only a part of TF-Flowers, without test: it loads as it"):
+        run("fetch", "tf_flowers", root=whole)
 
 
 def test_fetch_without_a_connection(tmp_path, monkeypatch):

@@ -71,6 +71,26 @@ def test_a_finished_run_is_not_replaced(tmp_path, capsys, monkeypatch):
     assert (tmp_path / name).read_bytes() == row
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "vit_micro_patch2_8"),
+        ("score", "no-such-checkpoint"),
+        ("probe", "no-such-model"),
+        ("bench", "no-such-model"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, capsys, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    said = refused(capsys, monkeypatch, *words, "--out", file / "below")
+    assert f"could not write {file / 'below'}: {file}: Not a directory; choose another" in said
+    monkeypatch.setattr("os.access", lambda *_: False)
+    said = refused(capsys, monkeypatch, *words, "--out", tmp_path / "new")
+    assert f"could not write {tmp_path / 'new'}: {tmp_path}: Permission denied; choose" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
     path = save_checkpoint(
         tmp_path / "x", create_model("vit_micro_patch2_8"), class_names=("cat", "dog", *"abcdefgh")

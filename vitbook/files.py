@@ -1,5 +1,6 @@
 """Writing files so that a reader never meets half of one."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -29,11 +30,33 @@ def write_atomically(path: str | Path, content: bytes) -> Path:
     return path
 
 
+def check_writable(folder: str | Path) -> None:
+    """Before the work begins: could its result be written there? Nothing is made.
+
+    Raises:
+        OSError: a file is in the way, or the folder, or the one to make it in, is not writable.
+    """
+    folder = Path(folder).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        reason = errno.ENOTDIR
+    elif not os.access(there, os.W_OK | os.X_OK):
+        reason = errno.EACCES
+    else:
+        return
+    raise could_not_write(folder, OSError(reason, f"{there}: {os.strerror(reason)}"))
+
+
 def could_not_write(path: Path, error: OSError, num_bytes: int | None = None) -> OSError:
     """The same error in one sentence: which file, how much of it was needed, what to do."""
     needed = "" if num_bytes is None else f" ({num_bytes / 1e6:.1f} MB)"
+    advice = "choose another folder"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        advice = "free some space or choose another folder"
+    elif error.errno == errno.ENAMETOOLONG:
+        advice = "choose a shorter name"
     return type(error)(
         error.errno,
-        f"could not write {path}{needed}: {error.strerror or error}; "
-        "free some space or choose another folder; what was there before is untouched",
+        f"could not write {path}{needed}: {error.strerror or error}; {advice}; what was there "
+        "before is untouched",
     )

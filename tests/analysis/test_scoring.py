@@ -1,6 +1,7 @@
 """Explanations of a model whose one cell is known, and of one that reads digits."""
 
 import pytest
+import timm
 import torch
 from torch import nn
 
@@ -91,15 +92,36 @@ def test_a_lead_is_positive_where_the_score_is_better():
         score_rows({"edges": worse}, against="centre")
 
 
-def test_last_attention_is_the_class_tokens_row():
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, [0]),
+        ({"class_token": False, "global_pool": "avg"}, list(range(16))),
+        ({"reg_tokens": 3, "global_pool": "avg", "class_token": False}, list(range(3, 19))),
+        ({"reg_tokens": 3, "no_embed_class": True}, [0]),
+    ],
+)
+def test_last_attention_is_the_row_of_what_the_head_reads(options, asked):
+    torch.manual_seed(0)
+    shape = dict(img_size=8, patch_size=2, in_chans=1, embed_dim=32, depth=2, num_heads=2)
+    model = timm.models.VisionTransformer(**shape, num_classes=10, **options).eval()
+    images, prefix = torch.randn(3, 1, 8, 8), model.num_prefix_tokens
+    with torch.no_grad(), capture_attention(model) as maps:
+        model(images)
+    rows = list(maps.values())[-1].mean(1)[:, asked].mean(1)
+    expected = rows[:, prefix:].view(3, 4, 4)
+    assert torch.allclose(last_attention(model, images), expected, atol=1e-6)
+
+
+def test_last_attention_of_a_distilled_model_asks_both_its_tokens():
     torch.manual_seed(0)
     model = vitbook.create_model("deit_micro_distilled_patch2_8").eval()
     images = torch.randn(3, 1, 8, 8)
     with torch.no_grad(), capture_attention(model) as maps:
         model(images)
-    expected = list(maps.values())[-1].mean(1)[:, 0, 2:].view(3, 4, 4)
+    expected = list(maps.values())[-1].mean(1)[:, :2, 2:].mean(1).view(3, 4, 4)
     assert torch.allclose(last_attention(model, images), expected, atol=1e-6)
-    with pytest.raises(ValueError, match="OneCell has no class token"):
+    with pytest.raises(RuntimeError, match="no attention"):
         last_attention(OneCell(), IMAGES)
 
 

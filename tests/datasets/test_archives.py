@@ -38,6 +38,18 @@ def write(request, tmp_path, make_tar):
     return write
 
 
+def test_an_encrypted_zip(write, tmp_path):
+    path = tmp_path / "locked.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"secret")
+    content = bytearray(path.read_bytes())
+    for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(header) + flags] |= 1
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match="locked.zip is encrypted, from member 'a' on: expected"):
+        everything(path)
+
+
 def test_members_come_in_their_order(write):
     path = write({"b/2": b"two", "a": b"one", "b/1": b""})
     assert list(read_members(path, lambda name: name != "a")) == [("b/2", b"two"), ("b/1", b"")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -13,8 +14,9 @@ from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertio
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.layout import Pair, what_it_says
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.relevance import gradient_rollout, relevance
-from vitbook.analysis.rollout import attention_rollout
+from vitbook.analysis.rollout import attention_rollout, first_row
 from vitbook.analysis.running import batches
 from vitbook.modes import evaluating
 
@@ -41,20 +43,25 @@ class Scores:
 def last_attention(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]
 ) -> Float[Tensor, "batch rows columns"]:
-    """What the class token reads in the last layer, the mean over its heads.
+    """What the token that the head reads (the class token, most often) reads in the last layer.
+
+    The mean over heads, and over the tokens that are read where they are several.
 
     Raises:
-        ValueError: a model without a class token, or one that does not say its grid.
+        ValueError: a model that does not say its grid, or without a head.
+        RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
     """
     grid_size, prefix = what_it_says(model, images, grid_size=None, num_prefix_tokens=None)
-    if prefix < 1:
-        raise ValueError(f"{type(model).__name__} has no class token: no one row is its answer's")
+    read = cache(partial(tokens_read, model, images, grid_size, prefix))
     found = []
     with torch.no_grad(), evaluating(model):
         for batch in batches(model, images, _AT_ONCE):
-            with capture_attention(model, reduce=lambda map: map.mean(1)[:, 0, prefix:]) as rows:
+            with capture_attention(model, reduce=lambda map: map.mean(1)) as maps:
                 model(batch)
-            found.append(list(rows.values())[-1].unflatten(1, grid_size))
+            last = list(maps.values())[-1]
+            asked = first_row(last, grid_size, prefix, None, read)
+            row = torch.einsum("b q, b q k -> b k", asked, last)[:, prefix:]
+            found.append(row.unflatten(1, grid_size))
     return torch.cat(found)
 
 

@@ -1,5 +1,6 @@
 """``vitbook bench``: speed, memory and costs of models, measured side by side."""
 
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,10 @@ from vitbook import measure, results
 from vitbook.commands.contender import FORWARD, TRAINING, Contender, load_contender
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device
+from vitbook.files import check_writable
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
+LONGEST_NAME = 150  # a file's has room for 255 bytes, and its kind is put in front
 READING = """\
 Utilisation: multiply-adds a second, over those of a {side:,} x {side:,} matrix product in the same
 rounds ({peak:,.0f} G a second). On a processor that others use too, compare ratios, not images/s.
@@ -52,6 +55,8 @@ def bench(
     if twice := [name for name in models if models.count(name) > 1]:
         raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
     place = choose_device(device)
+    if out is not None:
+        check_writable(out)
     dtype = PRECISIONS[precision]
     contenders = [
         load_contender(name, batch, place, dtype, compile=compile, training=training)
@@ -73,7 +78,7 @@ def bench(
     if out is not None:
         measured = results.Measurement(
             kind="bench",
-            subject="-".join(name.replace(":", "_").replace("/", "_") for name in models),
+            subject=_file_name(models),
             settings={
                 "batch": batch, "rounds": rounds, "precision": precision, "compiled": compile,
                 "matmul_side": matmul.side,
@@ -82,6 +87,15 @@ def bench(
             **results.made_on(place),
         )  # fmt: skip
         typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _file_name(models: list[str]) -> str:
+    """After all of them, or after the first and a digest where that is too long for a file."""
+    name = "-".join(name.replace(":", "_").replace("/", "_") for name in models)
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{name[:60]}-and-{len(models) - 1}-more-{digest}"
 
 
 def _row(contender: Contender, kind: str, found: measure.Throughput, peak: float) -> dict:

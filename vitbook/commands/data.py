@@ -60,7 +60,21 @@ def fetch_data(name: DataName, root: Root = None) -> None:
     VITBOOK_MIRROR=http://host/ takes the place of the official host.
     """
     image_set = _image_set(name)
-    typer.echo(f"{image_set.title} is in {fetch(image_set, data_root(root))}")
+    folder = fetch(image_set, data_root(root))
+    if lacking := _lacking(image_set, folder):
+        raise datasets.DatasetError(
+            f"{folder} holds only a part of {image_set.title}, without {', '.join(lacking)}: it "
+            "loads as it is, and says so; to fetch it whole, move that folder away"
+        )
+    typer.echo(f"{image_set.title} is in {folder}")
+
+
+def _lacking(image_set: ImageSet, folder: Path) -> list[str]:
+    """The splits and files that are not there."""
+    splits = find_splits(folder, image_set.splits)
+    return [split for split in image_set.splits if split not in splits] + [
+        name for shards in splits.values() for name in shards.origin.missing
+    ]
 
 
 @app.command(name="check")

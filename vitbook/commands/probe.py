@@ -8,6 +8,7 @@ import typer
 from vitbook.commands.subject import load_subject, read_pictures
 from vitbook.devices import choose_device
 from vitbook.errors import UnknownNameError
+from vitbook.files import check_writable
 from vitbook.measure import count_parameters
 
 
@@ -42,6 +43,7 @@ def probe(
             raise UnknownNameError("probe", name, PROBES)
     if not names:
         raise ValueError(f"--probe names none: expected some of {', '.join(PROBES)}")
+    check_writable(out)
     subject = load_subject(model, pretrained)
     pictures, skipped = read_pictures(images, subject.size, subject.channels)
     place = choose_device(device)

@@ -16,6 +16,7 @@ from vitbook.analysis.scoring import (
 from vitbook.commands.subject import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
+from vitbook.files import check_writable
 from vitbook.training import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
@@ -36,6 +37,7 @@ def score(
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
     set_threads(threads)
+    check_writable(out)
     loaded = load_checkpoint(checkpoint)
     learned = loaded.provenance.get("dataset", "what it does not say")
     if learned not in MASKS:

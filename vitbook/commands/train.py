@@ -16,6 +16,7 @@ from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
+from vitbook.files import check_writable
 from vitbook.training import RunStoppedError, get_recipe, run
 
 
@@ -61,6 +62,7 @@ def train(
     --nproc-per-node 2 -m vitbook train ...
     """
     set_threads(threads)
+    check_writable(out)
     if not 0 <= save_every < float("inf"):
         raise ValueError(f"--save-every {save_every}: expected seconds, 0 or more")
     changes = {"epochs": epochs, "batch_size": batch}

@@ -57,6 +57,11 @@ def _read_zip(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
         for member in archive.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where made on Windows
             plain = kind in (0, stat.S_IFREG, stat.S_IFDIR)
+            if member.flag_bits & 1:
+                raise DatasetError(
+                    f"{path} is encrypted, from member {member.filename!r} on: expected the "
+                    "archive of the official address, which is not; remove it and fetch it again"
+                )
             _check(path, member.filename, None if plain else _ZIP_KINDS.get(kind, "?"))
         for member in archive.infolist():
             if not member.is_dir() and wanted(member.filename):
