@@ -114,7 +114,7 @@ def test_something_in_the_way_stays(small, tmp_path):
 def test_a_folder_that_cannot_be_written(small, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        OSError, match="could not write .*file/out/cifar10: Not a directory; choose"
+        OSError, match="could not write .*file/out/cifar10: Not a directory; "
     ):
         pack(CIFAR10, small, tmp_path / "file" / "out")
 
