@@ -76,7 +76,7 @@ def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
         tmp_path / "x", create_model("vit_micro_patch2_8"), class_names=("cat", "dog", *"abcdefgh")
     )
     said = refused(capsys, monkeypatch, "evaluate", path, "digits")
-    assert "x tells apart 10 classes (cat, dog, a ...); digits has 10 classes (0, 1, 2 ...)" in said
+    assert "x tells apart 10 classes (cat, dog, a and 7 more); digits has 10 " in said
 
 
 def test_results(vitbook):
