@@ -9,6 +9,7 @@ from vitbook import datasets
 from vitbook.commands import data, experiments
 from vitbook.commands.bench import bench
 from vitbook.commands.models import models
+from vitbook.commands.options import Device
 from vitbook.commands.probe import probe
 from vitbook.commands.results import show
 from vitbook.commands.score import score
@@ -29,8 +30,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")]
 
 app.command(name="bench")(bench)
 app.command(name="models")(models)

@@ -8,6 +8,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.devices import to_float64
+
 
 @dataclass(frozen=True)
 class EmbeddingFilters:
@@ -68,7 +70,7 @@ def principal_filters(
     """
     if count < 1 or len(filters) < 2:
         raise ValueError(f"{count} components of {len(filters)} filters: expected 1 of 2 at least")
-    rows = filters.double().flatten(1)
+    rows = to_float64(filters).flatten(1)
     if not rows.isfinite().all():
         raise ValueError("filters hold NaN or infinity: expected finite numbers")
     centered = rows - rows.mean(0)
