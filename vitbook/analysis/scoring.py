@@ -11,7 +11,7 @@ from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_oc
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion, pointing
 from vitbook.analysis.grad_cam import token_grad_cam
-from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.relevance import gradient_rollout, relevance
 from vitbook.analysis.rollout import attention_rollout
@@ -46,7 +46,7 @@ def last_attention(
     Raises:
         ValueError: a model without a class token, or one that does not say its grid.
     """
-    grid_size, prefix = what_it_says(model, images, grid_size=None, num_prefix_tokens=None)
+    grid_size, prefix = token_layout(model, images, grid_size=None, num_prefix_tokens=None)
     if prefix < 1:
         raise ValueError(f"{type(model).__name__} has no class token: no one row is its answer's")
     found = []
