@@ -169,7 +169,7 @@ def test_out_of_memory_on_mps(monkeypatch, called):
     assert is_out_of_memory(RuntimeError(full))
 
     class Small(torch.nn.Module):
-        """Takes two pictures at most."""
+        """Takes two images at most."""
 
         def __init__(self):
             super().__init__()
