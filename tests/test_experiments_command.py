@@ -189,7 +189,7 @@ def test_a_run_that_another_process_makes_is_left_to_it(machine, capsys, monkeyp
         (["run", "--minutes", 0], "--minutes 0: expected more than 0, or leave it out"),
         (["run", "--minutes", "nan"], "--minutes nan: expected more than 0"),
         (["run", "--minutes", "inf"], "--minutes inf: expected more than 0"),
-        (["list", "--device", "foo"], "device foo: expected cpu or cuda"),
+        (["list", "--device", "foo"], "device foo: expected cpu, cuda or mps"),
         (["list", "--threads", "0"], "threads 0: expected 1 to"),
         (["run", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
         (["list", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),

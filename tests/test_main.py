@@ -96,7 +96,7 @@ def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
         tmp_path / "x", create_model("vit_micro_patch2_8"), class_names=("cat", "dog", *"abcdefgh")
     )
     said = refused(capsys, monkeypatch, "evaluate", path, "digits")
-    assert "x tells apart 10 classes (cat, dog, a ...); digits has 10 classes (0, 1, 2 ...)" in said
+    assert "x tells apart 10 classes (cat, dog, a and 7 more); digits has 10 " in said
 
 
 def test_results(vitbook):
@@ -147,9 +147,9 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
             ["train", "vit_micro_patch2_8", "--share", "0.001"],
             "vitbook: a share of 0.001 leaves no",
         ),
-        (["train", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu o"),
+        (["train", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu, "),
         (["train", "vit_micro_patch2_8", "--threads", "0"], "vitbook: threads 0: expected 1 to"),
-        (["bench", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu o"),
+        (["bench", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu, "),
         (["results", "digit"], "vitbook: unknown run 'digit': known: "),
         (["results", "--folder", "/nope"], "vitbook: /nope: no such folder: give one with rows of"),
         (["train", "vit_micro_patch2_8", "--save-every", "nan"], "vitbook: --save-every nan: expe"),

@@ -9,12 +9,14 @@ from vitbook import datasets
 from vitbook.commands import data, experiments
 from vitbook.commands.bench import bench
 from vitbook.commands.models import models
+from vitbook.commands.options import Device
 from vitbook.commands.probe import probe
 from vitbook.commands.results import show
 from vitbook.commands.score import score
 from vitbook.commands.train import train
 from vitbook.commands.workplace import WorkError
 from vitbook.devices import choose_device
+from vitbook.errors import first_few
 from vitbook.training import (
     BatchTooLargeError,
     RunStoppedError,
@@ -28,8 +30,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")]
 
 app.command(name="bench")(bench)
 app.command(name="models")(models)
@@ -59,8 +59,8 @@ def evaluate_checkpoint(
     held_out = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
     if loaded.class_names and loaded.class_names != held_out.class_names:
         raise ValueError(
-            f"{checkpoint} tells apart {_some(loaded.class_names)}; {dataset} has "
-            f"{_some(held_out.class_names)}: choose a data set of the same classes"
+            f"{checkpoint} tells apart {_classes(loaded.class_names)}; {dataset} has "
+            f"{_classes(held_out.class_names)}: choose a data set of the same classes"
         )
     model = loaded.model.to(choose_device(device))
     typer.echo(
@@ -70,8 +70,8 @@ def evaluate_checkpoint(
     )
 
 
-def _some(names: tuple[str, ...]) -> str:
-    return f"{len(names)} classes ({', '.join(names[:3])}{' ...' * (len(names) > 3)})"
+def _classes(names: tuple[str, ...]) -> str:
+    return f"{len(names)} classes ({first_few(names, 3)})"
 
 
 REFUSALS = (

@@ -1,28 +1,125 @@
-"""On what to compute: chosen, and checked, in one place."""
+"""On what to compute, and in which precision: chosen, and checked, in one place.
+
+CUDA, MPS (the GPU of a Mac) and the CPU are known. MPS was not run: what is said of it here is
+from torch's documentation, and its choices are the careful ones.
+"""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
+
+KINDS = "cpu, cuda or mps"
 
 
 def choose_device(device: str | torch.device | None = None) -> torch.device:
-    """The device that was asked for; by default the GPU if there is one.
+    """The device that was asked for; by default CUDA if it is there, else MPS, else the CPU.
 
     Raises:
         ValueError: no such device, or none on this machine.
     """
+    count = {
+        "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
+        "mps": int(torch.backends.mps.is_available()),
+        "cpu": 1,
+    }
     if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(next(kind for kind in count if count[kind]))
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"device {device}: expected cpu or cuda, or leave it out") from error
-    if chosen.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {device}: expected cpu or cuda, or leave it out")
-    there = torch.cuda.device_count() if chosen.type == "cuda" else 1
-    if (chosen.index or 0) >= there:
-        raise ValueError(f"device {device}: torch sees {there} of this kind here; take cpu")
+        raise ValueError(f"device {device}: expected {KINDS}, or leave it out") from error
+    if chosen.type not in count:
+        raise ValueError(f"device {device}: expected {KINDS}, or leave it out")
+    if (chosen.index or 0) >= count[chosen.type]:
+        raise ValueError(
+            f"device {device}: torch sees {count[chosen.type]} of this kind here; take cpu"
+        )
     return chosen
+
+
+def gpu_of_process(device: torch.device, number: int) -> torch.device:
+    """The device of one of several processes on a machine: each takes a GPU of its own.
+
+    Raises:
+        ValueError: MPS, over which torch's processes cannot speak.
+    """
+    if device.type == "mps":
+        raise ValueError("several processes on mps: expected cpu or cuda; use --device cpu")
+    if device.type == "cuda":
+        device = torch.device("cuda", number)
+        torch.cuda.set_device(device)
+    return device
+
+
+def gpu_name(device: torch.device) -> str | None:
+    """For example NVIDIA H200; None for the CPU."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return "Apple GPU (MPS)" if device.type == "mps" else None
+
+
+def training_dtype(device: torch.device) -> torch.dtype:
+    """In which the forward pass of a training step runs: bfloat16 if the GPU computes in it.
+
+    Else float32. GPUs before Ampere, such as the T4, only emulate bfloat16. MPS takes it under
+    autocast from macOS 14 on; it is left at float32, which every macOS has.
+    """
+    has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.bfloat16 if has_bfloat16 else torch.float32
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+    """Matrix products in ``dtype``, where they are not in float32 as they stand."""
+    return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
+
+
+def float64_device(device: torch.device) -> torch.device:
+    """Where numbers of ``device`` can be computed with in float64: MPS has no float64."""
+    return torch.device("cpu") if device.type == "mps" else device
+
+
+def to_float64(tensor: Tensor) -> Tensor:
+    """The same numbers in float64, on the CPU where their device has none."""
+    return tensor.to(float64_device(tensor.device), torch.float64)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has done what it was given; the CPU has done it already."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back what torch's allocator keeps for later tensors."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
+
+
+def counts_memory(device: torch.device) -> bool:
+    """Whether the device's own allocator counts the most bytes that it held: CUDA's does.
+
+    MPS's tells what it holds now, and no peak.
+    """
+    return device.type == "cuda"
+
+
+def restart_peak(device: torch.device) -> int:
+    """Bytes held now, from which on :func:`peak_bytes` counts."""
+    synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return torch.cuda.memory_allocated(device)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """Most bytes that the allocator held at once, since the start or :func:`restart_peak`."""
+    synchronize(device)
+    return torch.cuda.max_memory_allocated(device)
 
 
 def set_threads(threads: int | None) -> None:

@@ -15,3 +15,10 @@ class UnknownNameError(KeyError):
 
     def __str__(self) -> str:  # KeyError would show the quotes of a key
         return self.args[0]
+
+
+def first_few(names: Iterable[str], at_most: int = 5) -> str:
+    """The first names and how many more there are: ``a, b and 7 more``."""
+    names = list(names)
+    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + more

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from vitbook import results
+from vitbook.devices import choose_device
 from vitbook.layers import (
     AxialSelfAttention,
     BlockLocalSelfAttention,
@@ -35,7 +36,7 @@ from vitbook.measure import compare_speed
 WIDTH, HEADS, BLOCK = 192, 3, 8
 PAIRS = int(os.environ.get("PAIRS", 20))
 TOKENS = [int(n) for n in os.environ.get("TOKENS", "64,256,1024,4096,16384").split(",")]
-DEVICE = os.environ.get("DEVICE") or ("cuda" if torch.cuda.is_available() else "cpu")
+DEVICE = choose_device(os.environ.get("DEVICE") or None)
 
 
 def linformer(num_keys):
@@ -126,7 +127,7 @@ def keep(name, ratios, place):
     rows[name] = {
         "speed_against_softmax": {n: asdict(ratio) for n, ratio in ratios.items()},
         "crossing": place, "width": WIDTH, "heads": HEADS, "batch": 1,
-        "threads": torch.get_num_threads(), "device": results.device_name(torch.device(DEVICE)),
+        "threads": torch.get_num_threads(), "device": results.device_name(DEVICE),
         "versions": results.versions(), "commit": results.commit(),
     }  # fmt: skip
     path.write_text(json.dumps(rows, indent=1))

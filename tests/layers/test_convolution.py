@@ -133,9 +133,9 @@ def test_the_stem_gives_a_token_for_each_pixel_of_its_last_map():
 
 
 @torch.no_grad()
-def test_the_stem_of_small_pictures_halves_between_stages_alone():
+def test_the_stem_of_small_images_halves_between_stages_alone():
     stem = randomized(
-        ConvolutionalStem((8, 12), 2, 6, stage_depths=(1, 1), stem_width=32, small_pictures=True)
+        ConvolutionalStem((8, 12), 2, 6, stage_depths=(1, 1), stem_width=32, small_images=True)
     )
     assert (stem.patch_size, stem.grid_size) == (2, (4, 6))
     images = torch.randn(2, 2, 8, 12)
@@ -171,6 +171,6 @@ def test_widths_that_groups_do_not_divide():
         (0, "image size 0: expected a positive whole number"),
     ],
 )
-def test_pictures_that_the_stem_cannot_take(size, words):
+def test_images_that_the_stem_cannot_take(size, words):
     with pytest.raises(ValueError, match=words):
         ConvolutionalStem(size, 3, 8)

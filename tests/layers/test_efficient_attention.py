@@ -42,7 +42,7 @@ LAYERS = {
     "rows": partial(AxialSelfAttention, grid_size=GRID, along="rows"),
     "columns": partial(AxialSelfAttention, grid_size=GRID, along="columns"),
 }
-# Images, heads, queries and keys of the captured map of two pictures.
+# Images, heads, queries and keys of the captured map of two images.
 MAPS = {name: (2, HEADS, TOKENS, 5) for name in LAYERS if "Linformer" in name} | {
     "Performer": (2, HEADS, TOKENS, TOKENS),
     "blocks": (2 * 4, HEADS, 6, 6),

@@ -86,12 +86,12 @@ def test_a_distilled_head_has_two_answers_in_training_and_their_mean_after():
     assert torch.allclose(head.eval()(tokens), (label + teacher) / 2)
 
 
-def test_stochastic_depth_drops_whole_pictures_and_keeps_the_mean():
+def test_stochastic_depth_drops_whole_images_and_keeps_the_mean():
     torch.manual_seed(0)
     drop, ones = StochasticDepth(0.25), torch.ones(20_000, 2, 3)
     out = drop(ones)
     assert out.unique().tolist() == pytest.approx([0, 4 / 3])
-    assert (out == out[:, :1, :1]).all()  # a picture goes as a whole
+    assert (out == out[:, :1, :1]).all()  # an image goes as a whole
     assert out.mean().item() == pytest.approx(1, abs=0.02)
     assert drop.eval()(ones) is ones
 

@@ -7,7 +7,7 @@ from vitbook.layers.performer import PerformerAttention
 
 
 def naive_performer(layer, q, k, v):
-    """The definition, one query and one key at a time, for one picture and one head."""
+    """The definition, one query and one key at a time, for one image and one head."""
 
     def phi(x):
         return (w @ x - x @ x / 2).exp() / len(w) ** 0.5

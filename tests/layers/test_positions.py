@@ -158,11 +158,11 @@ def test_waves_that_do_not_fit_and_waves_that_are_carried():
 def test_without_positions_the_class_token_sees_a_set():
     body = dict(width=12, depth=2, num_heads=3, mlp_width=24, num_classes=5)
     order = torch.tensor([3, 0, 2, 1])
-    picture = torch.randn(1, 3, 4, 4)
-    patches = picture.unfold(2, 2, 2).unfold(3, 2, 2).flatten(2, 3)[:, :, order]
+    image = torch.randn(1, 3, 4, 4)
+    patches = image.unfold(2, 2, 2).unfold(3, 2, 2).flatten(2, 3)[:, :, order]
     shuffled = patches.unflatten(2, (2, 2)).permute(0, 1, 2, 4, 3, 5).reshape(1, 3, 4, 4)
     for kind in (NoPosition, LearnedPosition, LearnedPosition2D, SinusoidPosition2D):
         model = vit(image_size=4, patch_size=2, make_position=kind, **body).eval()
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
-        assert torch.allclose(model(picture), model(shuffled), atol=1e-5) == (kind is NoPosition)
+        assert torch.allclose(model(image), model(shuffled), atol=1e-5) == (kind is NoPosition)

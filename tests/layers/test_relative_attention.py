@@ -77,7 +77,7 @@ def test_zero_vectors_are_plain_attention(kind):
 @pytest.mark.parametrize("right", [0, 1, 2])
 @torch.no_grad()
 def test_moved_content_is_attended_alike(kind, down, right):
-    """Scores of pairs that stay in the picture move with it; an absolute position would not."""
+    """Scores of pairs that stay in the image move with it; an absolute position would not."""
     rows, columns = 4, 5
     attention = random_attention(kind, (rows, columns), prefix=0)
     grid = torch.randn(1, rows, columns, 12)

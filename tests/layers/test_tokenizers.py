@@ -62,11 +62,11 @@ def test_overlaps_that_cannot_be(settings, words):
         OverlappingPatches(**dict(image_size=32, patch_size=4, channels=3, width=8) | settings)
 
 
-def test_tokens_read_the_picture_row_by_row():
+def test_tokens_read_the_image_row_by_row():
     embed = PatchEmbedding((4, 6), 2, 1, width=1)
     torch.nn.init.constant_(embed.projection.weight, 0.25)
-    picture = torch.arange(6.0).reshape(2, 3).repeat_interleave(2, 0).repeat_interleave(2, 1)
-    assert embed(picture[None, None]).flatten().tolist() == [0, 1, 2, 3, 4, 5]
+    image = torch.arange(6.0).reshape(2, 3).repeat_interleave(2, 0).repeat_interleave(2, 1)
+    assert embed(image[None, None]).flatten().tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

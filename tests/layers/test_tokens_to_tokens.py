@@ -26,16 +26,16 @@ def shaken(module):
     return module.eval()
 
 
-def naive_split(picture, kernel, stride, padding):
-    """Patches of one picture, cut out one by one; and their grid."""
-    wide = F.pad(picture, (padding,) * 4)
+def naive_split(image, kernel, stride, padding):
+    """Patches of one image, cut out one by one; and their grid."""
+    wide = F.pad(image, (padding,) * 4)
     tops, lefts = (range(0, side - kernel + 1, stride) for side in wide.shape[1:])
     patches = [wide[:, t : t + kernel, x : x + kernel].flatten() for t in tops for x in lefts]
     return torch.stack(patches), (len(tops), len(lefts))
 
 
 def naive_block(block, tokens):
-    """One picture's tokens; attention from the definition, the shortcut from v."""
+    """One image's tokens; attention from the definition, the shortcut from v."""
     x = F.layer_norm(tokens, tokens.shape[1:], block.norm1.weight, block.norm1.bias, 1e-5)
     if isinstance(block, TokenPerformer):
         k, q, v = block.kqv(x).chunk(3, dim=1)
@@ -80,7 +80,7 @@ def test_the_module_is_the_papers_steps_one_by_one(make_block, splits, step):
 
 @given(height=st.integers(3, 70), width=st.integers(3, 70))
 @settings(deadline=None, max_examples=30)
-def test_any_picture(height, width):
+def test_any_image(height, width):
     module = TokensToTokens((height, width), 1, 8, TokenTransformer, token_width=4)
     rows, columns = module.grid_size
     assert module(torch.randn(1, 1, height, width)).shape == (1, rows * columns, 8)
@@ -97,8 +97,8 @@ def test_the_papers_grid():
 
 
 def test_a_soft_split_by_hand():
-    picture = torch.arange(1.0, 10).view(1, 1, 3, 3)
-    patches = soft_split(picture, 3, 2, 1)
+    image = torch.arange(1.0, 10).view(1, 1, 3, 3)
+    patches = soft_split(image, 3, 2, 1)
     assert patches.shape == (1, 4, 9)
     assert patches[0, 0].tolist() == [0, 0, 0, 0, 1, 2, 0, 4, 5]
     assert patches[0, 3].tolist() == [5, 6, 0, 8, 9, 0, 0, 0, 0]
@@ -162,7 +162,7 @@ def test_sizes_that_cannot_be(size, words):
         TokensToTokens(size, 3, 8)
 
 
-def test_the_least_picture_is_the_least():
+def test_the_least_image_is_the_least():
     splits = ((5, 3, 0), (4, 2, 1))
     assert TokensToTokens(8, 3, 8, soft_splits=splits).grid_size == (1, 1)
     with pytest.raises(ValueError, match="image 7x9 is too small .*: use 8 pixels a side at least"):

@@ -48,8 +48,8 @@ def test_tokens_are_patches_of_views(make, rows, columns, patch, channels):
 
 
 def test_shifts_by_hand():
-    picture = torch.arange(1.0, 17).reshape(1, 1, 4, 4)
-    views = ShiftedPatches(4, 2, 1, width=3).views(picture)[0].int().tolist()
+    image = torch.arange(1.0, 17).reshape(1, 1, 4, 4)
+    views = ShiftedPatches(4, 2, 1, width=3).views(image)[0].int().tolist()
     assert views[0] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]
     assert views[1] == [[0, 0, 0, 0], [0, 1, 2, 3], [0, 5, 6, 7], [0, 9, 10, 11]]
     assert views[2] == [[0, 0, 0, 0], [2, 3, 4, 0], [6, 7, 8, 0], [10, 11, 12, 0]]
@@ -81,14 +81,14 @@ def test_one_way_is_the_mirror_of_the_other(axis):
 
 
 def test_a_positive_angle_turns_counter_clockwise():
-    picture = torch.zeros(1, 2, 9, 9)
-    picture[..., 4, 8] = 1  # the middle of the right edge
-    turned = rotated((0.0, 0.1), size=9).rotate(picture, torch.tensor([[pi / 2, -pi / 2]]))
+    image = torch.zeros(1, 2, 9, 9)
+    image[..., 4, 8] = 1  # the middle of the right edge
+    turned = rotated((0.0, 0.1), size=9).rotate(image, torch.tensor([[pi / 2, -pi / 2]]))
     assert turned[0, 0, 0].argmax() == 4 and turned[0, 1, 0].argmax() == 8 * 9 + 4
 
 
 def turned_pixel_by_pixel(image, angle):
-    """What the picture, turned counter-clockwise, shows at each pixel: bilinear, zero outside."""
+    """What the image, turned counter-clockwise, shows at each pixel: bilinear, zero outside."""
     height, width = image.shape
     out = torch.zeros(height, width)
     for i in range(height):
@@ -143,7 +143,7 @@ def test_the_angle_of_evaluation_can_be_chosen():
 
 
 @pytest.mark.parametrize("fill", ["border", "reflection"])
-def test_a_fill_from_the_picture_turns_one_colour_into_itself(fill):
+def test_a_fill_from_the_image_turns_one_colour_into_itself(fill):
     plain = torch.full((1, 2, 12, 18), 0.7)
     turned = rotated((0.1, 0.4), fill=fill).rotate(plain, torch.tensor([[0.4]]))
     grey = rotated((0.1, 0.4)).rotate(plain, torch.tensor([[0.4]]))

@@ -12,7 +12,7 @@ MINI_32 = 459_178
 MINI_64 = MINI_32 + 144 * 96 + 97 * 190
 MINI_128 = MINI_32 + 144 * 96 + 192 * 96 - 97 * 5
 
-# A token twice with its norm: five copies of a picture, or three. One temperature a head.
+# A token twice with its norm: five copies of an image, or three. One temperature a head.
 SPT_4, SPT_8 = 2 * 240 + 192 * 96, 2 * 960 + 768 * 96
 RPT_4, RPT_8 = 2 * 144 + 96 * 96, 2 * 576 + 384 * 96
 LSA = 6 * 6

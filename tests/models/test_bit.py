@@ -140,10 +140,10 @@ def test_a_model_without_a_head_leaves_ours():
 @pytest.mark.parametrize(
     ("changes", "settings", "words"),
     [
-        ({}, dict(num_classes=7), r"head.classifier.* has shape \(7.*same num_classes"),
-        ({}, dict(width_factor=2), "has shape"),
-        (dict(stage_depths=(1, 1, 2, 1)), {}, "lacks stages.2.1.conv1.weight"),
-        ({}, dict(preact=False), "has .*which this model lacks"),
+        ({}, dict(num_classes=7), r"shape: head.fc.weight \(7.* head.fc.bias \(7,\) where \(5,\)"),
+        ({}, dict(width_factor=2), "of another shape: stem.conv.weight .*fits"),
+        (dict(stage_depths=(1, 1, 2, 1)), {}, "missing: stages.2.blocks.1.norm1.weight, "),
+        ({}, dict(preact=False), "missing: .*; unexpected: .*stages.0"),
     ],
 )
 def test_weights_that_do_not_fit_change_nothing(changes, settings, words):

@@ -92,7 +92,7 @@ def test_every_layer_shows_its_map(name, maps):
     assert list(shapes.values()) == maps
 
 
-def test_a_picture_that_is_not_square():
+def test_an_image_that_is_not_square():
     images = torch.randn(2, 1, 8, 12)
     for name in MICRO:
         model = vitbook.create_model(name, image_size=(8, 12)).eval()

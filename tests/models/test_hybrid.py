@@ -140,10 +140,18 @@ def test_a_model_without_a_head_leaves_ours():
 @pytest.mark.parametrize(
     ("changes", "settings", "words"),
     [
-        (dict(num_classes=6), {}, r"head.classifier.* has shape \(5.*same num_classes"),
-        (dict(stage_depths=(3, 4, 8)), {}, "has tokenizer.stages.2.8.conv1.weight, which this"),
-        (dict(depth=3), {}, "lacks encoder.blocks.2"),
-        ({}, dict(in_chans=1), "tokenizer.conv.weight of the timm model has shape"),
+        (dict(num_classes=6), {}, r"shape: head.weight \(5.*, head.bias \(5,\) where \(6,\)"),
+        (
+            dict(stage_depths=(3, 4, 8)),
+            {},
+            "unexpected: patch_embed.backbone.stages.2.blocks.8.conv1.weight",
+        ),
+        (dict(depth=3), {}, "missing: blocks.2.norm1.weight"),
+        (
+            {},
+            dict(in_chans=1),
+            "timm model .* of another shape: patch_embed.backbone.stem.conv.weight",
+        ),
     ],
 )
 def test_weights_that_do_not_fit_change_nothing(changes, settings, words):

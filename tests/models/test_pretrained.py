@@ -65,10 +65,18 @@ def test_a_model_without_a_head_leaves_ours():
 @pytest.mark.parametrize(
     ("ours", "settings", "words"),
     [
-        (dict(num_classes=10), {}, "head.classifier.* has shape .*same num_classes"),
-        ({}, dict(qkv_bias=False), "lacks encoder.blocks.0.attention.qkv.bias"),
-        ({}, dict(init_values=0.1), "has blocks.0.ls1.gamma, which this model lacks"),
-        ({}, dict(embed_dim=96), "has shape"),
+        (
+            dict(num_classes=10),
+            {},
+            r"shape: head.weight \(1000, 192\) where \(10, 192\) fits, head.bias",
+        ),
+        (
+            {},
+            dict(qkv_bias=False),
+            "missing: blocks.0.attn.qkv.bias, .* and 7 more. Build the model with",
+        ),
+        ({}, dict(init_values=0.1), "unexpected: blocks.0.ls1.gamma, "),
+        ({}, dict(embed_dim=96), "shape: patch_embed.proj.weight .*, pos_embed .* fits"),
     ],
 )
 def test_weights_that_do_not_fit_change_nothing(ours, settings, words):

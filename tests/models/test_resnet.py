@@ -46,7 +46,7 @@ def test_features_are_the_last_map(size):
     [("resnet20", 3, 1, False), ("resnet20_64", 7, 2, False), ("resnet20_128", 7, 2, True)],
 )
 @torch.no_grad()
-def test_the_stem_leaves_32x32_places_of_every_picture(name, kernel, stride, pooled):
+def test_the_stem_leaves_32x32_places_of_every_image(name, kernel, stride, pooled):
     torch.manual_seed(0)
     model = vitbook.create_model(name).eval()
     shaken(model.norm)
@@ -74,7 +74,7 @@ def test_a_stem_brings_no_new_name():
     assert of_32["stem.weight"].shape == (16, 3, 3, 3)
 
 
-def test_a_picture_that_cannot_be_halved_twice():
+def test_an_image_that_cannot_be_halved_twice():
     with pytest.raises(ValueError, match="image 30x32 is not divisible by 4, and the map is halv"):
         ResNet((30, 32), 3, 3, 10)
     with pytest.raises(ValueError, match="image 64x40 is not divisible by 16, and the .* 4 times"):

@@ -93,7 +93,7 @@ def test_no_entry_is_missing_from_the_counts():
         ("t2t_vit_micro_patch2_8", [(8, 8), (4, 4)]),
     ],
 )
-def test_the_grids_of_small_pictures(name, grids):
+def test_the_grids_of_small_images(name, grids):
     make, settings = MODELS[name]
     with torch.device("meta"):
         tokenizer = make(**settings).tokenizer
@@ -162,7 +162,7 @@ def test_other_channels_and_classes():
 
 
 @torch.no_grad()
-def test_squeeze_excitation_gates_channels_by_the_pictures_mean():
+def test_squeeze_excitation_gates_channels_by_the_images_mean():
     gate, tokens = SqueezeExcitation(32, 16), torch.randn(2, 5, 32)
     for b in range(2):
         hidden = (gate.squeeze.weight @ tokens[b].mean(0)).clamp(min=0)

@@ -4,7 +4,7 @@ import torch
 
 from vitbook import plotting
 
-PICTURE = torch.randint(0, 256, (3, 8, 8), dtype=torch.uint8)
+IMAGE = torch.randint(0, 256, (3, 8, 8), dtype=torch.uint8)
 
 
 def panels(figure):
@@ -13,7 +13,7 @@ def panels(figure):
 
 
 def test_every_figure_carries_its_claim_and_is_shown_once():
-    figure = plotting.pictures({"a": PICTURE, "grey": PICTURE[:1]}, "Two pictures")
+    figure = plotting.pictures({"a": IMAGE, "grey": IMAGE[:1]}, "Two pictures")
     assert figure.get_suptitle() == "Two pictures"
     assert [axis.get_title() for axis in panels(figure)] == ["a", "grey"]
     assert not plt.get_fignums()  # left open, a notebook would show it a second time
@@ -21,14 +21,14 @@ def test_every_figure_carries_its_claim_and_is_shown_once():
 
 def test_heat_maps_share_one_scale_that_starts_at_zero():
     maps = {"low": torch.full((2, 3), 0.1), "high": torch.full((2, 3), 0.5)}
-    figure = plotting.heat_maps(maps, "t", image=PICTURE, columns=2)
+    figure = plotting.heat_maps(maps, "t", image=IMAGE, columns=2)
     assert len(panels(figure)) == 3
     limits = {axis.images[0].get_clim() for axis in panels(figure)[1:]}
     assert limits == {(0, 0.5)}
 
 
 def test_a_photo_and_its_maps_frame_the_same_place():
-    figure = plotting.photo_and_maps(PICTURE, {"m": torch.rand(4, 2)}, (3, 1), "t")
+    figure = plotting.photo_and_maps(IMAGE, {"m": torch.rand(4, 2)}, (3, 1), "t")
     photo, drawn = panels(figure)
     assert photo.patches[0].get_xy() == (3.5, 5.5)  # patches of 2 x 4 pixels
     assert drawn.patches[0].get_xy() == (0.5, 2.5)

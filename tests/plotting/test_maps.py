@@ -6,7 +6,7 @@ from vitbook.plotting import maps_beside_pictures
 IMAGES = {name: torch.zeros(3, 8, 8, dtype=torch.uint8) for name in ("one", "two", "three")}
 
 
-def test_each_picture_has_its_line_and_its_scale():
+def test_each_image_has_its_line_and_its_scale():
     maps = {"rollout": torch.rand(3, 2, 4), "random weights": 2 * torch.rand(3, 2, 4)}
     figure = maps_beside_pictures(IMAGES, maps, "A claim")
     assert figure.get_suptitle() == "A claim"
@@ -27,5 +27,5 @@ def test_a_map_of_zeros_is_drawn():
 
 
 def test_another_number_of_maps():
-    with pytest.raises(ValueError, match="2 maps of rollout: expected 3, one a picture"):
+    with pytest.raises(ValueError, match="2 maps of rollout: expected 3, one an image"):
         maps_beside_pictures(IMAGES, {"rollout": torch.rand(2, 2, 2)}, "A claim")

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
+from vitbook.devices import to_float64
 from vitbook.layers.attention import Attention
 
 
@@ -65,7 +66,7 @@ def low_rank_error(
     Linformer's case for itself is that the map of a trained model is near a matrix of low rank
     (Wang et al. 2020, section 3).
     """
-    squares = torch.linalg.svdvals(weights.double()).square()
+    squares = torch.linalg.svdvals(to_float64(weights)).square()
     left = squares.flip(-1).cumsum(-1).flip(-1) - squares
     return (left.clamp(min=0) / squares.sum(-1, keepdim=True)).sqrt().to(torch.float32)
 

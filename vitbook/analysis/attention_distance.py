@@ -14,7 +14,7 @@ from vitbook.analysis.layout import (
     check_map,
     check_square,
     pixels_per_token,
-    what_it_says,
+    token_layout,
 )
 from vitbook.analysis.streaming import fold_attention, pieces
 
@@ -123,7 +123,7 @@ def mean_attention_distance(
         TypeError: images that are not floating point.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
     """
-    grid_size, num_prefix_tokens = what_it_says(
+    grid_size, num_prefix_tokens = token_layout(
         model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
     )
 
@@ -150,7 +150,7 @@ def mean_weight_on_prefix(
 
     Arguments and errors are those of :func:`mean_attention_distance`.
     """
-    (num_prefix_tokens,) = what_it_says(model, images, num_prefix_tokens=num_prefix_tokens)
+    (num_prefix_tokens,) = token_layout(model, images, num_prefix_tokens=num_prefix_tokens)
 
     def fold(call: AttentionCall) -> Tensor:
         _check_prefix(call.shape, num_prefix_tokens)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.baselines import BLACK, Baseline, baseline_images
-from vitbook.analysis.layout import Pair, pixels_per_token, what_it_says
+from vitbook.analysis.layout import Pair, pixels_per_token, token_layout
 from vitbook.analysis.running import batches, logits_of
 from vitbook.modes import evaluating
 
@@ -173,7 +173,7 @@ def asked_targets(
 
 
 def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:
-    (grid_size,) = what_it_says(model, images, grid_size=grid_size)
+    (grid_size,) = token_layout(model, images, grid_size=grid_size)
     pixels_per_token(images, grid_size)  # refuses a grid that does not divide the picture
     return grid_size
 

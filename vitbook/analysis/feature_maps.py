@@ -9,7 +9,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
 from vitbook.analysis.running import check_pictures
 
@@ -153,7 +153,7 @@ def map_maker(
         if split is not None:
             grid, prefix = splits[split], 0
         else:
-            grid, prefix = what_it_says(
+            grid, prefix = token_layout(
                 model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
             )
         (rows, columns), tokens = grid, output.shape[1]

@@ -7,6 +7,9 @@ import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from vitbook.devices import to_float64
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def principal_filters(
     """
     if count < 1 or len(filters) < 2:
         raise ValueError(f"{count} components of {len(filters)} filters: expected 1 of 2 at least")
-    rows = filters.double().flatten(1)
+    rows = to_float64(filters).flatten(1)
     if not rows.isfinite().all():
         raise ValueError("filters hold NaN or infinity: expected finite numbers")
     centered = rows - rows.mean(0)
@@ -102,8 +105,8 @@ def embedding_filters(model: nn.Module) -> EmbeddingFilters:
     r"""The filters with which a model reads its pictures first, ours or not.
 
     - A convolution on the picture (patches, overlapping patches, the stem of a residual network
-      or of a hybrid; timm's, torchvision's, Hugging Face's): its weights, standardised where the
-      module does so before use.
+      or of a hybrid; timm's, torchvision's, Hugging Face's): its weights as they are used,
+      standardised for example.
     - A linear layer behind a LayerNorm on flattened patches (SPT, RPT): both as one. With gain
       :math:`g` and weights :math:`W` the token is :math:`W'x / \sigma(x)` and a constant, where
 
@@ -135,14 +138,26 @@ def embedding_filters(model: nn.Module) -> EmbeddingFilters:
 
 def _of_convolution(module: nn.Conv2d) -> EmbeddingFilters:
     note = "weights of a convolution on the picture"
-    weight = module.weight
-    if hasattr(module, "standardized"):
-        weight = module.standardized()
-    elif type(module).__name__ in ("StdConv2d", "StdConv2dSame"):  # timm's
-        weight = F.layer_norm(weight, weight.shape[1:], eps=module.eps)
-    if weight is not module.weight:
-        note += ", each brought to mean 0 and variance 1, as they are used"
-    return EmbeddingFilters(weight.detach(), 1, note)
+    spans = zip(module.kernel_size, module.dilation, strict=True)
+    sides = [step * (side - 1) + 1 for side, step in spans]
+    with _ConvolutionCall() as call:  # forward itself, which no hook and no compiler changes
+        module.forward(module.weight.new_zeros(1, module.in_channels, *sides))
+    weight = module.weight.detach() if call.weight is None else call.weight.detach()
+    if not torch.equal(weight, module.weight):
+        note += ", as the module changes them before use"
+    return EmbeddingFilters(weight, 1, note)
+
+
+class _ConvolutionCall(TorchFunctionMode):
+    """Sees with which weight a convolution is called: libraries standardise it, each in its way."""
+
+    weight: Tensor | None = None
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function is F.conv2d:
+            self.weight = kwargs["weight"] if "weight" in kwargs else args[1]
+        return function(*args, **kwargs)
 
 
 def _behind_norm(weight: Tensor, norm: nn.LayerNorm) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vitbook.analysis.attribution import asked_targets, captum
 from vitbook.analysis.capture import record_modules
 from vitbook.analysis.frames import called_attention
-from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import batches, encoder_of, logits_of
 from vitbook.modes import evaluating
@@ -56,7 +56,7 @@ def token_grad_cam(
             another model, or one that does not give such tokens or from which no patch reaches
             the logits, or a model that does not say its grid or its blocks.
     """
-    grid_size, prefix = what_it_says(
+    grid_size, prefix = token_layout(
         model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
     )
     layer = last_block_but_one(model) if layer is None else layer

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import as_model_takes, check_pictures
+from vitbook.devices import to_float64
 from vitbook.modes import evaluating
 
 
@@ -64,7 +65,7 @@ def gradient_norms(
     blocks = list_blocks(model)
     for name, gradient in total.items():
         layer = _layer_of(name.removeprefix("_orig_mod."), blocks)
-        squares[layer] = squares.get(layer, 0.0) + gradient.double().square().sum().item()
+        squares[layer] = squares.get(layer, 0.0) + to_float64(gradient).square().sum().item()
     return {layer: square**0.5 for layer, square in squares.items()}
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 Pair = tuple[int, int]
 
 
-def what_it_says(model: nn.Module, images: Tensor, **given: Any) -> tuple:
+def token_layout(model: nn.Module, images: Tensor, **given: Any) -> tuple:
     """``grid_size`` or ``num_prefix_tokens``: what the caller gave, or what the model says.
 
     Ours, timm's, torchvision's and Hugging Face's ViT say both, also from inside a wrapper.

@@ -11,6 +11,7 @@ from vitbook.analysis.feature_maps import map_maker
 from vitbook.analysis.layout import Pair
 from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
 from vitbook.analysis.running import as_model_takes, check_pictures
+from vitbook.devices import float64_device
 from vitbook.modes import evaluating
 
 
@@ -54,9 +55,9 @@ def pixels_seen(
     Raises:
         ValueError: the module gives no tokens for such a picture, or not that one.
     """
-    place = next(tokenizer.parameters(), torch.zeros(()))
-    copy = deepcopy(tokenizer).eval().double()
-    picture = torch.rand(1, channels, *image_size, dtype=torch.float64, device=place.device)
+    place = float64_device(next(tokenizer.parameters(), torch.zeros(())).device)
+    copy = deepcopy(tokenizer).eval().to(place, torch.float64)
+    picture = torch.rand(1, channels, *image_size, dtype=torch.float64, device=place)
     out = copy(picture.requires_grad_())
     if out.ndim != 3 or not out.requires_grad:
         raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
-from vitbook.analysis.layout import Pair, check_map, of_layer, what_it_says
+from vitbook.analysis.layout import Pair, check_map, of_layer, token_layout
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import (
     Query,
@@ -64,7 +64,7 @@ def gradient_rollout(
     """
     if not 0 <= residual < 1:
         raise ValueError(f"residual {residual}: expected from 0 to below 1")
-    given = what_it_says(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
+    given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
     found, read = [], cache(partial(tokens_read, model, images, *given))
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
@@ -94,7 +94,7 @@ def relevance(
     first, and what the token itself brings is left out. Arguments and errors are those of
     :func:`gradient_rollout`.
     """
-    given = what_it_says(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
+    given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
     found, read = [], cache(partial(tokens_read, model, images, *given))
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)

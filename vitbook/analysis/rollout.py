@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
-from vitbook.analysis.layout import Pair, check_map, of_layer, what_it_says
+from vitbook.analysis.layout import Pair, check_map, of_layer, token_layout
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.streaming import fold_attention, pieces
 
@@ -74,7 +74,7 @@ def attention_rollout(
     if isinstance(source, nn.Module):
         if images is None:
             raise TypeError("a model came without images: attention_rollout(model, images)")
-        grid_size, num_prefix_tokens = what_it_says(
+        grid_size, num_prefix_tokens = token_layout(
             source, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
         )
 

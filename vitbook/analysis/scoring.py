@@ -12,7 +12,7 @@ from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_oc
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion, pointing
 from vitbook.analysis.grad_cam import token_grad_cam
-from vitbook.analysis.layout import Pair, what_it_says
+from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.relevance import gradient_rollout, relevance
@@ -51,7 +51,7 @@ def last_attention(
         ValueError: a model that does not say its grid, or without a head.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
     """
-    grid_size, prefix = what_it_says(model, images, grid_size=None, num_prefix_tokens=None)
+    grid_size, prefix = token_layout(model, images, grid_size=None, num_prefix_tokens=None)
     read = cache(partial(tokens_read, model, images, grid_size, prefix))
     found = []
     with torch.no_grad(), evaluating(model):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
 from vitbook.analysis.running import check_pictures
+from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError
 
 
@@ -177,7 +178,7 @@ def cka(
 
 
 def _gram(outputs: Tensor) -> Float[Tensor, "images images"]:
-    flat = rearrange(outputs.double(), "b ... -> b (...)")
+    flat = rearrange(to_float64(outputs), "b ... -> b (...)")
     flat = flat - flat.mean(0)  # changes nothing but the rounding: HSIC is blind to a shift
     return flat @ flat.mT
 

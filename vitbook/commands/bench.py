@@ -9,6 +9,7 @@ import typer
 
 from vitbook import measure, results
 from vitbook.commands.contender import FORWARD, TRAINING, Contender, load_contender
+from vitbook.commands.options import Device
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device
 from vitbook.files import check_writable
@@ -43,7 +44,7 @@ def bench(
     out: Annotated[
         Path | None, typer.Option(help="Folder in which to keep the table; by default nowhere.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
+    device: Device = None,
 ) -> None:
     """Time models in turn, the first being what speeds refer to; and count what each costs."""
     if precision not in PRECISIONS:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from vitbook import measure
 from vitbook.commands.subject import load_subject
+from vitbook.devices import autocast
 from vitbook.training import BatchTooLargeError
 from vitbook.training.loss import cross_entropy
 from vitbook.training.memory import is_out_of_memory
@@ -55,11 +56,11 @@ def load_contender(
     shape = (batch, subject.channels, subject.size, subject.size)
     with _room_for("batch", name, batch):
         images = torch.randn(shape, device=device)
-    autocast = torch.autocast(device.type, dtype) if dtype != torch.float32 else nullcontext()
+    precision = autocast(device, dtype)
     still = subject.model.to(device)
 
     def forward(pictures: Tensor) -> None:
-        with torch.no_grad(), autocast:
+        with torch.no_grad(), precision:
             still(pictures)
 
     steps: dict[str, Callable[[Tensor], None]] = {FORWARD: forward}
@@ -72,7 +73,7 @@ def load_contender(
             labels = still(images[:1]).argmax(dim=1).expand(max(batch, COUNTED))
 
         def step(pictures: Tensor) -> None:
-            with autocast:
+            with precision:
                 loss = cross_entropy(learner(pictures), labels[: len(pictures)])
             loss.backward()
             optimizer.step()

@@ -14,6 +14,7 @@ import typer
 from vitbook import datasets, results
 from vitbook.commands import kernels
 from vitbook.commands.cluster import submit as hand_over
+from vitbook.commands.options import Device
 from vitbook.commands.rates import Rates
 from vitbook.commands.tables import print_table
 from vitbook.commands.worker import ROOT, code_of_commit, make_if_missing
@@ -42,7 +43,6 @@ Work = Annotated[
     Path | None, typer.Option(help="Folder of unfinished runs; by default runs/experiments.")
 ]
 Threads = Annotated[int | None, typer.Option(help="Of the CPU; by default all.")]
-Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")]
 
 
 @app.command(name="list")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from vitbook.commands.options import Device
 from vitbook.commands.subject import load_subject, read_pictures
 from vitbook.devices import choose_device
 from vitbook.errors import UnknownNameError
@@ -27,7 +28,7 @@ def probe(
     pretrained: Annotated[
         bool, typer.Option(help="timm's pretrained weights, which it fetches.")
     ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
+    device: Device = None,
 ) -> None:
     """Write figures and one HTML page of what the probes see."""
     try:

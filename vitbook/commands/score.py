@@ -13,6 +13,7 @@ from vitbook.analysis.scoring import (
     score_explanations,
     score_rows,
 )
+from vitbook.commands.options import Device
 from vitbook.commands.subject import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
@@ -33,7 +34,7 @@ def score(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default the GPU.")] = None,
+    device: Device = None,
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
     set_threads(threads)

@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook import analysis, plotting
-from vitbook.analysis.layout import pixels_per_token, what_it_says
+from vitbook.analysis.layout import pixels_per_token, token_layout
 from vitbook.commands.report import Section
 from vitbook.commands.subject import Subject
 from vitbook.plotting import maps_beside_pictures
@@ -21,7 +21,7 @@ Explain = Callable[[nn.Module, Tensor], Tensor]
 
 def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
     images = subject.prepare(torch.stack(list(pictures.values())))
-    grid_size, prefix = what_it_says(subject.model, images, grid_size=None, num_prefix_tokens=None)
+    grid_size, prefix = token_layout(subject.model, images, grid_size=None, num_prefix_tokens=None)
     uniform = analysis.uniform_attention_distance(grid_size, pixels_per_token(images, grid_size))
     found = analysis.mean_attention_distance(subject.model, images).cpu()
     on_prefix = analysis.mean_weight_on_prefix(subject.model, images).cpu()

@@ -1,4 +1,8 @@
-"""Tables on a terminal."""
+"""Tables on a terminal.
+
+rich, which comes with typer, folds cells to the terminal's width, and to 80 columns in a pipe:
+a line would no longer be a row.
+"""
 
 import typer
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
+from vitbook.commands.options import Device
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
 from vitbook.files import check_writable
@@ -51,9 +52,7 @@ def train(
     save_every: Annotated[
         float, typer.Option(help="Seconds between two writings of the unfinished run.")
     ] = 60.0,
-    device: Annotated[
-        str | None, typer.Option(help="cpu or cuda; by default the GPU if any.")
-    ] = None,
+    device: Device = None,
 ) -> None:
     """Train a model and keep its weights and its result.
 

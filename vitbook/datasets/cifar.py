@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100 from their official archives (Krizhevsky 2009).
 
-Each file is a pickle of Python 2: ``data`` holds a row of 3072 bytes a picture, the red plane, the
+Each file is a pickle of Python 2: ``data`` holds a row of 3072 bytes an image, the red plane, the
 green, the blue, each of 32 x 32 row by row. They become PNG, which loses nothing.
 """
 

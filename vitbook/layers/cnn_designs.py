@@ -13,7 +13,7 @@ from vitbook.layers.initialization import linear
 
 
 class SqueezeExcitation(nn.Module):
-    r"""Weigh every channel by what the picture as a whole shows.
+    r"""Weigh every channel by what the image as a whole shows.
 
     .. math:: z \cdot \sigma\big(W_2\, \mathrm{ReLU}(W_1\, \mathrm{mean}_i\, z^i)\big)
 

@@ -16,7 +16,7 @@ class StandardizedConv2d(nn.Conv2d):
         \hat W_o = \frac{W_o - \mathrm{mean}(W_o)}{\sqrt{\mathrm{var}(W_o) + 10^{-8}}}
 
     Qiao et al. 2019, "Weight standardization"; BiT (Kolesnikov et al. 2020), section 2.1, sets it
-    beside GroupNorm in the place of BatchNorm, so that a picture's answer does not depend on the
+    beside GroupNorm in the place of BatchNorm, so that an image's answer does not depend on the
     others of its batch. It has no bias, for a norm follows.
 
     Args:
@@ -42,7 +42,7 @@ class StandardizedConv2d(nn.Conv2d):
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
-    """Normalise each picture over 32 groups of its channels (Wu and He 2018).
+    """Normalise each image over 32 groups of its channels (Wu and He 2018).
 
     Raises:
         ValueError: 32 does not divide the channels.

@@ -1,4 +1,4 @@
-"""The hybrid's tokenizer: a residual network whose last map is the picture that is cut."""
+"""The hybrid's tokenizer: a residual network whose last map is the image that is cut."""
 
 from collections.abc import Sequence
 
@@ -90,7 +90,7 @@ class Bottleneck(nn.Module):
 
 
 class ConvolutionalStem(nn.Module):
-    r"""A residual network reads the picture; each pixel of its last map becomes a token.
+    r"""A residual network reads the image; each pixel of its last map becomes a token.
 
     .. math::
         z^i = \mathrm{ResNet}(x)_i\, E
@@ -98,19 +98,19 @@ class ConvolutionalStem(nn.Module):
     ViT paper, section 3.1, "Hybrid architecture": a patch of the map is 1x1. The R50 of section
     4.1 leaves out the fourth stage of ResNet-50 and gives its blocks to the third, (3, 4, 9) for
     (3, 4, 6, 3): as deep, and four times as many tokens. Its filters are standardised and its norm
-    is GroupNorm. A token steps 16 pixels and sees far more: through the norm, the whole picture.
+    is GroupNorm. A token steps 16 pixels and sees far more: through the norm, the whole image.
 
-    For small pictures the map is not halved before the first stage, as in the networks for
+    For small images the map is not halved before the first stage, as in the networks for
     CIFAR-10 of He et al. 2016, "Deep residual learning", section 4.2.
 
     Args:
         image_size: height and width in pixels (one number if they are equal); the step of a
-            token must divide it, 16 pixels with three stages (4 for small pictures).
-        channels: of the picture, 3 for colour.
+            token must divide it, 16 pixels with three stages (4 for small images).
+        channels: of the image, 3 for colour.
         width: of a token.
         stage_depths: residual blocks of each stage.
         stem_width: channels of the first convolution, a multiple of 32.
-        small_pictures: the first convolution is 3x3 and steps one pixel, and nothing is pooled;
+        small_images: the first convolution is 3x3 and steps one pixel, and nothing is pooled;
             else it is 7x7, and it and the pooling halve the map each.
     """
 
@@ -121,19 +121,19 @@ class ConvolutionalStem(nn.Module):
         width: int,
         stage_depths: tuple[int, ...] = (3, 4, 9),
         stem_width: int = 64,
-        small_pictures: bool = False,
+        small_images: bool = False,
     ):
         super().__init__()
         self.image_size = pair(image_size, "image size")
         self.channels = channels
-        kernel_size, halvings = (3, 0) if small_pictures else (7, 2)
+        kernel_size, halvings = (3, 0) if small_images else (7, 2)
         # Every stage but the first halves the map too.
         self.patch_size = 2 ** (halvings + len(stage_depths) - 1)
         self.grid_size = divide_into_patches(self.image_size, (self.patch_size, self.patch_size))
-        self.conv = SamePadConv2d(channels, stem_width, kernel_size, 1 if small_pictures else 2)
+        self.conv = SamePadConv2d(channels, stem_width, kernel_size, 1 if small_images else 2)
         self.norm = group_norm(stem_width)
         self.activation = nn.ReLU()
-        self.pool = nn.Identity() if small_pictures else SamePadMaxPool2d(3, stride=2)
+        self.pool = nn.Identity() if small_images else SamePadMaxPool2d(3, stride=2)
         self.stages = make_stages(Bottleneck, stem_width, stage_depths)
         inputs = stem_width * 2 ** (1 + len(stage_depths))
         self.projection = nn.Conv2d(inputs, width, kernel_size=1)

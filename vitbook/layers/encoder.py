@@ -25,7 +25,7 @@ class MLP(nn.Module):
 
 
 class StochasticDepth(nn.Module):
-    """Drop a residual branch for whole pictures, with probability ``rate``, while training.
+    """Drop a residual branch for whole images, with probability ``rate``, while training.
 
     Huang et al. 2016. What survives is divided by ``1 - rate``, so that its mean stays.
     """

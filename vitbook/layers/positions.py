@@ -1,4 +1,4 @@
-"""Where a token stands in the picture, and what to do when the picture grows."""
+"""Where a token stands in the image, and what to do when the image grows."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""From pictures to tokens."""
+"""From images to tokens."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def divide_into_patches(image_size: tuple[int, int], patch: tuple[int, int]) -> 
     """(rows, columns) of patches.
 
     Raises:
-        ValueError: the patch does not divide the picture; names the nearest sizes that fit.
+        ValueError: the patch does not divide the image; names the nearest sizes that fit.
     """
     if any(size % step for size, step in zip(image_size, patch, strict=True)):
         low = [max(size // step, 1) * step for size, step in zip(image_size, patch, strict=True)]
@@ -41,13 +41,13 @@ def check_images(images: Tensor, channels: int, image_size: tuple[int, int]) -> 
     """Refuse what the model cannot take, before a kernel fails with a riddle.
 
     Raises:
-        TypeError: the pictures are whole numbers.
+        TypeError: the images are whole numbers.
         ValueError: another rank, channel count or size than the model was built for.
     """
     if images.ndim != 4:
         raise ValueError(
             f"images of shape {tuple(images.shape)}: expected (batch, channels, height, width); "
-            "add the batch with images[None] if there is one picture"
+            "add the batch with images[None] if there is one image"
         )
     if not images.is_floating_point():
         raise TypeError(
@@ -71,12 +71,12 @@ def _by(size: Sequence[int], always: bool = False) -> str:
 
 
 class PatchTokenizer(nn.Module):
-    """What every tokenizer of a grid of patches knows of its pictures.
+    """What every tokenizer of a grid of patches knows of its images.
 
     Args:
         image_size: height and width in pixels (one number if they are equal).
         patch_size: likewise; must divide the image size.
-        channels: of the picture, 3 for colour.
+        channels: of the image, 3 for colour.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PatchTokenizer(nn.Module):
 
 
 class PatchEmbedding(PatchTokenizer):
-    r"""Cut the picture into patches and map each to a token, :math:`x_p^i E`.
+    r"""Cut the image into patches and map each to a token, :math:`x_p^i E`.
 
     ViT paper, equation 1. A convolution whose stride equals its kernel is the same sum as
     flattening each patch and applying one linear layer (:meth:`flatten_and_project`), and it is
@@ -104,7 +104,7 @@ class PatchEmbedding(PatchTokenizer):
     Args:
         image_size: height and width in pixels (one number if they are equal).
         patch_size: likewise; must divide the image size.
-        channels: of the picture, 3 for colour.
+        channels: of the image, 3 for colour.
         width: of a token.
     """
 
@@ -144,14 +144,14 @@ class OverlappingPatches(PatchEmbedding):
     r"""Patches that see some pixels around them: a kernel wider than its stride.
 
     A token for each patch of the plain embedding, which looks ``overlap`` pixels further on every
-    side, beyond the picture at zeros: kernel ``patch + 2 overlap``, stride ``patch``, padding
+    side, beyond the image at zeros: kernel ``patch + 2 overlap``, stride ``patch``, padding
     ``overlap``. The ViT paper's patches do not overlap; those of T2T-ViT (section 3.1) and of PVT
     v2 (Wang et al. 2022) do, with windows that lean to one side. Here the patch is in the middle.
 
     Args:
         image_size: height and width in pixels (one number if they are equal).
         patch_size: pixels that a token steps; must divide the image size.
-        channels: of the picture, 3 for colour.
+        channels: of the image, 3 for colour.
         width: of a token.
         overlap: pixels; by default half a patch, so that the window is two patches wide, as in
             :class:`~.views.ShiftedPatches`.

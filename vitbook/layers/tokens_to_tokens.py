@@ -22,9 +22,9 @@ SOFT_SPLITS: tuple[SoftSplit, ...] = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
 def soft_split(
     images: Float[Tensor, "batch channels height width"], kernel: int, stride: int, padding: int
 ) -> Float[Tensor, "batch patches patch_width"]:
-    """Cut a picture into patches that overlap, each laid out as (channels, rows, columns).
+    """Cut an image into patches that overlap, each laid out as (channels, rows, columns).
 
-    T2T-ViT paper, section 3.1. Beyond the picture is zero.
+    T2T-ViT paper, section 3.1. Beyond the image is zero.
     """
     patches = F.unfold(images, kernel, stride=stride, padding=padding)
     return rearrange(patches, "b d n -> b n d")
@@ -103,17 +103,17 @@ class TokenTransformer(TokenBlock):
 
 
 class TokensToTokens(nn.Module):
-    """Pictures to tokens in a few soft splits, with a token block between each and the next.
+    """Images to tokens in a few soft splits, with a token block between each and the next.
 
     T2T-ViT paper, section 3.1 and figure 3. Each split merges neighbours that overlap, so that
     edges and textures are seen before the tokens are few. With the paper's three splits a token
-    steps 16 pixels. Where its step does not divide the picture, the last tokens see less of it
+    steps 16 pixels. Where its step does not divide the image, the last tokens see less of it
     and more of the zeros around it.
 
     Args:
         image_size: height and width in pixels (one number if they are equal), large enough that
             each split finds a patch.
-        channels: of the picture, 3 for colour.
+        channels: of the image, 3 for colour.
         width: of a token that goes out.
         make_block: called with ``inputs, token_width`` for each token block:
             :class:`TokenPerformer` or :class:`TokenTransformer`.
@@ -171,7 +171,7 @@ def split_grids(
     """(rows, columns) after each soft split.
 
     Raises:
-        ValueError: no split, or a picture that is smaller than a patch with its padding.
+        ValueError: no split, or an image that is smaller than a patch with its padding.
     """
     if not soft_splits:
         raise ValueError("no soft split: expected one at least, as (kernel, stride, padding)")

@@ -1,4 +1,4 @@
-"""Tokenizers that let a token see beyond its patch: shifted and rotated views of the picture."""
+"""Tokenizers that let a token see beyond its patch: shifted and rotated views of the image."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ FILLS = ("zeros", "border", "reflection")
 
 
 class PatchesOfViews(PatchTokenizer):
-    r"""Several views of a picture, stacked on channels, cut into patches and mapped to tokens.
+    r"""Several views of an image, stacked on channels, cut into patches and mapped to tokens.
 
     .. math::
         z^i = \mathrm{LN}\big(\mathcal{P}([X\; X^1\; \ldots\; X^V])_i\big)\, W
@@ -30,9 +30,9 @@ class PatchesOfViews(PatchTokenizer):
     Args:
         image_size: height and width in pixels (one number if they are equal).
         patch_size: likewise; must divide the image size.
-        channels: of the picture, 3 for colour.
+        channels: of the image, 3 for colour.
         width: of a token.
-        num_views: beside the picture itself.
+        num_views: beside the image itself.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PatchesOfViews(PatchTokenizer):
     def views(
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch views_channels height width"]:
-        """The picture first, then the others, stacked on channels."""
+        """The image first, then the others, stacked on channels."""
         raise NotImplementedError
 
     def forward(
@@ -67,7 +67,7 @@ class PatchesOfViews(PatchTokenizer):
 
 
 class ShiftedPatches(PatchesOfViews):
-    """Shifted Patch Tokenization (SPT): the picture and four copies shifted along the diagonals.
+    """Shifted Patch Tokenization (SPT): the image and four copies shifted along the diagonals.
 
     Lee, Lee and Song 2021, "Vision Transformer for small-size datasets", section 3.1, and their
     code: half a patch each way, zeros where a copy ends. The views come in the code's order: what
@@ -77,7 +77,7 @@ class ShiftedPatches(PatchesOfViews):
     Args:
         image_size: height and width in pixels (one number if they are equal).
         patch_size: likewise; must divide the image size and be at least 2.
-        channels: of the picture.
+        channels: of the image.
         width: of a token.
     """
 
@@ -113,18 +113,18 @@ class ShiftedPatches(PatchesOfViews):
 
 
 class RotatedPatches(PatchesOfViews):
-    r"""Rotated Patch Tokenization (RPT): the picture and copies turned a little, both ways.
+    r"""Rotated Patch Tokenization (RPT): the image and copies turned a little, both ways.
 
     From a project poster, "Rotated Patch Tokenization"; no code of it is public. Each copy is
-    turned about the picture's centre by a random angle and cut to the picture's size. Copies come
+    turned about the image's centre by a random angle and cut to the image's size. Copies come
     in pairs, by :math:`+\alpha` (counter-clockwise) and :math:`-\alpha`. The poster leaves the rest
     open; here it is so, and the arguments change it:
 
-    - in training every picture of a batch draws its own angle;
-    - in evaluation the angle is the middle of the range, so that a picture has one answer;
+    - in training every image of a batch draws its own angle;
+    - in evaluation the angle is the middle of the range, so that an image has one answer;
     - with more than one pair each draws from its own equal part of the range, low to high;
-    - pixels are read bilinearly, and beyond the picture is zero, which is mid-grey after
-      :func:`vitbook.datasets.normalize`: nothing is invented there, but where the picture is not
+    - pixels are read bilinearly, and beyond the image is zero, which is mid-grey after
+      :func:`vitbook.datasets.normalize`: nothing is invented there, but where the image is not
       grey the fill marks its border.
 
     All copies are read by one ``grid_sample``, on the images' device.
@@ -132,14 +132,14 @@ class RotatedPatches(PatchesOfViews):
     Args:
         image_size: height and width in pixels (one number if they are equal).
         patch_size: likewise; must divide the image size.
-        channels: of the picture.
+        channels: of the image.
         width: of a token.
         num_rotations: copies, an even number.
         angles: lowest and highest angle in radians, from 0 to below a quarter turn.
-        per_image: whether each picture draws its own angles, or a batch shares one draw.
+        per_image: whether each image draws its own angles, or a batch shares one draw.
         evaluation_angle: radians of every pair in evaluation; by default the middle of its part.
         interpolation: how a pixel is read: ``bilinear``, ``nearest`` or ``bicubic``.
-        fill: what lies beyond the picture: ``zeros``, the ``border`` pixel, or a ``reflection``.
+        fill: what lies beyond the image: ``zeros``, the ``border`` pixel, or a ``reflection``.
     """
 
     def __init__(
@@ -204,19 +204,19 @@ class RotatedPatches(PatchesOfViews):
         images: Float[Tensor, "batch channels height width"],
         angles: Float[Tensor, "batch rotations"],
     ) -> Float[Tensor, "batch rotations channels height width"]:
-        """Every picture turned about its centre by each of its angles, cut to its size."""
+        """Every image turned about its centre by each of its angles, cut to its size."""
         height, width = images.shape[2:]
-        # Places of pixels from the centre; a picture turned by a shows at p what lay at p by -a.
+        # Places of pixels from the centre; an image turned by a shows at p what lay at p by -a.
         y = torch.arange(height, device=images.device) - (height - 1) / 2
         x = torch.arange(width, device=images.device) - (width - 1) / 2
         cos, sin = (f(angles)[..., None, None] for f in (torch.cos, torch.sin))
         # Rows grow downward: counter-clockwise to the eye is clockwise in (x, y).
         across = cos * x - sin * y[:, None]
         down = sin * x + cos * y[:, None]
-        # grid_sample's units: -1 and 1 are the outer edges of the picture.
+        # grid_sample's units: -1 and 1 are the outer edges of the image.
         grid = torch.stack([across * (2 / width), down * (2 / height)], dim=-1)
         grid = rearrange(grid, "b v h w xy -> b (v h) w xy")
-        # In float32 at least: half precision cannot name a pixel of a large picture.
+        # In float32 at least: half precision cannot name a pixel of a large image.
         exact = images.to(torch.promote_types(images.dtype, torch.float32))
         turned = F.grid_sample(
             exact, grid.to(exact), self.interpolation, self.fill, align_corners=False

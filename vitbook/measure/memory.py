@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitbook.devices import choose_device
+from vitbook.devices import choose_device, counts_memory, peak_bytes, restart_peak
 
 
 def peak_memory(function: Callable[[], object], device: str | torch.device | None = None) -> int:
@@ -23,15 +23,18 @@ def peak_memory(function: Callable[[], object], device: str | torch.device | Non
 
     Args:
         function: what is run.
-        device: whose memory; by default the GPU's, if there is one.
+        device: whose memory; by default the GPU's, if there is one that counts it.
+
+    Raises:
+        ValueError: a GPU that does not count the most that it held.
     """
-    if choose_device(device).type == "cuda":
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        start = torch.cuda.memory_allocated()
+    chosen = choose_device(device)
+    if counts_memory(chosen):
+        start = restart_peak(chosen)
         function()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - start
+        return peak_bytes(chosen) - start
+    if device is not None and chosen.type != "cpu":
+        raise ValueError(f"torch counts no peak of memory on {chosen}: measure on cpu or cuda")
     # The profiler greets on stderr, and looks for a GPU that is not there.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with torch.profiler.profile(
@@ -59,7 +62,7 @@ def memory_held(model: nn.Module, optimizer: torch.optim.Optimizer | None = None
 
 def memory_so_far(device: torch.device) -> int:
     """Most bytes held at once since the start: on a GPU by torch, else by the whole process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+    if counts_memory(device):
+        return peak_bytes(device)
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else largest * 1024

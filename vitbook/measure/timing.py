@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from tqdm import tqdm
+
+from vitbook.devices import choose_device, synchronize
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,23 @@ def interleaved_seconds(
         for function in functions:
             function()
     seconds = np.empty((len(functions), rounds))
+    device = choose_device()
     for index in tqdm(range(rounds), label, leave=False, disable=not label):
         turns = range(len(functions))
         for turn in turns if index % 2 == 0 else reversed(turns):
-            _synchronize()
+            synchronize(device)
             start = time.perf_counter()
             functions[turn]()
-            _synchronize()
+            synchronize(device)
             seconds[turn, index] = time.perf_counter() - start
     return seconds
 
 
 def ratio_of(above: Float[np.ndarray, " rounds"], below: Float[np.ndarray, " rounds"]) -> Ratio:
     """The median of the quotients, round by round; the interval is a bootstrap of the median."""
+    # scipy's bootstrap says the same in as many lines, and timing would have to depend on scipy.
     quotients = above / below
     pairs = len(quotients)
     draws = np.random.default_rng(0).choice(quotients, size=(10_000, pairs))
     low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975])
     return Ratio(float(np.median(quotients)), float(low), float(high), pairs)
-
-
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

@@ -20,7 +20,7 @@ from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
 
 
 class ResNetV2(nn.Module):
-    r"""Picture to map, the map through stages that halve and widen it, its mean to one answer.
+    r"""Image to map, the map through stages that halve and widen it, its mean to one answer.
 
     .. math::
         y = \mathrm{head}\big(\mathrm{mean}_{ij}\, \mathrm{ReLU}(\mathrm{GN}(x_L))_{ij}\big)
@@ -29,13 +29,13 @@ class ResNetV2(nn.Module):
     take a Transformer; there is no prefix.
 
     Args:
-        stem: pictures to a map of a quarter of their height and width.
+        stem: images to a map of a quarter of their height and width.
         stages: map to map; each but the first halves it.
         norm: applied to the last map, before a ReLU.
         head: tokens to logits.
         image_size: height and width in pixels (one number if they are equal); the step of a
             token must divide it, 32 pixels with four stages.
-        channels: of the picture.
+        channels: of the image.
     """
 
     num_prefix_tokens = 0
@@ -90,7 +90,7 @@ def bit(
         num_classes: length of the logits.
         stage_depths: residual blocks of each stage.
         width_factor: times 64 channels in the stem, times 256 in the first stage.
-        channels: of the picture.
+        channels: of the image.
     """
     stem_width = 64 * width_factor
     width = stem_width * 2 ** (1 + len(stage_depths))

@@ -89,7 +89,7 @@ def list_models() -> tuple[str, ...]:
 
 
 def default_image_size(name: str) -> int:
-    """Pixels of the picture's side that a model is named for.
+    """Pixels of the image's side that a model is named for.
 
     Raises:
         UnknownNameError: no such model; names the nearest.
@@ -114,7 +114,7 @@ def create_model(
         name: one of :func:`list_models`.
         image_size: in pixels, one number or (height, width); the patch must divide it.
         num_classes: length of the logits.
-        channels: of the picture.
+        channels: of the image.
 
     Raises:
         UnknownNameError: no such model; names the nearest.

@@ -20,7 +20,7 @@ from vitbook.models.vit import (
     DIGITS,
     MICRO_BODY,
     MINI_BODY,
-    SMALL_PICTURES,
+    SMALL_IMAGES,
     VisionTransformer,
 )
 
@@ -92,9 +92,9 @@ MICRO_DESIGNS = SMALL_DESIGNS | dict(
     resnext=dict(num_heads=16),
 )
 SMALL_DESIGN_MODELS = {
-    f"vit_{name}_mini_{patches}": pictures | MINI_BODY | design
+    f"vit_{name}_mini_{patches}": images | MINI_BODY | design
     for name, design in MINI_DESIGNS.items()
-    for patches, pictures in SMALL_PICTURES.items()
+    for patches, images in SMALL_IMAGES.items()
 } | {
     f"vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | design
     for name, design in MICRO_DESIGNS.items()
@@ -111,6 +111,5 @@ SMALL_DENSE = dict(width=24, growth=12, mlp_ratio=4, make_position=LearnedPositi
 MINI_DENSE = SMALL_DENSE | dict(depths=(2, 4, 3, 5), num_heads=6)
 MICRO_DENSE = SMALL_DENSE | dict(depths=(2, 2, 2, 3), num_heads=4)
 SMALL_DENSE_DESIGN_MODELS = {
-    f"vit_dense_mini_{patches}": pictures | MINI_DENSE
-    for patches, pictures in SMALL_PICTURES.items()
+    f"vit_dense_mini_{patches}": images | MINI_DENSE for patches, images in SMALL_IMAGES.items()
 } | {"vit_dense_micro_patch2_8": DIGITS | MICRO_DENSE}

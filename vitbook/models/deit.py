@@ -12,7 +12,7 @@ from vitbook.models.vit import (
     MINI_BODY,
     SIZES,
     SMALL_BODY,
-    SMALL_PICTURES,
+    SMALL_IMAGES,
     VisionTransformer,
     make_encoder,
 )
@@ -58,8 +58,8 @@ DEIT_MODELS = (
         for size in ("tiny", "small", "base")
     }
     | {
-        f"deit_mini_distilled_{patches}": pictures | MINI_BODY
-        for patches, pictures in SMALL_PICTURES.items()
+        f"deit_mini_distilled_{patches}": images | MINI_BODY
+        for patches, images in SMALL_IMAGES.items()
     }
     | {
         "deit_tiny_distilled_patch4_32": CIFAR10 | SMALL_BODY,

@@ -47,7 +47,7 @@ def linformer_vit(
 ) -> VisionTransformer:
     """A Vision Transformer that attends to mixtures of its tokens (Wang et al. 2020).
 
-    The class token is one of the tokens that are mixed. The picture's size is fixed: the
+    The class token is one of the tokens that are mixed. The image's size is fixed: the
     projections of another number of tokens would be other matrices.
 
     Args:

@@ -32,7 +32,7 @@ def hybrid(
         depth: number of encoder blocks.
         num_heads: of each attention.
         mlp_width: hidden width of each block's MLP.
-        channels: of the picture.
+        channels: of the image.
         qkv_bias: whether queries, keys and values have a bias.
         stage_depths: residual blocks of each stage of the network in front.
         make_tokenizer: called with ``image_size, channels, width, stage_depths``.
@@ -47,7 +47,7 @@ def hybrid(
     )
 
 
-DIGITS_STEM = partial(ConvolutionalStem, stem_width=32, small_pictures=True)
+DIGITS_STEM = partial(ConvolutionalStem, stem_width=32, small_images=True)
 
 # The paper's stem at half its width, with stages of two blocks. The stem that keeps every pixel
 # would need more stages, and more multiply-adds than the body.

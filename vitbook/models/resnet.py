@@ -1,4 +1,4 @@
-"""ResNet for small pictures (He et al. 2016, "Deep residual learning", section 4.2)."""
+"""ResNet for small images (He et al. 2016, "Deep residual learning", section 4.2)."""
 
 import torch.nn.functional as F
 from einops import rearrange
@@ -37,13 +37,13 @@ class ResNet(nn.Module):
     """A stem, three stages of 16, 32 and 64 channels, and the mean of the last map.
 
     With n blocks a stage it has 6n + 2 layers: n = 9 is ResNet-56. The stem is the paper's 3x3
-    convolution. For larger pictures it is that of table 1: a 7x7 convolution of stride 2, and
+    convolution. For larger images it is that of table 1: a 7x7 convolution of stride 2, and
     3x3 max-pooling of stride 2 if its own stride is to be 4.
 
     Args:
         image_size: height and width in pixels (one number if they are equal); divisible by 4
             times the stem's stride.
-        channels: of the picture.
+        channels: of the image.
         blocks: of each stage.
         num_classes: length of the logits.
         stem_stride: pixels that a place of the first map steps: 1, 2 or 4.
@@ -118,7 +118,7 @@ def resnet(
     return ResNet(image_size, channels, blocks, num_classes, stem_stride)
 
 
-# Settings of `resnet`. The stems of ResNet-20 for larger pictures leave 32x32 places, as its own.
+# Settings of `resnet`. The stems of ResNet-20 for larger images leave 32x32 places, as its own.
 RESNET_MODELS = (
     {
         f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)

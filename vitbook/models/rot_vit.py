@@ -9,7 +9,7 @@ from vitbook.models.vit import (
     MICRO_BODY,
     MINI_BODY,
     SMALL_BODY,
-    SMALL_PICTURES,
+    SMALL_IMAGES,
 )
 
 RPT = dict(make_tokenizer=RotatedPatches)
@@ -28,9 +28,9 @@ VARIANTS = {
 
 # Settings of `vitbook.models.vit.vit`.
 ROT_VIT_MODELS = {
-    f"rot_vit_{size}_{patches}": pictures | body | RPT
+    f"rot_vit_{size}_{patches}": images | body | RPT
     for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
-    for patches, pictures in SMALL_PICTURES.items()
+    for patches, images in SMALL_IMAGES.items()
 } | {
     f"rot_vit_micro{variant}_patch2_8": DIGITS
     | MICRO_BODY

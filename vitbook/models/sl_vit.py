@@ -8,7 +8,7 @@ from vitbook.models.vit import (
     MICRO_BODY,
     MINI_BODY,
     SMALL_BODY,
-    SMALL_PICTURES,
+    SMALL_IMAGES,
     TINY_IMAGENET,
 )
 
@@ -26,9 +26,9 @@ SL_VIT_MODELS = {
     "spt_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | SPT,
     "lsa_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | LSA,
     **{
-        f"{name}_vit_mini_{patches}": pictures | MINI_BODY | swap
+        f"{name}_vit_mini_{patches}": images | MINI_BODY | swap
         for name, swap in SWAPS.items()
-        for patches, pictures in SMALL_PICTURES.items()
+        for patches, images in SMALL_IMAGES.items()
     },
     **{f"{name}_vit_micro_patch2_8": DIGITS | MICRO_BODY | swap for name, swap in SWAPS.items()},
 }

@@ -110,7 +110,7 @@ SIZES = {
     "24": dict(width=512, depth=24, num_heads=8, mlp_width=1536),
 }
 
-# Small pictures have shorter steps. The SL-ViT authors' code leaves 8x8 tokens and T2T-ViT-12's
+# Small images have shorter steps. The SL-ViT authors' code leaves 8x8 tokens and T2T-ViT-12's
 # body, with softmax attention in the token blocks. It also adds each attention's normed input to
 # its output, for the token block's attention, with its shortcut, takes the encoder's name there;
 # here the encoder is the paper's. The digits' splits mix 64 tokens and leave 4x4.
@@ -126,7 +126,7 @@ def small_tokens(
     token_width: int = 64,
     make_block: Callable[[int, int], nn.Module] = TokenTransformer,
 ) -> dict:
-    """The tokenizer's place in a row of the table, for pictures of few pixels."""
+    """The tokenizer's place in a row of the table, for images of few pixels."""
     return dict(
         make_tokenizer=partial(
             TokensToTokens,
@@ -162,7 +162,7 @@ MICRO_DESIGNS = dict(
 )
 
 # Everything that `t2t_vit` takes, by name: the paper's sizes, T2T-ViT-14 with one idea of a
-# convolutional network, and those for small pictures. The paper prints depth 8 for 7, 14 for Wide
+# convolutional network, and those for small images. The paper prints depth 8 for 7, 14 for Wide
 # and 14 for Ghost; here are the depths of its code.
 T2T_VIT_MODELS = (
     {f"t2t_vit_{size}": IMAGENET | numbers for size, numbers in SIZES.items()}
@@ -184,11 +184,11 @@ T2T_VIT_MODELS = (
         | small_tokens(STEP_1, STEP_2, token_width=16),
     }
     | {
-        f"t2t_vit_{kind}mini_{name}": pictures
+        f"t2t_vit_{kind}mini_{name}": images
         | MINI
         | small_tokens(*splits, token_width=24, make_block=make_block)
         for kind, make_block in (("", TokenPerformer), ("t_", TokenTransformer))
-        for name, (pictures, splits) in MINI_SPLITS.items()
+        for name, (images, splits) in MINI_SPLITS.items()
     }
     | {
         f"t2t_vit_{name}_mini_patch4_32": CIFAR10 | MINI | MINI_TOKENS | design

@@ -21,7 +21,7 @@ from vitbook.layers.heads import Both
 
 
 class VisionTransformer(nn.Module):
-    r"""Picture to patches, patches to tokens, tokens through an encoder, one answer.
+    r"""Image to patches, patches to tokens, tokens through an encoder, one answer.
 
     .. math::
         z_0 = [x_\mathrm{class};\, x_p^1 E;\, \ldots;\, x_p^N E] + E_\mathrm{pos}, \qquad
@@ -30,7 +30,7 @@ class VisionTransformer(nn.Module):
     ViT paper, section 3.1 and figure 1. A variant swaps a part instead of setting a flag.
 
     Args:
-        tokenizer: pictures to patch tokens; has ``grid_size`` and ``patch_size``.
+        tokenizer: images to patch tokens; has ``grid_size`` and ``patch_size``.
         position: tells a token its place; applied after the prefix tokens are put in front.
         encoder: tokens to tokens, with the last norm.
         head: tokens to logits.
@@ -176,7 +176,7 @@ CIFAR10 = dict(image_size=32, patch_size=4, num_classes=10)
 TINY_IMAGENET = dict(image_size=64, patch_size=8, num_classes=200)
 FLOWERS = dict(image_size=128, patch_size=8, num_classes=5)
 DIGITS = dict(image_size=8, patch_size=2, channels=1, num_classes=10)
-SMALL_PICTURES = {"patch4_32": CIFAR10, "patch8_64": TINY_IMAGENET, "patch8_128": FLOWERS}
+SMALL_IMAGES = {"patch4_32": CIFAR10, "patch8_64": TINY_IMAGENET, "patch8_128": FLOWERS}
 POST_NORM = dict(make_block=PostNormBlock)
 # Neighbours of the mini: other depths, widths with heads as wide, and patches.
 MINI_NEIGHBOURS = (
@@ -204,9 +204,9 @@ VIT_MODELS = (
         "vit_postnorm_tiny_patch4_32": CIFAR10 | SMALL_BODY | POST_NORM,
     }
     | {
-        f"vit_{size}_{patches}": pictures | body
+        f"vit_{size}_{patches}": images | body
         for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
-        for patches, pictures in SMALL_PICTURES.items()
+        for patches, images in SMALL_IMAGES.items()
     }
     | {f"vit_mini_{name}": CIFAR10 | MINI_BODY | other for name, other in MINI_NEIGHBOURS.items()}
     | {

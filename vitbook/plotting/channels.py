@@ -8,7 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitbook.plotting.style import COLORS, INK, draw_picture, finish
+from vitbook.plotting.style import COLORS, INK, draw_image, finish
 
 # White is zero, so that a dead map of zeros is blank.
 TWO_SIDED = LinearSegmentedColormap.from_list("two_sided", (COLORS[0], "#f4f4f2", COLORS[1]))
@@ -26,7 +26,7 @@ def channel_lines(
 
     Args:
         lines: name -> maps "channels rows columns", the same number of channels in each.
-        image: a picture in front of each line.
+        image: shown in front of each line.
         scales: name -> the magnitude that has full colour; by default the largest shown in the
             line.
         marks: name -> channel -> a word under its map, which gets a frame.
@@ -46,7 +46,7 @@ def channel_lines(
     for row, (name, maps) in zip(axes, lines.items(), strict=True):
         row[0].text(0, 1.1, name, transform=row[0].transAxes).set_in_layout(False)
         if image is not None:
-            draw_picture(row[0], image)
+            draw_image(row[0], image)
         scale = (scales or {}).get(name) or float(maps.abs().max()) or 1
         words = (marks or {}).get(name, {})
         for channel, axis in enumerate(row[image is not None :]):

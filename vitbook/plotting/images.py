@@ -1,4 +1,4 @@
-"""Pictures, and maps beside them."""
+"""Images, and maps beside them."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitbook.plotting.style import HEAT, draw_picture, finish, mark_cell
+from vitbook.plotting.style import HEAT, draw_image, finish, mark_cell
 
 
 def pictures(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figure:
-    """Pictures side by side, each under its name.
+    """Images side by side, each under its name.
 
     Args:
-        images: name -> uint8 picture, "channels height width".
+        images: name -> uint8 image, "channels height width".
     """
     rows = -(-len(images) // columns)
     width = min(columns, len(images))
@@ -24,7 +24,7 @@ def pictures(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figu
     for axis in axes.flat[len(images) :]:
         axis.axis("off")
     for axis, (name, image) in zip(axes.flat, images.items(), strict=False):
-        draw_picture(axis, image)
+        draw_image(axis, image)
         axis.set_title(name, parse_math=False)  # maybe that of a file
     return finish(figure, title)
 
@@ -46,7 +46,7 @@ def photo_and_maps(
         1, 1 + len(maps), figsize=(3.2 * (1 + len(maps)), 3.3), layout="constrained"
     )
     rows, columns = next(iter(maps.values())).shape
-    draw_picture(axes[0], image)
+    draw_image(axes[0], image)
     size = (image.shape[1] / rows, image.shape[2] / columns)
     mark_cell(axes[0], query, size)
     axes[0].set_title("the question")
@@ -65,7 +65,7 @@ def heat_maps(
 
     Args:
         maps: name -> "rows columns".
-        image: a uint8 picture to show first.
+        image: of uint8, to show first.
     """
     panels = len(maps) + (image is not None)
     rows = -(-panels // columns)
@@ -79,8 +79,8 @@ def heat_maps(
         axis.axis("off")
     shown = axes[:panels]
     if image is not None:
-        draw_picture(shown[0], image)
-        shown[0].set_title("picture", fontsize=9)
+        draw_image(shown[0], image)
+        shown[0].set_title("image", fontsize=9)
         shown = shown[1:]
     top = max(float(values.max()) for values in maps.values())
     for axis, (name, values) in zip(shown, maps.items(), strict=True):
@@ -120,28 +120,28 @@ def likeness(
 
 def maps_beside_pictures(
     images: Mapping[str, UInt8[Tensor, "channels height width"]],
-    maps: Mapping[str, Float[Tensor, "pictures rows columns"]],
+    maps: Mapping[str, Float[Tensor, "images rows columns"]],
     title: str,
 ) -> Figure:
-    """A line for each picture: itself, then its maps, on one scale from zero to their maximum.
+    """A line for each image: itself, then its maps, on one scale from zero to their maximum.
 
     Args:
-        images: name -> picture.
-        maps: name -> one map for each picture, in the same order.
+        images: name -> image.
+        maps: name -> one map for each image, in the same order.
 
     Raises:
-        ValueError: another number of maps than of pictures.
+        ValueError: another number of maps than of images.
     """
     for name, each in maps.items():
         if len(each) != len(images):
-            raise ValueError(f"{len(each)} maps of {name}: expected {len(images)}, one a picture")
+            raise ValueError(f"{len(each)} maps of {name}: expected {len(images)}, one an image")
     lines, columns = len(images), 1 + len(maps)
     figure, axes = plt.subplots(
         lines, columns, figsize=(2.2 * columns, 2.1 * lines + 0.5), squeeze=False,
         layout="constrained",
     )  # fmt: skip
     for line, (name, image) in enumerate(images.items()):
-        draw_picture(axes[line, 0], image)
+        draw_image(axes[line, 0], image)
         axes[line, 0].set_ylabel(name, fontsize=9, parse_math=False)
         top = max(float(each[line].max()) for each in maps.values())
         for axis, (kind, each) in zip(axes[line, 1:], maps.items(), strict=True):

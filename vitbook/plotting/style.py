@@ -22,8 +22,8 @@ def finish(figure: Figure, title: str) -> Figure:
     return figure
 
 
-def draw_picture(axes, image: Tensor) -> None:
-    """A picture of uint8, "channels height width", without a frame of numbers."""
+def draw_image(axes, image: Tensor) -> None:
+    """An image of uint8, "channels height width", without a frame of numbers."""
     pixels = rearrange(image, "c h w -> h w c").squeeze(-1).cpu().numpy()
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set(xticks=[], yticks=[])

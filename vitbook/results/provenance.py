@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from vitbook.devices import gpu_name
+
 WIDE_VECTORS = "AVX-512"
 
 
@@ -49,9 +51,8 @@ def command() -> str:
 def device_name(device: str | torch.device) -> str:
     """ "NVIDIA H200", or the processor's name, the threads that torch uses, and whether MKL was
     told to use AVX-512 on a processor where by itself it would not."""
-    device = torch.device(device)
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+    if gpu := gpu_name(torch.device(device)):
+        return gpu
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -15,7 +15,7 @@ class Result:
         accuracy: top-1 on the held-out data, 0 to 1.
         curve: a row an epoch: epoch, loss, learning_rate, accuracy.
         probes: what was seen in the model after some epochs; empty if nobody looked.
-        data_passes: times that a picture was shown, on average.
+        data_passes: times that an image was shown, on average.
         wall_time_s: of training, evaluation and probes, on ``device``.
         images_per_second: in training alone, over all ``processes``.
         peak_memory_mb: on a GPU by torch's allocator, else of the whole process, data included.
@@ -74,7 +74,7 @@ class Measurement:
     Attributes:
         kind: what the rows mean, and who wrote them: "bench", "explanations".
         subject: what was measured: a model, or a checkpoint by name.
-        settings: how: pictures, batch, precision, and what else the kind needs to be repeated.
+        settings: how: images, batch, precision, and what else the kind needs to be repeated.
         rows: a line each, all with the same keys.
         device: the processor's or GPU's own name.
         commit: as in :class:`Result`.

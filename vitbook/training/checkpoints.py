@@ -13,7 +13,7 @@ from torch import nn
 from vitbook.files import write_atomically
 from vitbook.models import ModelSpec, create_model
 from vitbook.models.constants import constants_of, set_constants
-from vitbook.models.pretrained import check_state
+from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.digest import digest
 from vitbook.training.sharing import fill, state_once
@@ -141,9 +141,6 @@ def load_checkpoint(
     own = state_once(usual)
     try:
         check_state(state, own, path.name)
-        for name, tensor in state.items():
-            if tensor.is_floating_point() != own[name].is_floating_point():
-                raise ValueError(f"{name} is {tensor.dtype}, this model's {own[name].dtype}")
         set_constants(usual, constants)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error

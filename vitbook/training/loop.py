@@ -2,7 +2,6 @@
 
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from vitbook.datasets import Dataset
-from vitbook.devices import choose_device
+from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.models import set_stochastic_depth
 from vitbook.training.batches import Batches
 from vitbook.training.draws import seed_of
@@ -96,8 +95,8 @@ def train(
 ) -> TrainingRun:
     """Train ``model`` in place; with an ``ema`` in the recipe it ends as the mean of its weights.
 
-    On a GPU the forward pass runs in bfloat16. Processes that :func:`~.processes.joined` has
-    joined share every batch.
+    The forward pass runs in bfloat16 if the GPU computes in it. Processes that
+    :func:`~.processes.joined` has joined share every batch.
 
     Args:
         dataset: to learn from.
@@ -150,11 +149,10 @@ def train(
         stop=stop,
         show=progress,
     )
-    on_gpu = device.type == "cuda"
+    dtype = training_dtype(device)
     runner = torch.compile(model) if compile else model
     if here.count > 1:
         runner = DistributedDataParallel(runner)
-    precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
     first, last = watch.progress.step, recipe.epochs * batches.steps_an_epoch
 
     def steps() -> Iterator[int]:
@@ -163,7 +161,9 @@ def train(
             yield step
 
     try:
-        with watch, torch.random.fork_rng(devices=[device] if on_gpu else []):
+        gpus = [] if device.type == "cpu" else [device]
+        with watch, torch.random.fork_rng(gpus, device_type=device.type):
+            precision = autocast(device, dtype)
             fit(runner, mean, optimizer, batches, recipe, steps(), precision, watch)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -187,7 +187,7 @@ def train(
         training_s=reached.training_s,
         wall_time_s=reached.wall_time_s,
         images_per_second=shown / reached.training_s,
-        precision="bfloat16" if on_gpu else "float32",
+        precision=str(dtype).removeprefix("torch."),
         device=", then ".join(reached.devices),
         processes=here.count,
     )

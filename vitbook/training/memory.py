@@ -4,14 +4,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vitbook.devices import release_memory
+
 
 class BatchTooLargeError(MemoryError):
     """Out of memory; the message says which batch would fit."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """A GPU's error has a class of its own, the CPU allocator's and oneDNN's only a sentence."""
-    sentences = ("allocate memory", "could not create a primitive")
+    """CUDA's error has a class of its own, the CPU allocator's, oneDNN's and MPS's a sentence."""
+    sentences = ("allocate memory", "could not create a primitive", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(words in str(error) for words in sentences)
     )
@@ -29,8 +31,7 @@ def largest_fitting_batch(model: nn.Module, picture: Tensor, below: int) -> int:
                 raise
         finally:
             model.zero_grad(set_to_none=True)
-        if picture.is_cuda:
-            torch.cuda.empty_cache()
+        release_memory(picture.device)
         size //= 2
     return 0
 
@@ -50,7 +51,7 @@ def say_what_fits(model: nn.Module, picture: Tensor, own: int, processes: int) -
         processes: that share the batch.
     """
     size = largest_fitting_batch(model, picture, own) * processes
-    where = "the GPU" if picture.is_cuda else "this machine"
+    where = "this machine" if picture.device.type == "cpu" else "the GPU"
     if not size:
         return (
             f"batch_size {own * processes} does not fit into the memory of {where}, nor does a "

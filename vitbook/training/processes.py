@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from vitbook.devices import choose_device
+from vitbook.devices import choose_device, gpu_of_process
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,8 @@ def joined(device: str | None = None) -> Iterator[torch.device]:
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield kind
         return
-    if kind.type == "cuda":
-        kind = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(kind)
-    dist.init_process_group("nccl" if kind.type == "cuda" else "gloo")
+    kind = gpu_of_process(kind, int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group(dist.get_default_backend_for_device(kind))
     try:
         yield kind
     finally:

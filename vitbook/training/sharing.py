@@ -1,4 +1,8 @@
-"""The state of a model in which one tensor may have several names, as in shared positions."""
+"""The state of a model in which one tensor may have several names, as in shared positions.
+
+safetensors' ``save_model`` writes a file by itself, neither atomically nor in half precision, and
+keeps its function that finds the names private.
+"""
 
 from torch import Tensor, nn
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from vitbook.datasets import Dataset
+from vitbook.devices import float64_device
 from vitbook.results import device_name
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import evaluate
@@ -71,9 +72,9 @@ class Watch:
         device = device_name(batches.images.device)
         if self.progress.devices[-1:] != [device]:
             self.progress.devices.append(device)
-        self.loss = torch.tensor(
-            self.progress.loss, dtype=torch.float64, device=batches.images.device
-        )
+        where = batches.images.device
+        dtype = torch.float64 if float64_device(where) == where else torch.float32
+        self.loss = torch.tensor(self.progress.loss, dtype=dtype, device=where)
         self.bar = tqdm(
             total=self.recipe.epochs * batches.steps_an_epoch,
             initial=self.progress.step,

@@ -1,4 +1,4 @@
-"""What authors call the parameters of our models: (our name, theirs, layout).
+"""What timm and authors call the parameters of our models: (our name, theirs, layout).
 
 The first pattern that matches our name wins. Their number of a token block and ours are the same.
 A layout is the einops pattern from our tensor to theirs, where the two differ. Patches are
@@ -26,6 +26,25 @@ DEIT_NAMES: Names = (
     (r"^prefix\.1$", "dist_token", "d -> 1 1 d"),
     (r"^tokenizer\.projection\.", "patch_embed.proj.", ""),
     (r"^head\.distillation\.", "head_dist.", ""),
+)
+
+# timm: DeiT's names, and those of the hybrid's residual network.
+_STAGE = r"^tokenizer\.stages\.(\d+)\.(\d+)\."
+_THEIR_STAGE = r"patch_embed.backbone.stages.\1.blocks.\2."
+TIMM_TRANSFORMER_NAMES: Names = (
+    *DEIT_NAMES,
+    (r"^tokenizer\.(conv|norm)\.", r"patch_embed.backbone.stem.\1.", ""),
+    (_STAGE + r"shortcut\.0\.", _THEIR_STAGE + "downsample.conv.", ""),
+    (_STAGE + r"shortcut\.1\.", _THEIR_STAGE + "downsample.norm.", ""),
+    (_STAGE + r"((?:norm|conv)[123])\.", _THEIR_STAGE + r"\3.", ""),
+)
+TIMM_BIT_NAMES: Names = (
+    (r"^stem\.0\.", "stem.conv.", ""),
+    (r"^stages\.(\d+)\.(\d+)\.shortcut\.", r"stages.\1.blocks.\2.downsample.conv.", ""),
+    (r"^stages\.(\d+)\.(\d+)\.((?:norm|conv)[123])\.", r"stages.\1.blocks.\2.\3.", ""),
+    # The head is a convolution of one pixel.
+    (r"^head\.classifier\.weight$", "head.fc.weight", "classes d -> classes d 1 1"),
+    (r"^head\.classifier\.bias$", "head.fc.bias", ""),
 )
 
 # github.com/yitu-opensource/T2T-ViT, models/t2t_vit.py; the token blocks in token_performer.py
