@@ -82,7 +82,8 @@ def float64_device(device: torch.device) -> torch.device:
 
 def to_float64(tensor: Tensor) -> Tensor:
     """The same numbers in float64, on :func:`float64_device`."""
-    return tensor.to(float64_device(tensor.device), torch.float64)
+    # In two steps: in one, torch may convert on MPS before it copies.
+    return tensor.to(float64_device(tensor.device)).double()
 
 
 def synchronize(device: torch.device) -> None:
