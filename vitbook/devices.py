@@ -1,7 +1,7 @@
-"""On what to compute, and in which precision: chosen, and checked, in one place.
+"""The device and its precision, chosen and checked in one place.
 
-CUDA, MPS (the GPU of a Mac) and the CPU are known. MPS was not run: what is said of it here is
-from torch's documentation, and its choices are the careful ones.
+CUDA, MPS (the GPU of a Mac) and the CPU are known. MPS was not run: this file follows what torch
+documents of it, and takes the careful choice where there are two.
 """
 
 import os
@@ -40,7 +40,7 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
 
 
 def gpu_of_process(device: torch.device, number: int) -> torch.device:
-    """The device of one of several processes on a machine: each takes a GPU of its own.
+    """The device of process ``number`` among several on a machine: each takes its own GPU.
 
     Raises:
         ValueError: MPS, over which torch's processes cannot speak.
@@ -61,32 +61,33 @@ def gpu_name(device: torch.device) -> str | None:
 
 
 def training_dtype(device: torch.device) -> torch.dtype:
-    """In which the forward pass of a training step runs: bfloat16 if the GPU computes in it.
+    """The precision of a training step's forward pass: bfloat16 if the GPU has it, else float32.
 
-    Else float32. GPUs before Ampere, such as the T4, only emulate bfloat16. MPS takes it under
-    autocast from macOS 14 on; it is left at float32, which every macOS has.
+    GPUs before Ampere, such as the T4, only emulate bfloat16. MPS has it under autocast from
+    macOS 14 on, and float32 on every macOS: it stays at float32.
     """
     has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.bfloat16 if has_bfloat16 else torch.float32
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
-    """Matrix products in ``dtype``, where they are not in float32 as they stand."""
+    """A context in which matrix products run in ``dtype``; float32 changes nothing."""
     return nullcontext() if dtype == torch.float32 else torch.autocast(device.type, dtype)
 
 
 def float64_device(device: torch.device) -> torch.device:
-    """Where numbers of ``device`` can be computed with in float64: MPS has no float64."""
+    """The device itself, or the CPU for MPS, which has no float64."""
     return torch.device("cpu") if device.type == "mps" else device
 
 
 def to_float64(tensor: Tensor) -> Tensor:
-    """The same numbers in float64, on the CPU where their device has none."""
-    return tensor.to(float64_device(tensor.device), torch.float64)
+    """The same numbers in float64, on :func:`float64_device`."""
+    # In two steps: in one, torch may convert on MPS before it copies.
+    return tensor.to(float64_device(tensor.device)).double()
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has done what it was given; the CPU has done it already."""
+    """Wait until the GPU has finished its work; the CPU never runs behind."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -94,7 +95,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back what torch's allocator keeps for later tensors."""
+    """Give back the memory that torch's allocator keeps for later tensors."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":
@@ -102,22 +103,19 @@ def release_memory(device: torch.device) -> None:
 
 
 def counts_memory(device: torch.device) -> bool:
-    """Whether the device's own allocator counts the most bytes that it held: CUDA's does.
-
-    MPS's tells what it holds now, and no peak.
-    """
+    """Whether the device's allocator counts its peak: CUDA's does, MPS's and the CPU's do not."""
     return device.type == "cuda"
 
 
 def restart_peak(device: torch.device) -> int:
-    """Bytes held now, from which on :func:`peak_bytes` counts."""
+    """Let :func:`peak_bytes` count from now on; returns the bytes held now."""
     synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     return torch.cuda.memory_allocated(device)
 
 
 def peak_bytes(device: torch.device) -> int:
-    """Most bytes that the allocator held at once, since the start or :func:`restart_peak`."""
+    """Most bytes that the allocator held at once since :func:`restart_peak`, or since the start."""
     synchronize(device)
     return torch.cuda.max_memory_allocated(device)
 

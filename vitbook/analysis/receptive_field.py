@@ -56,7 +56,7 @@ def pixels_seen(
         ValueError: the module gives no tokens for such a picture, or not that one.
     """
     place = float64_device(next(tokenizer.parameters(), torch.zeros(())).device)
-    copy = deepcopy(tokenizer).eval().to(place, torch.float64)
+    copy = deepcopy(tokenizer).eval().to(place).double()
     picture = torch.rand(1, channels, *image_size, dtype=torch.float64, device=place)
     out = copy(picture.requires_grad_())
     if out.ndim != 3 or not out.requires_grad:

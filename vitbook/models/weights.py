@@ -1,4 +1,4 @@
-"""Weights under others' names: the rules are data, applied once, and what does not fit is said."""
+"""Loading weights that have other names: rules as data, one engine, one check."""
 
 import re
 from collections.abc import Mapping
@@ -18,13 +18,14 @@ WRAPPERS = ("state_dict_ema", "model_ema", "model_state_dict", "state_dict", "mo
 def load_renamed(
     model: nn.Module, weights: Mapping, names: Names, whose: str, optional: str | None = None
 ) -> nn.Module:
-    """Copy weights with others' names and layouts into ``model``, all of them or none.
+    """Copy weights with other names and layouts into ``model``, all of them or none.
 
     Args:
         weights: the state dict, or the file's content that has it under one of ``WRAPPERS``.
-        names: which of theirs is which of ours, from :mod:`vitbook.models.weight_names`.
-        whose: weights they are, for the message.
-        optional: our names with this beginning keep their weights if ``weights`` has none of them.
+        names: rules of :mod:`vitbook.models.weight_names`.
+        whose: the owner of the weights, for the message.
+        optional: parameters of ours whose name begins so keep their values if ``weights`` has
+            none of them.
 
     Returns:
         ``model``, with the weights in it.
@@ -60,12 +61,12 @@ def load_renamed(
 
 
 def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], whose: str) -> None:
-    """Say all that does not fit in one sentence, before anything is copied.
+    """Refuse weights that do not fit, in one sentence, before anything is copied.
 
     Args:
         given: the weights.
         expected: tensors of the same names, shapes and kinds.
-        whose: weights they are, for the message.
+        whose: the owner of the weights, for the message.
 
     Raises:
         ValueError: tensors are missing, left over, of another shape or kind, or not finite.
