@@ -27,6 +27,30 @@ from vitbook.explorer import (
     token_footprint,
 )
 
+FIGURES = (
+    "lookup",
+    "maps",
+    "reader",
+    "meter",
+    "footprint",
+    "board",
+    "taken",
+    "dial",
+    "shifts",
+    "designs",
+    "hearing",
+    "waves",
+    "rollout",
+    "channels",
+    "shuffle",
+)
+
+
+@pytest.fixture(params=FIGURES)
+def figure(request):
+    """Every figure in turn."""
+    return request.getfixturevalue(request.param)
+
 
 @pytest.fixture
 def lookup():
