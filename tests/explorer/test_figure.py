@@ -10,31 +10,9 @@ import pytest
 
 from vitbook.explorer import Figure, attention_maps
 
-FIGURES = (
-    "lookup",
-    "maps",
-    "reader",
-    "meter",
-    "footprint",
-    "board",
-    "taken",
-    "dial",
-    "shifts",
-    "designs",
-    "hearing",
-    "waves",
-    "rollout",
-    "channels",
-    "shuffle",
-)
 DATA = re.compile(
     r'<script type="application/json" class="vb-data" data-key="(\w+)">(.*?)</script>', re.DOTALL
 )
-
-
-@pytest.fixture(params=FIGURES)
-def figure(request):
-    return request.getfixturevalue(request.param)
 
 
 def state(page, nth=0):

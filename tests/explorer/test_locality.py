@@ -83,7 +83,7 @@ def test_the_task_is_reached_by_sharpening_and_then_masking(show, dial):
 
 def test_another_patch_asks(show, dial, head):
     page = show(dial)
-    page.get_by_role("radio", name="patch row 2, column 3", exact=True).click()
+    page.get_by_role("radio", name="patch in row 2, column 3", exact=True).click()
     assert "query=6 " in page.locator(".vitbook-figure").get_attribute("data-state")
     assert computed(page, "weights") == pytest.approx(head[7], abs=1e-3)
 

@@ -46,7 +46,7 @@ def test_the_page_shows_what_the_maps_say(show, maps, weights):
     assert float(shown["trained"][0]) == pytest.approx(trained[0], abs=0.005)
     assert shown["trained"][2] == "no place"
     assert shown["uniform"][:2] == ["0.059", "0.059"]
-    page.get_by_role("radio", name="patch row 2, column 3", exact=True).click()
+    page.get_by_role("radio", name="patch in row 2, column 3", exact=True).click()
     for name, each in weights.items():
         row = each[1, 0, 0, 7]
         distance = mean_distance(row[1:], 6, (4, 4), (2, 2))

@@ -101,7 +101,7 @@ def test_one_layer_without_residual_is_that_layers_map(show, figure, layers):
     row = layers[0][0].mean(0)[6].numpy()
     assert np.abs(np.array(computed(page, "row")) - row).max() < 0.02 * row.max()
     colors = page.evaluate(
-        """[...document.querySelectorAll('.vb-picture canvas')].map((canvas) =>
+        """[...document.querySelectorAll('.vb-image canvas')].map((canvas) =>
             [...canvas.getContext('2d').getImageData(0, 0, 4, 4).data].join())"""
     )
     assert len(colors) == 2 and colors[0] == colors[1]

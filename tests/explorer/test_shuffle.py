@@ -87,7 +87,7 @@ def test_pictures_and_tokens_are_drawn_at_their_places(show, shuffle, pictures):
     page, order = show(shuffle), ORDERS["shuffled, no. 3"]
     choose(page, "none", "shuffled, no. 3")
     moved = rearranged(pictures[0], order, (4, 4))[0].numpy()
-    assert (drawn(page, ".vb-reader .vb-picture", 1, 8, 8)[..., 0] == moved).all()
+    assert (drawn(page, ".vb-reader .vb-image", 1, 8, 8)[..., 0] == moved).all()
     before, after = (drawn(page, ".vb-columns", i, 24, 16) for i in (0, 1))
     assert np.abs(after - before[:, order]).max() <= 3  # a level of rounding, in colours
     assert np.abs(after - before).max() > 30

@@ -1,30 +1,30 @@
-import { node, stage, heat, paint, halftone, bytes, grid } from "./shared.js";
+import { node, set } from "./page.js";
+import { halftone, heat, paint } from "./paint.js";
+import { argmax, bytes, place, weightOf } from "./numbers.js";
+import { canvas, div, frame, grid, image, label, labelled, legend, photo } from "./parts.js";
+import { live } from "./live.js";
 
 /**
  * Attention as it came from Python: `row` gives one query's weights over all keys.
  * @param {{scales: number[], codes: string}} model
  * @param {number[]} shape layers, images, heads, queries, keys
  */
-function reader({ scales, codes }, [, images, heads, queries, keys]) {
+export function reader({ scales, codes }, [, images, heads, queries, keys]) {
   const stored = bytes(codes);
   return (layer, image, head, query) => {
     const from = (((layer * images + image) * heads + head) * queries + query) * keys;
-    return Array.from(stored.subarray(from, from + keys), (b) => scales[layer] * (b / 255) ** 2);
+    return Array.from(stored.subarray(from, from + keys), (b) => weightOf(b, scales[layer]));
   };
 }
 
 /** Mean attention distance of a row in pixels; weight on other tokens counts as distance 0. */
 export function meanDistance(weights, query, columns, [high, wide]) {
-  const [r, c] = [Math.floor(query / columns), query % columns];
-  return weights.reduce((sum, weight, j) =>
-    sum + weight * Math.hypot(high * (Math.floor(j / columns) - r), wide * (j % columns - c)), 0);
+  const [r, c] = place(query, columns);
+  return weights.reduce((sum, weight, j) => {
+    const [row, column] = place(j, columns);
+    return sum + weight * Math.hypot(high * (row - r), wide * (column - c));
+  }, 0);
 }
-
-/** A picture with something over it, at the picture's proportions. */
-const picture = (data, ...over) => {
-  const image = node("img", { alt: "", draggable: "false", style: `aspect-ratio: ${data.width} / ${data.height}` });
-  return { image, element: node("div", { class: "vb-picture" }, image, ...over) };
-};
 
 /**
  * @param {HTMLElement} root
@@ -45,105 +45,72 @@ export function render(root, data) {
   const cellOf = (row, column) =>
     data.turned ? { layer: column, head: row } : { layer: row, head: column };
   const naming = ({ layer, head }) => `layer ${layer + 1}, head ${head + 1}`;
-  const state = { ...data.start };
-  const change = (part) => { Object.assign(state, part); update(); };
+  const at = (patch) => place(patch, columns).map((i) => i + 1);
+  const figure = live(root, data, data.start), { state, change } = figure;
 
-  const chooser = grid({
-    rows: 1, columns: data.images.length, control: "image", label: "image",
-    name: (_, i) => data.labels[i], pick: (_, image) => change({ image }),
-  });
-  chooser.element.classList.add("vb-chooser");
-  chooser.cells.forEach((cell, i) => {
-    cell.append(node("img", { src: data.images[i], alt: "" }));
-    cell.title = data.labels[i];
-  });
-
-  const patches = grid({
-    rows, columns, control: "query", label: "patch that asks",
-    name: (row, column) => `patch row ${row + 1}, column ${column + 1}`,
-    pick: (row, column) => change({ query: prefix + row * columns + column }),
-  });
-  const tokens = data.prefix.map((name, query) => node("button", {
-    type: "button", "data-control": "prefix", onclick: () => change({ query }),
-  }, name));
-  const source = picture(data, patches.element);
-  const size = node("div", { class: "vb-note" });
+  const chooser = data.images.length < 2 ? "" : figure.chooser("image", "image", data.labels,
+    { face: (i) => set(photo(data.images[i]), { title: data.labels[i] }) });
+  const patches = figure.cells("query", rows, columns, { first: prefix });
+  const tokens = data.prefix.map((name, query) => figure.toggle("prefix", name,
+    { on: () => state.query === query, part: () => ({ query }) }));
+  const source = photo(), size = div("vb-note");
 
   const views = models.map((model) => {
-    const canvas = node("canvas", { "aria-hidden": "true", class: ink ? "" : "vb-veil" });
-    const dots = ink ? node("canvas", { "aria-hidden": "true", class: "vb-dots" }) : "";
-    const asked = node("div", {
-      class: "vb-asked", style: `width: ${100 / columns}%; height: ${100 / rows}%`,
-    });
-    const large = picture(data, canvas, dots, asked);
+    const map = canvas(ink ? "" : "vb-veil"), dots = ink ? canvas("vb-dots") : "";
+    const still = photo(), asked = frame(rows, columns);
     const matrix = grid({
       rows: data.turned ? heads : layers, columns: across, control: "head",
-      label: `${model.name}: layer and head`, name: (...at) => naming(cellOf(...at)),
-      pick: (...at) => change(cellOf(...at)),
+      label: `${model.name}: layer and head`, name: (...cell) => naming(cellOf(...cell)),
+      pick: (...cell) => change(cellOf(...cell)),
     });
     matrix.element.classList.add("vb-heads");
     matrix.cells.forEach((cell, i) => {
       cell.append(node("canvas", { style: `aspect-ratio: ${data.width} / ${data.height}` }));
-      cell.title = naming(cellOf(Math.floor(i / across), i % across));
+      cell.title = naming(cellOf(...place(i, across)));
     });
-    const element = node("div", {}, node("div", { class: "vb-label" }, model.name), large.element,
-      node("div", { class: "vb-note" }, data.turned ? "heads ↓ layers →" : "layers ↓ heads →"),
-      matrix.element);
-    return { model, canvas, dots, asked, image: large.image, matrix, element };
+    const element = labelled(model.name,
+      image(data.height, data.width, still, map, dots, asked.element),
+      div("vb-note", data.turned ? "heads ↓ layers →" : "layers ↓ heads →"), matrix.element);
+    return { model, map, dots, asked, still, matrix, element };
   });
-
-  const reset = node("button", {
-    type: "button", class: "vb-right", "data-control": "reset", onclick: () => change(data.start),
-  }, "Reset");
-  const low = node("span", { style: "left: 0" }, "0");
-  const even = node("span"), high = node("span", { style: "left: 100%" });
-  const legend = node("div", { class: "vb-legend" },
-    node("i", { style: `background: linear-gradient(to right, ${data.ramp})` }), low, even, high);
-  const where = node("p", { class: "vb-label vb-where" });
-  const table = node("div", { class: "vb-table" });
-  const reached = node("strong");
-  const readout = node("div", { class: "vb-readout", "aria-live": "polite" }, where, table, reached);
+  const scale = legend(data.ramp, keys, 2);
+  const where = node("p", { class: "vb-label vb-where" }), table = div("vb-table");
 
   function showWeights(view, top) {
     const { image, query, layer, head } = state;
-    const draw = (canvas, weights) =>
-      paint(canvas, rows, columns, (r, c) => color(weights[prefix + r * columns + c], top));
+    const show = (canvas, weights) =>
+      paint(canvas, rows, columns, (patch) => color(weights[prefix + patch], top));
     view.matrix.cells.forEach((cell, i) => {
-      const at = cellOf(Math.floor(i / across), i % across);
-      draw(cell.firstChild, view.model.row(at.layer, image, at.head, query));
+      const { layer, head } = cellOf(...place(i, across));
+      show(cell.firstChild, view.model.row(layer, image, head, query));
     });
     view.matrix.choose(data.turned ? head * across + layer : layer * across + head);
-    draw(view.canvas, view.model.row(layer, image, head, query));
-    view.image.src = data.images[image];
+    show(view.map, view.model.row(layer, image, head, query));
+    set(view.still, { src: data.images[image],
+      alt: `${data.labels[image]} under the attention of ${view.model.name}` });
     if (ink) {
       halftone(view.dots, data.height, data.width, ink.subarray(image * area, (image + 1) * area));
     }
-    view.image.alt = `${data.labels[image]} under the attention of ${view.model.name}`;
-    const at = query - prefix;
-    view.asked.hidden = at < 0;
-    view.asked.style.left = `${100 / columns * (at % columns)}%`;
-    view.asked.style.top = `${100 / rows * Math.floor(at / columns)}%`;
+    view.asked.put(query - prefix);
   }
 
   /** One line of numbers for a model: first token, distance, largest weight. */
   function measure({ model }) {
     const { image, query, layer, head } = state;
     const weights = model.row(layer, image, head, query);
-    const most = weights.indexOf(Math.max(...weights));
-    const at = most - prefix;
+    const most = argmax(weights);
     const distance = query < prefix ? null
       : meanDistance(weights.slice(prefix), query - prefix, columns, patch);
     return {
       cells: [model.name, prefix ? weights[0].toFixed(3) : "none", weights[query].toFixed(3),
         distance === null ? "no place" : `${distance.toFixed(1)} px`,
-        `${weights[most].toFixed(3)} ${at < 0 ? data.prefix[most]
-          : `(${Math.floor(at / columns) + 1},\u00a0${at % columns + 1})`}`],
+        `${weights[most].toFixed(3)} ${most < prefix ? data.prefix[most]
+          : `(${at(most - prefix).join(",\u00a0")})`}`],
       distance, step: model.scales[layer] / 255,
     };
   }
 
-  function update() {
-    const { image, query, layer, head } = state;
+  function draw({ image, query, layer, head }) {
     let top = 1e-9;
     for (const { row } of models) {
       for (let i = 0; i < layers * heads; i++) {
@@ -152,20 +119,11 @@ export function render(root, data) {
       }
     }
     for (const view of views) showWeights(view, top);
-    chooser.choose(image);
-    patches.choose(query - prefix);
-    tokens.forEach((button, i) => {
-      button.classList.toggle("vb-pressed", i === query);
-      button.setAttribute("aria-pressed", i === query);
-    });
-    source.image.src = data.images[image];
-    source.image.alt = data.labels[image];
-    high.textContent = top.toFixed(2);
-    even.innerHTML = `${(1 / keys).toFixed(3)}<br>if equal`;
-    even.style.left = `${100 * Math.sqrt(Math.min(1 / keys / top, 1))}%`;
+    set(source, { src: data.images[image], alt: data.labels[image] });
+    scale.show(top);
 
     const asker = query < prefix ? `the ${data.prefix[query]}`
-      : `patch (${Math.floor((query - prefix) / columns) + 1}, ${(query - prefix) % columns + 1})`;
+      : `patch (${at(query - prefix).join(", ")})`;
     where.textContent = `Layer ${layer + 1} of ${layers}, head ${head + 1} of ${heads}, ` +
       `asked from ${asker}`;
     const lines = views.map(measure);
@@ -175,25 +133,21 @@ export function render(root, data) {
         class: i ? "" : "vb-first", title: `stored to within ${step.toFixed(4)}, small weights finer`,
       }, cell))));
     const met = data.goal !== null && lines[0].distance !== null && lines[0].distance < data.goal;
-    reached.textContent = met ? `✓ Reached: under ${data.goal} px.` : "";
-    root.dataset.reached = met;
-    root.dataset.state = Object.entries(state).map((pair) => pair.join("=")).join(" ");
+    return { says: [where, table], reached: met && `under ${data.goal} px.` };
   }
 
-  const live = stage(root,
-    data.task ? node("p", { class: "vb-task" }, data.task) : "",
-    data.images.length > 1 ? chooser.element : "",
+  figure.reset.classList.add("vb-right");
+  const made = figure.stage(draw, chooser,
     node("div", { class: "vb-trio", style: `--panels: ${Math.min(models.length, 3) + 1}` },
-      node("div", { class: "vb-wide" },
-        node("div", { class: "vb-label" }, "Click the patch that asks"), source.element, size,
-        node("div", { class: "vb-prefix" }, prefix ? "or ask from the" : "", ...tokens), legend),
+      div("vb-wide", label("Click the patch that asks"),
+        image(data.height, data.width, source, patches.element), size,
+        div("vb-prefix", prefix ? "or ask from the" : "", ...tokens), scale.element),
       ...views.map((view) => view.element)),
-    reset, readout);
+    figure.reset);
   const measured = () => {
-    const times = source.image.clientWidth / data.width;
+    const times = source.clientWidth / data.width;
     size.textContent = `${data.width} × ${data.height} px, ` +
       (times >= 1 ? `enlarged ${times.toFixed(1)} times` : `shown at ${(100 * times).toFixed(0)} %`);
   };
-  new ResizeObserver(measured).observe(live);
-  update();
+  new ResizeObserver(measured).observe(made);
 }

@@ -79,7 +79,7 @@ def deletion_curves(
         "grid": [rows, columns], "places": base64(places), "rival": rival, "truth": truth,
         "scores": base64(np.rint(255 * scores).astype(np.uint8)),
         "areas": areas.round(3).tolist(), "task": task or "",
-        "start": {"picture": 0, "explanation": start, "removed": removed},
+        "start": {"image": 0, "explanation": start, "removed": removed},
     }  # fmt: skip
     told = "; ".join(f"{name} {area:.3f}" for name, area in zip(names, areas[:, 0], strict=True))
     mean = "; ".join(

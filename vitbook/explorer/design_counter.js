@@ -1,4 +1,6 @@
-import { node, stage } from "./shared.js";
+import { node, set } from "./page.js";
+import { div, labelled, note, word } from "./parts.js";
+import { live } from "./live.js";
 
 const ROUNDING = 0.05; // of a figure that is printed with one decimal
 
@@ -24,24 +26,21 @@ function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
   const field = node("svg:svg", {
     x: left, y: top, width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}`,
   });
-  const picture = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-  const word = (attributes, told) =>
-    node("svg:text", { class: "vb-tick vb-axis-word", ...attributes }, told);
+  const drawing = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   for (const tick of x_ticks) {
-    picture.append(word({
+    drawing.append(word({
       x: left + across(tick), y: height - bottom + 14, "text-anchor": "middle",
     }, tick));
   }
   for (const tick of y_ticks) {
-    picture.append(word({ x: left - 5, y: top + down(tick) + 4, "text-anchor": "end" }, tick));
+    drawing.append(word({ x: left - 5, y: top + down(tick) + 4, "text-anchor": "end" }, tick));
   }
-  picture.append(
+  drawing.append(
     word({ x: left + wide, y: height - 3, "text-anchor": "end" }, "parameters, M"),
     word({ x: 0, y: 11 }, "multiply-adds, G"), field,
     node("svg:rect", { class: "vb-frame", x: left, y: top, width: wide, height: tall }));
   const inside = (px, py) => px >= x[0] && px <= x[1] && py >= y[0] && py <= y[1];
-  const element = node("div", {}, node("div", { class: "vb-label" }, label), picture);
-  return { element, field, across, down, inside };
+  return { element: labelled(label, drawing), field, across, down, inside };
 }
 
 /**
@@ -54,8 +53,7 @@ function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
  */
 export function render(root, data) {
   const { goal, network, limits } = data;
-  const state = { ...data.start };
-  const change = (part) => { Object.assign(state, part); update(); };
+  const figure = live(root, data, data.start);
 
   const views = data.planes.map((each) => {
     const view = plane(each, data.layout);
@@ -83,31 +81,11 @@ export function render(root, data) {
     return { ...view, sweep, dot };
   });
 
-  const slider = (control, label, tell) => {
+  const slider = (control, words, tell) => {
     const [min, max, step] = limits[control];
-    const amount = node("span", { class: "vb-amount" });
-    const input = node("input", {
-      type: "range", min, max, step, "data-control": control,
-      oninput: () => change({ [control]: Number(input.value) }),
-    });
-    const show = () => {
-      input.value = state[control];
-      input.setAttribute("aria-valuetext", amount.textContent = tell(state[control]));
-    };
-    return { show, element: node("label", { class: "vb-slider" },
-      node("span", {}, label), amount, input) };
+    return figure.slider(control, words, { min, max, step, tell });
   };
-  const sliders = [
-    slider("depth", "Depth", (value) => `${value} layer${value === 1 ? "" : "s"}`),
-    slider("width", "Width", String),
-    slider("ratio", "MLP ratio", String),
-  ];
-  const reset = node("button", {
-    type: "button", "data-control": "reset", onclick: () => change(data.start),
-  }, "Reset");
-  const readout = node("p", { class: "vb-readout", "aria-live": "polite" });
 
-  const at = (ratio) => count(state.depth, state.width, ratio * state.width, network);
   const share = (counted, printed) => {
     const off = 100 * (counted / printed - 1);
     return Math.abs(counted - printed) < ROUNDING ? `those printed too: ${printed.toFixed(1)}`
@@ -115,44 +93,41 @@ export function render(root, data) {
       `${off < 0 ? "under" : "over"} the printed ${printed.toFixed(1)}`;
   };
 
-  function update() {
-    const { parameters, macs, pairs } = at(state.ratio);
+  function draw({ depth, width, ratio }) {
+    const at = (ratio) => count(depth, width, ratio * width, network);
+    const { parameters, macs, pairs } = at(ratio);
     const [millions, billions] = [parameters / 1e6, macs / 1e9];
     const line = limits.ratio.slice(0, 2).map(at)
       .map((each) => [each.parameters / 1e6, each.macs / 1e9]);
     for (const { across, down, inside, sweep, dot } of views) {
-      sweep.setAttribute("points", line.map(([x, y]) => `${across(x)},${down(y)}`).join(" "));
-      dot.setAttribute("cx", across(millions));
-      dot.setAttribute("cy", down(billions));
-      dot.setAttribute("visibility", inside(millions, billions) ? "visible" : "hidden");
+      set(sweep, { points: line.map(([x, y]) => `${across(x)},${down(y)}`).join(" ") });
+      set(dot, { cx: across(millions), cy: down(billions),
+        visibility: inside(millions, billions) ? "visible" : "hidden" });
     }
-    sliders.forEach(({ show }) => show());
 
-    const built = state.depth === goal.depth && state.width === goal.width;
+    const built = depth === goal.depth && width === goal.width;
     const tenths = Math.round(10 * goal.parameters);
     const meets = [Math.floor, Math.round].some((cut) => cut(10 * millions) === tenths);
     const away = views.some((view) => view.inside(millions, billions)) ? ""
       : "Beyond both planes. ";
-    readout.replaceChildren(
-      `${millions.toFixed(2)} M parameters, ${billions.toFixed(2)} G multiply-adds, ` +
-      `${(pairs / 1e9).toFixed(2)} G of them for pairs of tokens. ${away}`,
-      !meets ? "" : node("strong", {}, (built ? `✓ Reached: ${goal.parameters} M, rounded or cut. `
-        : `By chance ${goal.parameters} M, rounded or cut, from other layers than ${goal.name}'s. `)
-        + `The multiply-adds are ${share(billions, goal.macs)} G.`));
-    Object.assign(root, { parameters, macs });
-    root.dataset.state = Object.entries(state).map((pair) => pair.join("=")).join(" ");
-    root.dataset.reached = meets && built;
+    const then = `The multiply-adds are ${share(billions, goal.macs)} G.`;
+    return {
+      says: [`${millions.toFixed(2)} M parameters, ${billions.toFixed(2)} G multiply-adds, ` +
+        `${(pairs / 1e9).toFixed(2)} G of them for pairs of tokens. ${away}`,
+      meets && !built ? node("strong", {}, `By chance ${goal.parameters} M, rounded or cut, from ` +
+        `other layers than ${goal.name}'s. ${then}`) : ""],
+      reached: meets && built && `${goal.parameters} M, rounded or cut. ${then}`,
+      told: { parameters, macs },
+    };
   }
 
-  stage(root,
-    data.task ? node("p", { class: "vb-task" }, data.task) : "",
-    node("div", { class: "vb-dials" }, ...sliders.map(({ element }) => element), reset),
-    node("div", { class: "vb-pair" }, ...views.map(({ element }) => element)),
-    node("p", { class: "vb-note" },
-      "Circle: the network as set. Dashes: where other MLP ratios would put it. Boxes: printed " +
-      "figures; on the right as large as their rounding."),
-    readout);
-  update();
+  figure.stage(draw,
+    div("vb-dials",
+      slider("depth", "Depth", (value) => `${value} layer${value === 1 ? "" : "s"}`),
+      slider("width", "Width", String), slider("ratio", "MLP ratio", String), figure.reset),
+    div("vb-pair", ...views.map(({ element }) => element)),
+    note("Circle: the network as set. Dashes: where other MLP ratios would put it. Boxes: printed " +
+      "figures; on the right as large as their rounding."));
 }
 
 const inLens = ({ x, y }, parameters, macs) =>

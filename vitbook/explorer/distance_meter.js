@@ -1,4 +1,7 @@
-import { node, stage, heat, paint, grid } from "./shared.js";
+import { node } from "./page.js";
+import { heat, paint } from "./paint.js";
+import { canvas, div, image, labelled, note, term } from "./parts.js";
+import { live } from "./live.js";
 
 const SCALE = 1.25; // where the scale ends, in uniform distances
 
@@ -48,66 +51,40 @@ export function render(root, data) {
   const widest = data.widths.length - 1;
   const color = heat(data.ramp);
   const [blue, orange] = data.colors;
-  const start = { query: data.query, width: widest, share: data.share, renormalize: false };
-  const state = { ...start };
-  const change = (part) => { Object.assign(state, part); update(); };
+  const figure = live(root, data,
+    { query: data.query, width: widest, share: data.share, renormalize: false });
+  const { state } = figure;
   const pixels = distances(data.grid, data.patch);
   const px = (number) => (Number.isNaN(number) ? "none" : `${number.toFixed(data.digits)} px`);
+  const sigmaOf = (width) => data.widths[width] ?? Infinity;
 
-  const map = node("canvas", { "aria-hidden": "true" });
-  const cells = grid({
-    rows, columns, control: "query", label: "patch that asks",
-    name: (row, column) => `patch row ${row + 1}, column ${column + 1}`,
-    pick: (row, column) => change({ query: row * columns + column }),
-  });
-  const ratio = `aspect-ratio: ${columns * data.patch[1]} / ${rows * data.patch[0]}`;
-  const picture = node("div", { class: "vb-picture", style: ratio }, map, cells.element);
+  const map = canvas(), cells = figure.cells("query", rows, columns);
   const toToken = node("i", { style: `--color: ${orange}; background-color: ${orange}` });
   const toPatches = node("i", { style: `background-color: ${blue}` });
   const tokenName = node("span"), patchesName = node("span");
-  const fromHere = node("p"), colors = node("p", { class: "vb-note" });
+  const fromHere = node("p"), colors = note();
 
-  const slider = (control, label, max) => {
-    const amount = node("span", { class: "vb-amount" });
-    const input = node("input", {
-      type: "range", min: 0, max, step: 1, "data-control": control,
-      oninput: () => change({ [control]: Number(input.value) }),
-    });
-    const show = (value, told) => {
-      input.value = value;
-      input.setAttribute("aria-valuetext", amount.textContent = told);
-    };
-    const element = node("label", { class: "vb-slider" }, node("span", {}, label), amount, input);
-    return { element, show };
-  };
-  const wide = slider("width", "How wide it looks", widest);
-  const share = slider("share", "Weight on the class token", 100);
-  const button = (control, words, onclick) =>
-    node("button", { type: "button", "data-control": control, onclick }, words);
-  const renormalize = button("renormalize", "Renormalise",
-    () => change({ renormalize: !state.renormalize }));
-  const reset = button("reset", "Reset", () => change(start));
+  const wide = figure.slider("width", "How wide it looks", {
+    max: widest, tell: (width) => width === 0 ? "itself only" : width === widest
+      ? "everywhere alike" : `σ = ${sigmaOf(width).toFixed(sigmaOf(width) < 10 ? 1 : 0)} px`,
+  });
+  const share = figure.slider("share", "Weight on the class token",
+    { max: 100, tell: (percent) => `${percent} %` });
 
-  const term = () => {
-    const number = node("b"), name = node("span", { class: "vb-note" });
-    const say = (...words) => [number.textContent, name.textContent] = words;
-    return { say, element: node("div", {}, number, name) };
-  };
-  const looks = term(), far = term(), result = term();
+  const looks = term(), far = term("how far that weight looks"), result = term();
   const kept = node("i", { style: `background-color: ${blue}` });
   const lost = node("i", { class: "vb-lost", style: `--color: ${orange}` });
-  const place = (distance) => `${100 * distance / (SCALE * data.uniform)}%`;
+  const at = (distance) => `${100 * distance / (SCALE * data.uniform)}%`;
   const mark = (distance, kind, words) =>
-    node("span", { class: `vb-mark ${kind}`, style: `left: ${place(distance)}` }, words);
-  const scale = node("div", { class: "vb-scale" },
+    node("span", { class: `vb-mark ${kind}`, style: `left: ${at(distance)}` }, words);
+  const scale = div("vb-scale",
     data.goal === null ? "" : mark(data.goal, "vb-goal", `first head ${px(data.goal)}`),
-    node("div", { class: "vb-budget" }, kept, lost),
+    div("vb-budget", kept, lost),
     mark(0, "vb-zero", "0"), mark(data.uniform, "vb-null", `uniform ${px(data.uniform)}`));
-  const readout = node("p", { class: "vb-readout", "aria-live": "polite" });
 
   function measure() {
     const { query, width, share, renormalize } = state;
-    const sigma = data.widths[width] ?? Infinity, left = 1 - share / 100;
+    const sigma = sigmaOf(width), left = 1 - share / 100;
     const weights = gaussian(pixels, sigma, left);
     const published = attentionDistance(weights, pixels, false);
     const where = attentionDistance(weights, pixels, true);
@@ -115,13 +92,12 @@ export function render(root, data) {
     const [whole] = gaussian([pixels[query]], sigma, 1);
     const row = renormalize && left ? whole : weights[query];
     const distance = renormalize ? where : published;
-    return { sigma, left, published, where, distance, alone, row, top: Math.max(...whole) };
+    return { left, published, where, distance, alone, row, top: Math.max(...whole) };
   }
 
   function showRow({ left, alone, row, top }) {
-    const { query, share, renormalize } = state;
-    paint(map, rows, columns, (r, c) => color(row[r * columns + c], top));
-    cells.choose(query);
+    const { share, renormalize } = state;
+    paint(map, rows, columns, (patch) => color(row[patch], top));
     toToken.style.width = `${share}%`;
     toPatches.style.width = `${100 - share}%`;
     toToken.classList.toggle("vb-lost", renormalize);
@@ -132,19 +108,14 @@ export function render(root, data) {
       `Brightest: ${top.toPrecision(2)}, this head's peak with nothing on the class token`;
   }
 
-  function showHead({ sigma, left, where, distance }) {
+  function showHead({ left, where, distance }) {
     const on = state.renormalize;
-    wide.show(state.width, state.width === 0 ? "itself only" : state.width === widest
-      ? "everywhere alike" : `σ = ${sigma.toFixed(sigma < 10 ? 1 : 0)} px`);
-    share.show(state.share, `${state.share} %`);
-    renormalize.setAttribute("aria-pressed", on);
-    renormalize.classList.toggle("vb-pressed", on);
     if (on) looks.say(left ? "1" : "0/0", "weight on patches, renormalised");
     else looks.say(left.toFixed(2), "weight on patches");
-    far.say(px(where), "how far that weight looks");
+    far.say(px(where));
     result.say(px(distance), on ? "renormalised distance" : "published distance");
-    kept.style.width = place(distance || 0);
-    lost.style.width = place((where || 0) - (distance || 0));
+    kept.style.width = at(distance || 0);
+    lost.style.width = at((where || 0) - (distance || 0));
   }
 
   /** The number in words, and what it hides. */
@@ -161,33 +132,27 @@ export function render(root, data) {
           : "With nothing on the class token this is how far the head looks. ");
   }
 
-  function update() {
+  function draw() {
     const found = measure(), { published, row, distance } = found;
     showRow(found);
     showHead(found);
     const near = Math.abs(published - data.goal) < data.uniform / 75; // a step of the slider
-    const reached = data.goal !== null && state.share === 0 && near;
-    readout.replaceChildren(words(found), !reached ? "" : node("strong", {},
-      `✓ Reached: ${px(published)} from a head that looks near by. ` + (state.renormalize
+    const reached = data.goal !== null && state.share === 0 && near &&
+      `${px(published)} from a head that looks near by. ` + (state.renormalize
         ? `Renormalised it stays; the first head goes to ${px(data.uniform)}.`
-        : "Now renormalise it, and then the first head.")));
-    Object.assign(root, { row, distance }); // for the console, and for tests
-    root.dataset.state = Object.entries(state).map((pair) => pair.join("=")).join(" ");
-    root.dataset.reached = reached;
+        : "Now renormalise it, and then the first head.");
+    return { says: words(found), reached, told: { row, distance } };
   }
 
-  stage(root,
-    data.task ? node("p", { class: "vb-task" }, data.task) : "",
-    node("div", { class: "vb-meter" },
-      node("div", {}, node("div", { class: "vb-label" }, "Click the patch that asks"), picture,
-        node("div", { class: "vb-budget" }, toPatches, toToken),
-        node("div", { class: "vb-ends" }, patchesName, tokenName), fromHere, colors),
-      node("div", {},
-        node("div", { class: "vb-label" }, `The head: all ${patches} patches ask like this one`),
-        wide.element, share.element, node("div", { class: "vb-controls" }, renormalize, reset),
-        node("div", { class: "vb-product" }, looks.element, node("span", {}, "×"), far.element,
+  figure.stage(draw,
+    div("vb-meter",
+      labelled("Click the patch that asks",
+        image(rows * data.patch[0], columns * data.patch[1], map, cells.element),
+        div("vb-budget", toPatches, toToken), div("vb-ends", patchesName, tokenName),
+        fromHere, colors),
+      labelled(`The head: all ${patches} patches ask like this one`, wide, share,
+        div("vb-controls", figure.toggle("renormalize", "Renormalise"), figure.reset),
+        div("vb-product", looks.element, node("span", {}, "×"), far.element,
           node("span", {}, "="), result.element),
-        scale)),
-    readout);
-  update();
+        scale)));
 }

@@ -149,7 +149,7 @@ def digit_reader(
         "size": [rows, columns], "patch": patch, "width": width, "heads": num_heads,
         "depth": len(maps), "levels": _LEVELS, "classes": [str(name) for name in class_names],
         "examples": [
-            {"pixels": image.ravel().tolist(), "picture": image_png(image), "label": int(label)}
+            {"pixels": image.ravel().tolist(), "image": image_png(image), "label": int(label)}
             for image, label in zip(images, labels, strict=True)
         ],
         "weights": [[name, list(value.shape)] for name, value in weights.items()],

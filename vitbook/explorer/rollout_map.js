@@ -1,4 +1,8 @@
-import { node, stage, heat, paint, bytes, grid } from "./shared.js";
+import { node } from "./page.js";
+import { heat, paint } from "./paint.js";
+import { argmax, bytes, inWords, weightOf } from "./numbers.js";
+import { canvas, div, frame, image, label, labelled, legend, photo, term } from "./parts.js";
+import { live } from "./live.js";
 
 /**
  * Fused maps as they came from Python, layer by layer and row by row, each row brought to sum 1.
@@ -8,7 +12,7 @@ export function unpack({ scales, codes }, tokens) {
   const stored = bytes(codes);
   return scales.map((scale, layer) => Array.from({ length: tokens }, (_, query) => {
     const from = (layer * tokens + query) * tokens;
-    const row = Float64Array.from(stored.subarray(from, from + tokens), (b) => scale * (b / 255) ** 2);
+    const row = Float64Array.from(stored.subarray(from, from + tokens), (b) => weightOf(b, scale));
     const sum = row.reduce((a, b) => a + b);
     return row.map((weight) => weight / sum);
   }));
@@ -48,109 +52,57 @@ export function render(root, data) {
   const units = Array.from({ length: tokens }, (_, i) =>
     Float64Array.from({ length: tokens }, (_, j) => Number(i === j)));
   const color = heat(data.ramp);
-  const state = { ...data.start };
-  const change = (part) => { Object.assign(state, part); update(); };
+  const figure = live(root, data, data.start), { state } = figure;
   const percent = (share) => `${(100 * share).toFixed(share < 0.001 ? 2 : 1)} %`;
 
-  const cells = grid({
-    rows, columns, control: "query", label: "patch that asks",
-    name: (row, column) => `patch row ${row + 1}, column ${column + 1}`,
-    pick: (row, column) => change({ query: prefix + row * columns + column }),
-  });
-  const ratio = `aspect-ratio: ${data.width} / ${data.height}`;
-  const picture = node("div", { class: "vb-picture" },
-    node("img", { src: data.image, alt: "the picture", draggable: "false", style: ratio }), cells.element);
-  const classToken = node("button", {
-    type: "button", "data-control": "prefix", onclick: () => change({ query: 0 }),
-  }, "class token");
+  const cells = figure.cells("query", rows, columns, { first: prefix });
+  const still = photo(data.image);
+  still.alt = "the image";
   const panels = [0, 1].map(() => {
-    const name = node("div", { class: "vb-label" });
-    const canvas = node("canvas", { "aria-hidden": "true" });
-    const asked = node("div", {
-      class: "vb-asked", style: `width: ${100 / columns}%; height: ${100 / rows}%`,
-    });
-    const frame = node("div", { class: "vb-picture", style: ratio }, canvas, asked);
-    return { name, canvas, asked, element: node("div", {}, name, frame) };
+    const name = label(), map = canvas(), asked = frame(rows, columns);
+    const element = node("div", {}, name, image(data.height, data.width, map, asked.element));
+    return { name, map, asked, element };
   });
+  const scale = legend(data.ramp, tokens, 3);
+  const terms = ["stays on itself", "on the patch heard of most", "differs between askers"].map(term);
 
-  const slider = (control, label, min, max, told) => {
-    const amount = node("span");
-    const input = node("input", {
-      type: "range", min, max, step: 1, "data-control": control,
-      oninput: () => change({ [control]: Number(input.value) }),
-    });
-    const show = () => {
-      input.value = state[control];
-      input.setAttribute("aria-valuetext", amount.textContent = told(state[control]));
-    };
-    return { show, element: node("label", { class: "vb-slider" }, node("span", {}, label), input, amount) };
-  };
-  const sliders = [
-    slider("residual", "Residual", 0, data.steps - 1, (at) => (at / data.steps).toFixed(2)),
-    slider("depth", "Layers", 1, data.layers, (depth) => `first ${depth} of ${data.layers}`),
-  ];
-  const reset = node("button", {
-    type: "button", "data-control": "reset", onclick: () => change(data.start),
-  }, "Reset");
-  const low = node("span", { style: "left: 0" }, "0"), even = node("span");
-  const high = node("span", { style: "left: 100%" });
-  const legend = node("div", { class: "vb-legend" },
-    node("i", { style: `background: linear-gradient(to right, ${data.ramp})` }), low, even, high);
-  const terms = ["stays on itself", "on the patch heard of most", "differs between askers"]
-    .map((name) => ({ number: node("b"), name: node("span", { class: "vb-note" }, name) }));
-  const readout = node("p", { class: "vb-readout", "aria-live": "polite" });
-
-  function update() {
-    const { query, depth } = state, residual = state.residual / data.steps;
+  function draw({ query, depth }) {
+    const residual = state.residual / data.steps;
     const through = (count) => units.map((unit) => carry(unit, maps.slice(0, count), residual));
     const rolled = through(depth), apart = difference(rolled);
     const shown = [maps[depth - 1][query], rolled[query]];
     const top = Math.max(...shown.flatMap((row) => [...row.subarray(prefix)]));
-    panels.forEach(({ canvas, asked }, i) => {
-      paint(canvas, rows, columns, (r, c) => color(shown[i][prefix + r * columns + c], top));
-      const at = query - prefix;
-      asked.hidden = at < 0;
-      asked.style.left = `${100 / columns * (at % columns)}%`;
-      asked.style.top = `${100 / rows * Math.floor(at / columns)}%`;
+    panels.forEach(({ name, map, asked }, i) => {
+      paint(map, rows, columns, (patch) => color(shown[i][prefix + patch], top));
+      asked.put(query - prefix);
+      name.textContent = `${["Reads in layer", "Has heard of after"][i]} ${depth}`;
     });
-    panels[0].name.textContent = `Reads in layer ${depth}`;
-    panels[1].name.textContent = `Has heard of after ${depth}`;
-    cells.choose(query - prefix);
-    classToken.classList.toggle("vb-pressed", query === 0);
-    classToken.setAttribute("aria-pressed", query === 0);
-    sliders.forEach(({ show }) => show());
-    even.innerHTML = `${(1 / tokens).toFixed(3)}<br>if equal`;
-    even.style.left = `${100 * Math.sqrt(Math.min(1 / tokens / top, 1))}%`;
-    high.textContent = top.toFixed(3);
+    scale.show(top);
 
-    const patches = [...shown[1].subarray(prefix)], most = patches.indexOf(Math.max(...patches));
-    [shown[1][query], patches[most], apart].forEach((share, i) => {
-      terms[i].number.textContent = percent(share);
-    });
-    const place = (at) => `row ${Math.floor(at / columns) + 1}, column ${at % columns + 1}`;
-    const who = query < prefix ? "The class token" : `The patch in ${place(query - prefix)}`;
+    const patches = [...shown[1].subarray(prefix)], most = argmax(patches);
+    [shown[1][query], patches[most], apart].forEach((share, i) => terms[i].say(percent(share)));
+    const who = query < prefix ? "The class token" : `The patch in ${inWords(query - prefix, columns)}`;
     const before = depth > 1 ? difference(through(depth - 1)) : 1;
-    const reached = residual === 0 && apart < data.alike && before >= data.alike;
-    readout.replaceChildren(
-      `${who} has heard most of the patch in ${place(most)}. `,
-      !reached ? "" : node("strong", {}, `✓ Reached: ${depth} layers. Without a residual all ` +
-        "tokens now have nearly the same map. Raise the residual and watch them part."));
-    Object.assign(root, { row: [...shown[1]], apart }); // for the console, and for tests
-    root.dataset.state = Object.entries(state).map((pair) => pair.join("=")).join(" ");
-    root.dataset.reached = reached;
+    const reached = residual === 0 && apart < data.alike && before >= data.alike &&
+      `${depth} layers. Without a residual all tokens now have nearly the same map. ` +
+      "Raise the residual and watch them part.";
+    return { says: `${who} has heard most of the patch in ${inWords(most, columns)}. `, reached,
+      told: { row: [...shown[1]], apart } };
   }
 
-  stage(root,
-    data.task ? node("p", { class: "vb-task" }, data.task) : "",
-    node("div", { class: "vb-controls" }, ...sliders.map(({ element }) => element), reset),
+  figure.stage(draw,
+    div("vb-controls",
+      figure.slider("residual", "Residual",
+        { max: data.steps - 1, tell: (at) => (at / data.steps).toFixed(2) }),
+      figure.slider("depth", "Layers",
+        { min: 1, max: data.layers, tell: (depth) => `first ${depth} of ${data.layers}` }),
+      figure.reset),
     node("div", { class: "vb-trio vb-rolled", style: "--panels: 3" },
-      node("div", { class: "vb-wide" },
-        node("div", { class: "vb-label" }, "Click the patch that asks"), picture,
-        node("div", { class: "vb-prefix" }, "or ask from the", classToken)),
+      div("vb-wide", label("Click the patch that asks"),
+        image(data.height, data.width, still, cells.element),
+        div("vb-prefix", "or ask from the", figure.toggle("prefix", "class token",
+          { on: () => state.query === 0, part: () => ({ query: 0 }) }))),
       ...panels.map(({ element }) => element)),
-    legend,
-    node("div", { class: "vb-terms" }, ...terms.map(({ number, name }) =>
-      node("div", {}, number, name))),
-    readout);
-  update();
+    scale.element,
+    div("vb-terms", ...terms.map(({ element }) => element)));
 }

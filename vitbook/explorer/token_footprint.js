@@ -1,9 +1,13 @@
-import { node, stage, heat, paint, grid, bytes } from "./shared.js";
+import { node } from "./page.js";
+import { heat, paint } from "./paint.js";
+import { bytes, inWords, place } from "./numbers.js";
+import { canvas, div, frame, image, labelled, note } from "./parts.js";
+import { live } from "./live.js";
 
 const MOST_TENTHS = 300; // of a degree: the slider's end
-const GREY = 127.5; // beyond the picture: zero, once pictures are normalised
+const GREY = 127.5; // beyond the image: zero, once images are normalised
 
-/** The views' angles in radians, or their shifts in pixels, the picture itself first. */
+/** The views' angles in radians, or their shifts in pixels, the image itself first. */
 export function views(tokenizer, degrees, patch) {
   if (tokenizer === "plain") return [{ angle: 0, shift: [0, 0] }];
   if (tokenizer === "rotated") {
@@ -15,7 +19,7 @@ export function views(tokenizer, degrees, patch) {
     .map((shift) => ({ angle: 0, shift }));
 }
 
-/** Where a view's pixel (row, column) comes from in the picture, between its pixels. */
+/** Where a view's pixel (row, column) comes from in the image, between its pixels. */
 export function source({ angle, shift }, [height, width], row, column) {
   const down = row - (height - 1) / 2, across = column - (width - 1) / 2;
   const cos = Math.cos(angle), sin = Math.sin(angle);
@@ -23,7 +27,7 @@ export function source({ angle, shift }, [height, width], row, column) {
     cos * across - sin * down + (width - 1) / 2 + shift[1]];
 }
 
-/** The pixels inside the picture that a bilinear reading at a place takes in, with their weights. */
+/** The pixels inside the image that a bilinear reading at a place takes in, with their weights. */
 export function taken([y, x], [height, width]) {
   const top = Math.floor(y + 1e-9), left = Math.floor(x + 1e-9), found = [];
   for (const [row, part] of [[top, top + 1 - y], [top + 1, y - top]]) {
@@ -37,7 +41,7 @@ export function taken([y, x], [height, width]) {
   return found;
 }
 
-/** What one token sees: the set of pixels, and the share of its views' places off the picture. */
+/** What one token sees: the set of pixels, and the share of its views' places off the image. */
 export function footprint(list, size, patch, row, column) {
   const seen = new Set();
   let lost = 0;
@@ -64,40 +68,19 @@ export function render(root, data) {
   const { size, patch, channels } = data, [height, width] = size;
   const rows = height / patch, columns = width / patch;
   const raw = bytes(data.pixels), color = heat(data.ramp);
-  const start = { token: data.token, tokenizer: data.tokenizer, tenths: data.tenths };
-  const state = { ...start };
-  const change = (part) => { Object.assign(state, part); update(); };
+  const figure = live(root, data,
+    { token: data.token, tokenizer: data.tokenizer, tenths: data.tenths }), { state } = figure;
   const at = (pixel) => channels === 1 ? [raw[pixel], raw[pixel], raw[pixel]]
     : [0, 1, 2].map((channel) => raw[channel * height * width + pixel]);
 
-  const picture = node("canvas", { "aria-hidden": "true" });
+  const lit = canvas(), map = canvas();
   const outlines = node("svg:svg", {
     class: "vb-outlines", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true",
   });
-  const map = node("canvas", { "aria-hidden": "true" });
-  const cells = grid({
-    rows, columns, control: "token", label: "token",
-    name: (row, column) => `token in row ${row + 1}, column ${column + 1}`,
-    pick: (row, column) => change({ token: row * columns + column }),
-  });
-  const ratio = `aspect-ratio: ${width} / ${height}`;
-  const scale = node("p", { class: "vb-note" });
-  const strip = node("div", { class: "vb-strip" }), told = node("p", { class: "vb-note" });
-
-  const chooser = node("select", {
-    "data-control": "tokenizer", "aria-label": "tokenizer",
-    onchange: () => change({ tokenizer: chooser.value }),
-  }, ...Object.entries(data.names).map(([value, name]) => node("option", { value }, name)));
-  const amount = node("span", { class: "vb-amount" });
-  const slider = node("input", {
-    type: "range", min: 0, max: MOST_TENTHS, step: 1, "data-control": "angle",
-    "aria-label": "angle in tenths of a degree",
-    oninput: () => change({ tenths: Number(slider.value), tokenizer: "rotated" }),
-  });
-  const reset = node("button", {
-    type: "button", "data-control": "reset", onclick: () => change(start),
-  }, "Reset");
-  const readout = node("p", { class: "vb-readout", "aria-live": "polite" });
+  const cells = figure.cells("token", rows, columns, { what: "token", label: "token" });
+  const counted = image(height, width, map, cells.element);
+  counted.classList.add("vb-counts");
+  const scale = note(), strip = div("vb-strip"), told = note();
 
   /** A square of the view, drawn where its pixels come from. */
   function outline(view, color, row, column) {
@@ -111,91 +94,78 @@ export function render(root, data) {
     }));
   }
 
-  function showViews(list, row, column) {
+  const naming = ({ angle, shift: [down, across] }, i) => i === 0 ? "the image" : angle
+    ? `turned ${angle > 0 ? "+" : "−"}${(state.tenths / 10).toFixed(1)}°`
+    : state.tokenizer === "rotated" ? "not turned"
+      : `shifted ${across < 0 ? "right" : "left"}, ${down < 0 ? "down" : "up"}`;
+
+  function showViews(list) {
     strip.style.setProperty("--panels", list.length);
     strip.replaceChildren(...list.map((view, i) => {
-      const canvas = node("canvas", { "aria-hidden": "true" });
-      paint(canvas, height, width, (r, c) => {
-        const found = taken(source(view, size, r, c), size), mixed = [0, 0, 0];
+      const read = canvas(), asked = frame(rows, columns);
+      paint(read, height, width, (_, r, c) => {
+        const mixed = [0, 0, 0];
         let rest = 1;
-        for (const [pixel, weight] of found) {
+        for (const [pixel, weight] of taken(source(view, size, r, c), size)) {
           at(pixel).forEach((value, k) => (mixed[k] += weight * value));
           rest -= weight;
         }
         return mixed.map((value) => value + rest * GREY);
       });
-      const frame = node("i", { class: "vb-asked", style:
-        `left: ${100 * column / columns}%; top: ${100 * row / rows}%; ` +
-        `width: ${100 / columns}%; height: ${100 / rows}%` });
-      const [down, across] = view.shift;
-      const name = i === 0 ? "the picture" : view.angle
-        ? `turned ${view.angle > 0 ? "+" : "−"}${(state.tenths / 10).toFixed(1)}°`
-        : state.tokenizer === "rotated" ? "not turned"
-          : `shifted ${across < 0 ? "right" : "left"}, ${down < 0 ? "down" : "up"}`;
-      return node("div", {}, node("div", { class: "vb-picture", style: ratio }, canvas, frame),
-        node("div", { class: "vb-view", style: `--color: ${data.colors[i]}` }, name));
+      asked.put(state.token);
+      return node("div", {}, image(height, width, read, asked.element),
+        node("div", { class: "vb-view", style: `--color: ${data.colors[i]}` }, naming(view, i)));
     }));
   }
 
-  function update() {
-    const { token, tokenizer, tenths } = state;
-    const row = Math.floor(token / columns), column = token % columns;
-    const list = views(tokenizer, tenths / 10, patch);
+  function draw({ token, tokenizer, tenths }) {
+    const [row, column] = place(token, columns), list = views(tokenizer, tenths / 10, patch);
     const found = Array.from({ length: rows * columns }, (_, i) =>
-      footprint(list, size, patch, Math.floor(i / columns), i % columns));
+      footprint(list, size, patch, ...place(i, columns)));
     const counts = found.map(({ seen }) => seen.size);
     const { seen, lost } = found[token], most = Math.max(...counts), least = Math.min(...counts);
 
-    paint(picture, height, width, (r, c) => {
-      const pixel = r * width + c, rgb = at(pixel);
-      return seen.has(pixel) ? rgb : rgb.map((value) => 0.3 * value);
-    });
+    paint(lit, height, width, (pixel) =>
+      at(pixel).map((value) => (seen.has(pixel) ? 1 : 0.3) * value));
     outlines.replaceChildren(...list.flatMap((view, i) =>
       outline(view, data.colors[i], row, column)));
     const gain = counts.map((count) => (count / (patch * patch) - 1) / 3);
-    paint(map, rows, columns, (r, c) => color(gain[r * columns + c] ** 2, 1));
-    cells.choose(token);
+    paint(map, rows, columns, (cell) => color(gain[cell] ** 2, 1));
     cells.cells.forEach((cell, i) => {
       cell.textContent = counts[i];
       cell.style.color = gain[i] > 0.55 ? "#000" : "#fff";
     });
     scale.textContent = `From ${least} to ${most} pixels. A plain token sees ${patch * patch}.`;
-    showViews(list, row, column);
+    showViews(list);
     told.textContent = `${list.length} × ${channels} = ${list.length * channels} channels: a token ` +
       `is made from ${list.length * channels} × ${patch * patch} = ` +
       `${list.length * channels * patch * patch} numbers.`;
-    chooser.value = tokenizer;
-    slider.value = tenths;
-    const [low, high] = data.usual;
-    const usual = tenths >= low && tenths <= high ? ", in the poster's range" : "";
-    amount.textContent = `${(tenths / 10).toFixed(1)}°${usual}`;
-    slider.setAttribute("aria-valuetext", amount.textContent);
 
     const corner = (row === 0 || row === rows - 1) && (column === 0 || column === columns - 1);
-    const reached = tokenizer === "rotated" && tenths > 0 && corner && seen.size === patch * patch;
     const outside = tokenizer === "plain" ? "" :
       ` Of what its ${tokenizer === "rotated" ? "turned" : "shifted"} views read here, ` +
-      `${Math.round(100 * lost)} % lies outside the picture.`;
-    readout.replaceChildren(
-      `Row ${row + 1}, column ${column + 1} sees ${seen.size} pixels.${outside} `,
-      !reached ? "" : node("strong", {},
-        "✓ Reached: turned this far, the copies show this corner nothing of the picture."));
-    Object.assign(root, { counts, seen: [...seen].sort((a, b) => a - b), lost });
-    root.dataset.state = Object.entries(state).map((pair) => pair.join("=")).join(" ");
-    root.dataset.reached = reached;
+      `${Math.round(100 * lost)} % lies outside the image.`;
+    return {
+      says: `R${inWords(token, columns).slice(1)} sees ${seen.size} pixels.${outside} `,
+      reached: tokenizer === "rotated" && tenths > 0 && corner && seen.size === patch * patch &&
+        "turned this far, the copies show this corner nothing of the image.",
+      told: { counts, seen: [...seen].sort((a, b) => a - b), lost },
+    };
   }
 
-  stage(root,
-    data.task ? node("p", { class: "vb-task" }, data.task) : "",
-    node("div", { class: "vb-controls" },
-      node("label", { class: "vb-slider" }, node("span", {}, "Angle"), slider, amount),
-      chooser, reset),
-    node("div", { class: "vb-pair vb-footprint" },
-      node("div", {}, node("div", { class: "vb-label" }, "What the token sees, bright"),
-        node("div", { class: "vb-picture", style: ratio }, picture, outlines)),
-      node("div", {}, node("div", { class: "vb-label" }, "Pixels a token sees: click one"),
-        node("div", { class: "vb-picture vb-counts", style: ratio }, map, cells.element), scale)),
-    node("div", { class: "vb-label vb-where" }, "The views, and the token's square in each"),
-    strip, told, readout);
-  update();
+  const [low, high] = data.usual;
+  figure.stage(draw,
+    div("vb-controls",
+      figure.slider("angle", "Angle", {
+        max: MOST_TENTHS, at: () => state.tenths,
+        part: (tenths) => ({ tenths, tokenizer: "rotated" }),
+        tell: (tenths) => `${(tenths / 10).toFixed(1)}°` +
+          (tenths >= low && tenths <= high ? ", in the poster's range" : ""),
+        "aria-label": "angle in tenths of a degree",
+      }),
+      figure.select("tokenizer", "tokenizer", Object.entries(data.names)), figure.reset),
+    div("vb-pair vb-footprint",
+      labelled("What the token sees, bright", image(height, width, lit, outlines)),
+      labelled("Pixels a token sees: click one", counted, scale)),
+    div("vb-label vb-where", "The views, and the token's square in each"), strip, told);
 }

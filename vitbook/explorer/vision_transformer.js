@@ -1,4 +1,4 @@
-import { bytes } from "./shared.js";
+import { bytes, softmax } from "./numbers.js";
 
 // A Vision Transformer's forward pass, from pixels to logits.
 // A matrix is a Float32Array, one row of numbers for each token.
@@ -28,13 +28,6 @@ function layerNorm(x, rows, { weight, bias }) {
     for (let i = 0; i < width; i++) y[r * width + i] = (token[i] - mean) * scale * weight[i] + bias[i];
   }
   return y;
-}
-
-export function softmax(scores) {
-  const top = Math.max(...scores);
-  const powers = Array.from(scores, (score) => Math.exp(score - top));
-  const sum = powers.reduce((a, b) => a + b);
-  return powers.map((power) => power / sum);
 }
 
 /** x times the probability that a normal variable is below x (erf by Abramowitz and Stegun 7.1.26). */
@@ -73,7 +66,7 @@ function attention(x, rows, heads, parts) {
   return { output: linear(mixed, rows, parts.projection), maps };
 }
 
-/** The picture cut into patches, one row of numbers each. */
+/** The image cut into patches, one row of numbers each. */
 function patchify(pixels, [height, width], [high, wide]) {
   const patches = [];
   for (let top = 0; top < height; top += high) {

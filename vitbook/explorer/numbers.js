@@ -1,0 +1,35 @@
+/** Base64 to bytes. */
+export const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
+/** A stored weight: its byte counts along the square root, so that small weights are finer. */
+export const weightOf = (byte, scale) => scale * (byte / 255) ** 2;
+
+/** Scores to weights with sum 1; a score of -Infinity gets none. */
+export function softmax(scores) {
+  const top = Math.max(...scores);
+  const powers = Array.from(scores, (score) => Math.exp(score - top));
+  const sum = powers.reduce((a, b) => a + b);
+  return powers.map((power) => power / sum);
+}
+
+/** The first place of the largest. */
+export const argmax = (values) => values.indexOf(Math.max(...values));
+
+/** Counted row by row: the row and the column of a cell, from 0, and in words, from 1. */
+export const place = (cell, columns) => [Math.floor(cell / columns), cell % columns];
+export const inWords = (cell, columns) => {
+  const [row, column] = place(cell, columns);
+  return `row ${row + 1}, column ${column + 1}`;
+};
+
+/** A rounded number with a real minus sign, and none before a zero. */
+export const signed = (number, digits = 2) => {
+  const text = number.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+};
+
+/** Where an event happened in a box: 0 to 1 from its left, and from its top. */
+export const inside = ({ clientX, clientY }, { left, top, width, height }) =>
+  [(clientX - left) / width, (clientY - top) / height];
+
+export const clamp = (number, low, high) => Math.max(low, Math.min(high, number));

@@ -1,0 +1,71 @@
+/** An HTML element, or with `svg:` before its name an SVG one; `on…` are listeners. */
+export function node(name, attributes = {}, ...children) {
+  const made = name.startsWith("svg:")
+    ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4))
+    : document.createElement(name);
+  set(made, attributes).append(...children);
+  return made;
+}
+
+export function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === false || value == null) element.removeAttribute(name);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  return element;
+}
+
+/** Find this script's figure, get its data, and replace the still picture by the live one. */
+export function boot(id, render) {
+  // A page may hold the same output twice, the same id included: take one that nobody took.
+  const root = [...document.querySelectorAll(`[id="${id}"]`)].find((r) => !r.dataset.booted);
+  if (!root) return;
+  root.dataset.booted = "true";
+  const still = root.querySelector(".vb-still");
+  const block = root.querySelector(".vb-data");
+  const { key, src } = block.dataset;
+
+  const fail = (reason) => {
+    root.querySelector(".vb-live")?.remove();
+    still.hidden = false;
+    still.after(node("p", { class: "vb-error", role: "status" },
+      `The live figure could not start (${reason}); the picture shows its default state.`));
+  };
+  const start = (data) => {
+    try {
+      still.hidden = true;
+      render(root, data);
+      root.dataset.ready = "true";
+    } catch (error) {
+      fail(error.message);
+    }
+  };
+  const fetchData = () => {
+    const known = window.vitbookData?.[key];
+    if (known) return start(known);
+    document.head.append(node("script", {
+      src,
+      onload: () => {
+        const data = window.vitbookData?.[key];
+        data ? start(data) : fail(`its data file ${src} does not hold ${key}`);
+      },
+      onerror: () => fail(`its data file ${src} is missing`),
+    }));
+  };
+
+  if (block.textContent.trim()) {
+    try {
+      return start(JSON.parse(block.textContent));
+    } catch (error) {
+      return fail(error.message);
+    }
+  }
+  if (!src) return fail("it came without data");
+  const near = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    near.disconnect();
+    fetchData();
+  }, { rootMargin: "600px" });
+  near.observe(root);
+}
