@@ -122,6 +122,14 @@ def mean_attention_distance(
             different numbers of heads; a model that does not say its grid or prefix tokens.
         TypeError: images that are not floating point.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
+
+    Example:
+        >>> import timm
+        >>> import torch
+        >>> from vitbook.analysis import mean_attention_distance
+        >>> model = timm.create_model("vit_tiny_patch16_224", img_size=64, depth=2)
+        >>> tuple(mean_attention_distance(model, torch.rand(4, 3, 64, 64)).shape)
+        (2, 3)
     """
     grid_size, num_prefix_tokens = token_layout(
         model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens

@@ -57,6 +57,21 @@ def integrated_gradients(
         ModuleNotFoundError: Captum is not installed.
         ValueError: a class that the model does not have, not one for each picture, or a model
             that gives no logits or does not say its grid.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.analysis import integrated_gradients
+        >>> from vitbook.datasets import load, normalize
+        >>> model = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model.eval()
+        >>> images = normalize(load("digits", "test").images[:2])
+        >>> classes = model(images).argmax(1)
+        >>> maps = integrated_gradients(model, images, classes, steps=64)
+        >>> tuple(maps.shape)
+        (2, 4, 4)
+        >>> risen = (model(images) - model(torch.full_like(images, -1))).gather(1, classes[:, None])
+        >>> torch.allclose(maps.sum((1, 2)), risen[:, 0], rtol=0.05)
+        True
     """
     if steps < 1:
         raise ValueError(f"{steps} steps: expected at least 1")

@@ -129,12 +129,6 @@ def capture_attention(
 ) -> Iterator[dict[str, Any]]:
     """Collect the attention weights of every forward pass in the block.
 
-    ::
-
-        with capture_attention(model) as maps:
-            logits = model(images)
-        maps["encoder.blocks.0.attention.core"]  # batch heads queries keys
-
     The model runs as it always does, fused kernels included: the weights are made anew from the
     queries and keys that went in, or taken where the model writes them out itself. In eager mode
     the logits are the same bits as outside; a compiled model runs eagerly inside the block, and so
@@ -155,6 +149,21 @@ def capture_attention(
     Raises:
         RuntimeError: no attention ran in the block; one ran of which there is no map, named with
             the reason; another thread looks into the model.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.analysis import capture_attention
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> images = torch.rand(2, 1, 8, 8)
+        >>> with capture_attention(model) as maps:
+        ...     logits = model(images)
+        >>> tuple(maps["encoder.blocks.0.attention.core"].shape)  # batch, heads, queries, keys
+        (2, 4, 17, 17)
+        >>> with capture_attention(model, reduce=lambda map: map.mean(1)) as maps:
+        ...     logits = model(images)
+        >>> len(maps), tuple(maps["encoder.blocks.3.attention.core"].shape)
+        (4, (2, 17, 17))
     """
     maps: dict[str, Any] = {}
 

@@ -59,6 +59,16 @@ def deletion(
     Raises:
         ValueError: maps that are NaN, not one for each picture or not on such a grid; what
             :func:`~.attribution.integrated_gradients` refuses.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.analysis import deletion, relevance
+        >>> from vitbook.datasets import load, normalize
+        >>> model = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model
+        >>> images = normalize(load("digits", "test").images[:5])
+        >>> curve = deletion(model, images, None, relevance(model, images))
+        >>> tuple(curve.scores.shape), tuple(curve.areas.shape)
+        ((5, 17), (5,))
     """
     nothing = baseline_images(images, baseline)
     targets = asked_targets(targets, images, model, batch_size)
@@ -102,6 +112,15 @@ def pointing(
 
     Raises:
         ValueError: a mask without a pixel; maps as in :func:`deletion`; a tolerance below 0.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.analysis import pointing
+        >>> masks = torch.zeros(2, 8, 8, dtype=torch.bool)
+        >>> masks[:, :4, :4] = True
+        >>> maps = torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]])
+        >>> pointing(maps, masks)  # the second map has two highest cells, and one of them hits
+        tensor([1.0000, 0.5000])
     """
     _check_maps(maps, masks)
     if tolerance < 0:

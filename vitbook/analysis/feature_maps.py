@@ -69,6 +69,16 @@ def feature_maps(
         ValueError: no images, NaN in them, no layers, or an output that does not lie on the grid.
         UnknownNameError: a path that leads to no module; names the nearest.
         RuntimeError: a layer that did not run.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.analysis import feature_maps
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> blocks = ["encoder.blocks.0", "encoder.blocks.3"]
+        >>> maps = feature_maps(model, torch.rand(3, 1, 8, 8), blocks)
+        >>> {layer: tuple(map.shape) for layer, map in maps.items()}
+        {'encoder.blocks.0': (3, 64, 4, 4), 'encoder.blocks.3': (3, 64, 4, 4)}
     """
     check_pictures(images)
     chosen = default_layers(model) if layers is None else tuple(layers)

@@ -91,6 +91,13 @@ def position_tables(model: nn.Module) -> dict[str, PositionTable]:
 
     Raises:
         ValueError: a model without such a table.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.analysis import position_tables, positional_similarity
+        >>> ((path, table),) = position_tables(vitbook.create_model("vit_micro_patch2_8")).items()
+        >>> path, table.grid_size, tuple(positional_similarity(*table).shape)
+        ('position', (4, 4), (4, 4, 4, 4))
     """
     tables = {}
     for path, module in model.named_modules():

@@ -26,6 +26,11 @@ def window(kernels_and_strides: Iterable[tuple[int, int]]) -> int:
 
     Args:
         kernels_and_strides: (kernel, stride) of each layer, the one on the picture first.
+
+    Example:
+        >>> from vitbook.analysis import window
+        >>> window([(7, 4), (3, 2), (3, 2)])
+        31
     """
     size = 1
     for kernel, stride in reversed(list(kernels_and_strides)):
@@ -54,6 +59,13 @@ def pixels_seen(
 
     Raises:
         ValueError: the module gives no tokens for such a picture, or not that one.
+
+    Example:
+        >>> from vitbook.analysis import pixels_seen
+        >>> from vitbook.layers import PatchEmbedding
+        >>> seen = pixels_seen(PatchEmbedding(32, 8, 3, 64), (32, 32), tokens=[0, 5])
+        >>> tuple(seen.shape), seen.sum((1, 2)).tolist()
+        ((2, 32, 32), [64, 64])
     """
     place = float64_device(next(tokenizer.parameters(), torch.zeros(())).device)
     copy = deepcopy(tokenizer).eval().to(place).double()
@@ -114,6 +126,16 @@ def effective_field(
             does not depend on the picture, or no such place.
         UnknownNameError: a path that leads to no module; names the nearest.
         RuntimeError: a layer that did not run.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.analysis import effective_field
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> images = torch.rand(4, 1, 8, 8) * 2 - 1
+        >>> field = effective_field(model, images, "tokenizer", place=(0, 0))
+        >>> tuple(field.shape), int((field > 0).sum())  # of one patch
+        ((8, 8), 4)
     """
     check_pictures(images)
     layers = list_blocks(model)[-1:] if layer is None else (layer,)

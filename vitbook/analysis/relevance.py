@@ -93,6 +93,15 @@ def relevance(
     6: the row of the token that the head reads. One row is carried from the last layer to the
     first, and what the token itself brings is left out. Arguments and errors are those of
     :func:`gradient_rollout`.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.analysis import relevance
+        >>> from vitbook.datasets import load, normalize
+        >>> model = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model
+        >>> images = normalize(load("digits", "test").images[:3])
+        >>> tuple(relevance(model, images).shape)
+        (3, 4, 4)
     """
     given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
     found, read = [], cache(partial(tokens_read, model, images, *given))

@@ -67,6 +67,14 @@ def attention_rollout(
             no query.
         TypeError: a model without images, or maps with images.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.analysis import attention_rollout
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> tuple(attention_rollout(model, torch.rand(3, 1, 8, 8), query="class").shape)
+        (3, 4, 4)
     """
     fuse = _fusion(head_fusion, discard)
     if not 0 <= residual < 1:

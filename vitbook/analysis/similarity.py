@@ -116,6 +116,13 @@ def linear_cka(
 
     Raises:
         ValueError: fewer than 4 images.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.analysis import linear_cka
+        >>> x, turn = torch.randn(50, 8), torch.linalg.qr(torch.randn(8, 8)).Q
+        >>> round(float(linear_cka(x, 3 * x @ turn)), 4)
+        1.0
     """
     of_x, of_y = _gram(x), _gram(y)
     scale = (unbiased_hsic(of_x, of_x) * unbiased_hsic(of_y, of_y)).sqrt()

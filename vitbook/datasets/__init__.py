@@ -40,6 +40,13 @@ _SPLITS = {name: splits for name, (_, splits) in _EMBEDDED.items()} | {
 
 
 def list_datasets() -> tuple[str, ...]:
+    """Names that :func:`load` takes: those that come with the packages first.
+
+    Example:
+        >>> from vitbook import datasets
+        >>> datasets.list_datasets()[:3]
+        ('digits', 'cluttered_digits', 'photos')
+    """
     return tuple(_SPLITS)
 
 
@@ -49,6 +56,11 @@ def held_out_split(name: str) -> str:
     Raises:
         UnknownNameError: no such data set.
         ValueError: a set that is not split.
+
+    Example:
+        >>> from vitbook.datasets import held_out_split
+        >>> held_out_split("digits"), held_out_split("tiny_imagenet")
+        ('test', 'validation')
     """
     splits = _splits(name)
     if "train" not in splits:
@@ -86,6 +98,16 @@ def load(
         DatasetError: a file that is damaged, of another layout, or holds no picture where one
             should be; a class without a picture to train on; no connection to fetch it.
         OSError: the disk is full.
+
+    Example:
+        >>> from vitbook import datasets
+        >>> digits = datasets.load("digits", "test")
+        >>> tuple(digits.images.shape), digits.images.dtype
+        ((355, 1, 8, 8), torch.uint8)
+        >>> digits.class_names[:3], tuple(digits.labels.shape)
+        (('0', '1', '2'), (355,))
+        >>> tuple(datasets.load("photos", "all", image_size=64).images.shape[1:])
+        (3, 64, 64)
     """
     splits = _splits(name)
     if split not in splits:

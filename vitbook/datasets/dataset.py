@@ -64,6 +64,12 @@ def normalize(images: Tensor) -> Float[Tensor, "*batch channels height width"]:
     Raises:
         ValueError: floats outside 0 to 1, as from a picture that was never divided by 255.
         TypeError: whole numbers other than uint8.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.datasets import normalize
+        >>> normalize(torch.tensor([0, 51, 255], dtype=torch.uint8).view(1, 1, 1, 3)).flatten()
+        tensor([-1.0000, -0.6000,  1.0000])
     """
     if images.dtype == torch.uint8:
         return images.float() / 127.5 - 1

@@ -19,6 +19,12 @@ def take_share(dataset: Dataset, share: float | int, seed: int = 0) -> Dataset:
     Raises:
         ValueError: a share that cannot be.
         DatasetError: a class without an image in it.
+
+    Example:
+        >>> from vitbook.datasets import load, take_share
+        >>> digits = load("digits", "train")
+        >>> len(digits), len(take_share(digits, 0.1))
+        (1442, 143)
     """
     if not 0 < share <= 1:
         raise ValueError(f"share {share}: expected more than 0, up to 1")

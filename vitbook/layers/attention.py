@@ -67,6 +67,13 @@ class SelfAttention(nn.Module):
         width: size of a token; must be divisible by ``num_heads``.
         num_heads: heads that attend side by side, each ``width / num_heads`` wide.
         qkv_bias: whether the projection to queries, keys and values has a bias.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.layers import SelfAttention
+        >>> attention = SelfAttention(width=64, num_heads=4)
+        >>> tuple(attention(torch.zeros(2, 17, 64)).shape)
+        (2, 17, 64)
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = True):

@@ -32,6 +32,13 @@ def resize_positions(
     Raises:
         ValueError: the table does not have one row for each prefix token and grid cell.
         UnknownNameError: no such method.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.layers import resize_positions
+        >>> table = torch.rand(1 + 14 * 14, 64)
+        >>> tuple(resize_positions(table, (14, 14), (24, 24)).shape)
+        (577, 64)
     """
     if method not in _INTERPOLATION:
         raise UnknownNameError("resize method", method, _INTERPOLATION)

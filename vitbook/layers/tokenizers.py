@@ -106,6 +106,13 @@ class PatchEmbedding(PatchTokenizer):
         patch_size: likewise; must divide the image size.
         channels: of the image, 3 for colour.
         width: of a token.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.layers import PatchEmbedding
+        >>> tokenizer = PatchEmbedding(image_size=(32, 48), patch_size=8, channels=3, width=64)
+        >>> tokenizer.grid_size, tuple(tokenizer(torch.zeros(2, 3, 32, 48)).shape)
+        ((4, 6), (2, 24, 64))
     """
 
     def __init__(

@@ -8,7 +8,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Numbers that are learned; buffers do not count."""
+    """Numbers that are learned; buffers do not count.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.measure import count_parameters
+        >>> count_parameters(vitbook.create_model("vit_micro_patch2_8"))
+        136138
+    """
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -18,6 +25,12 @@ def count_macs(model: nn.Module, *inputs) -> int:
 
     torch's flop counter sees matrix products, convolutions and attention, each multiply-add as
     two; this is half of it. Norms, activations and additions are not counted, as in the papers.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.measure import count_macs
+        >>> count_macs(torch.nn.Linear(64, 10), torch.zeros(5, 64))
+        3200
     """
     return count_step_macs(lambda: model(*inputs))
 

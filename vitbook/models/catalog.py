@@ -84,7 +84,13 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
 
 
 def list_models() -> tuple[str, ...]:
-    """Names that :func:`create_model` takes, in the catalogue's order."""
+    """Names that :func:`create_model` takes, in the catalogue's order.
+
+    Example:
+        >>> import vitbook
+        >>> [name for name in vitbook.list_models() if name.startswith("deit_tiny")]
+        ['deit_tiny_distilled_patch16_224', 'deit_tiny_distilled_patch4_32']
+    """
     return tuple(CATALOG)
 
 
@@ -119,6 +125,15 @@ def create_model(
     Raises:
         UnknownNameError: no such model; names the nearest.
         ValueError: a size that the patch does not divide, or another number below 1.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> model = vitbook.create_model("vit_micro_patch2_8", num_classes=3)
+        >>> model.grid_size, model.num_prefix_tokens
+        ((4, 4), 1)
+        >>> tuple(model(torch.zeros(2, 1, 8, 8)).shape)
+        (2, 3)
     """
     if name not in CATALOG:
         raise UnknownNameError("model", name, CATALOG)

@@ -36,6 +36,25 @@ class VisionTransformer(nn.Module):
         head: tokens to logits.
         width: of a token.
         num_prefix_tokens: learned tokens in front of the patches: 1 is the class token.
+
+    Example:
+        >>> import torch
+        >>> from vitbook import layers
+        >>> from vitbook.models import VisionTransformer
+        >>> blocks = [
+        ...     layers.EncoderBlock(layers.SelfAttention(64, 4), layers.MLP(64, 128), 64)
+        ...     for _ in range(2)
+        ... ]
+        >>> model = VisionTransformer(
+        ...     tokenizer=layers.PatchEmbedding(32, 8, 3, 64),
+        ...     position=layers.LearnedPosition((4, 4), 64),
+        ...     encoder=layers.Encoder(blocks, 64),
+        ...     head=layers.ClassTokenHead(64, 10),
+        ...     width=64,
+        ... )
+        >>> images = torch.zeros(5, 3, 32, 32)
+        >>> tuple(model.features(images).shape), tuple(model(images).shape)
+        ((5, 17, 64), (5, 10))
     """
 
     def __init__(
@@ -146,6 +165,15 @@ def vit(
         make_attention: as in :func:`make_encoder`.
         make_mlp: likewise.
         make_block: likewise.
+
+    Example:
+        >>> from vitbook.layers import NoPosition
+        >>> from vitbook.models.vit import MICRO_BODY, vit
+        >>> model = vit(
+        ...     image_size=32, patch_size=8, num_classes=10, make_position=NoPosition, **MICRO_BODY
+        ... )
+        >>> type(model.position).__name__, len(model.encoder.blocks)
+        ('NoPosition', 4)
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     return VisionTransformer(

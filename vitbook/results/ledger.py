@@ -31,6 +31,13 @@ def read(folder: str | Path | None = None) -> list[Result]:
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
+
+    Example:
+        >>> from vitbook import results
+        >>> runs = {run.name: run for run in results.read()}
+        >>> run = runs["digits-vit_micro_patch2_8-digits-seed0"]
+        >>> run.recipe["name"], run.parameters, run.accuracy > 0.9
+        ('digits', 136138, True)
     """
     return _read(Result, folder)
 
@@ -98,6 +105,12 @@ def published(**which: str) -> list[dict]:
 
     Args:
         which: for example ``quantity="macs", model="vit_base_patch16_224"``; all if empty.
+
+    Example:
+        >>> from vitbook.results import published
+        >>> rows = published(model="vit_base_patch16_224", quantity="parameters")
+        >>> sorted(rows[0])
+        ['model', 'printed', 'quantity', 'source', 'value', 'why']
     """
     rows = json.loads((data_folder() / "published.json").read_text())
     return [row for row in rows if which.items() <= row.items()]

@@ -59,6 +59,16 @@ def save_checkpoint(
         CheckpointError: a model that :func:`vitbook.create_model` did not make, or weights that
             are NaN or infinite, maybe only in ``dtype``; nothing is written.
         OSError: the file could not be written; what was there before is untouched.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> import vitbook
+        >>> from vitbook.training import save_checkpoint
+        >>> model = vitbook.create_model("vit_micro_patch2_8", num_classes=2)
+        >>> with TemporaryDirectory() as folder:
+        ...     path = save_checkpoint(f"{folder}/own.safetensors", model, provenance={"seed": 0})
+        ...     print(path.name, vitbook.load_checkpoint(path).provenance)
+        own.safetensors {'seed': 0}
     """
     spec = getattr(model, "spec", None)
     if spec is None:
@@ -98,7 +108,7 @@ def load_checkpoint(
     """Read a checkpoint, and build its model unless one is given.
 
     What changes the forward pass and is no weight comes back too (the LayerNorms' epsilon after
-    :func:`vitbook.models.load_sl_vit`, Performer's).
+    :func:`vitbook.models.published.load_sl_vit`, Performer's).
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
@@ -111,6 +121,12 @@ def load_checkpoint(
         FileNotFoundError: no such file.
         CheckpointError: the file is damaged, not ours, of a later format, or for another model or
             size.
+
+    Example:
+        >>> import vitbook
+        >>> checkpoint = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0")
+        >>> checkpoint.model.spec.name, len(checkpoint.class_names)
+        ('vit_micro_patch2_8', 10)
     """
     path = Path(path)
     shipped = data_folder() / "checkpoints" / f"{path}.safetensors"

@@ -14,6 +14,14 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
     """Share of the pictures whose largest logit is the right one (top-1, 0 to 1).
 
     With several processes each looks at its own pictures, every one of them once.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.datasets import load
+        >>> from vitbook.training import evaluate
+        >>> model = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model
+        >>> evaluate(model, load("digits", "test")) > 0.9
+        True
     """
     here = processes()
     images = dataset.images[here.rank :: here.count]

@@ -120,6 +120,17 @@ def train(
         RunStoppedError: ``stop`` said so; the same call goes on.
         ValueError: the model has fewer outputs than there are classes, or the batch does not
             divide over the processes.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.datasets import load, take_share
+        >>> from vitbook.training import get_recipe, train
+        >>> few, test = take_share(load("digits", "train"), 0.1), load("digits", "test")
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> recipe = get_recipe("digits", epochs=2, warmup_epochs=1)
+        >>> run = train(model, few, recipe, test=test, device="cpu", progress=False)
+        >>> [row["epoch"] for row in run.curve], sorted(run.curve[0])
+        ([1, 2], ['accuracy', 'epoch', 'learning_rate', 'loss'])
     """
     device = choose_device(device)
     here = processes()

@@ -198,6 +198,12 @@ def get_recipe(name: str, /, **changes) -> Recipe:
     Raises:
         UnknownNameError: no such recipe, or no such number in it.
         ValueError: a number of another kind than the recipe's, or one that no run can have.
+
+    Example:
+        >>> from vitbook.training import get_recipe
+        >>> recipe = get_recipe("digits", epochs=5, mixup=0.2)
+        >>> recipe.epochs, recipe.batch_size, recipe.mixes
+        (5, 64, True)
     """
     if name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
