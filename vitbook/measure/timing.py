@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from tqdm import tqdm
+
+from vitbook.extras import from_extra
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,12 @@ def interleaved_seconds(
         for function in functions:
             function()
     seconds = np.empty((len(functions), rounds))
-    for index in tqdm(range(rounds), label, leave=False, disable=not label):
+    indices = range(rounds)
+    if label:
+        with from_extra("data"):
+            from tqdm import tqdm
+        indices = tqdm(indices, label, leave=False)
+    for index in indices:
         turns = range(len(functions))
         for turn in turns if index % 2 == 0 else reversed(turns):
             _synchronize()

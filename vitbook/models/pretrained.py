@@ -6,6 +6,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
 from vitbook.models.bit import ResNetV2
 from vitbook.models.timm_names import BIT_NAMES, TRANSFORMER_NAMES
@@ -90,7 +91,8 @@ def _our_name(name: str, names: tuple[tuple[str, str], ...]) -> str:
 
 
 def _download(name: str) -> nn.Module:
-    import timm  # an extra: probing and training do without it
+    with from_extra("pretrained"):
+        import timm
 
     try:
         return timm.create_model(name, pretrained=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from vitbook.datasets import Dataset
+from vitbook.extras import from_extra
 from vitbook.results import device_name
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import evaluate
@@ -74,6 +74,8 @@ class Watch:
         self.loss = torch.tensor(
             self.progress.loss, dtype=torch.float64, device=batches.images.device
         )
+        with from_extra("train"):
+            from tqdm.auto import tqdm
         self.bar = tqdm(
             total=self.recipe.epochs * batches.steps_an_epoch,
             initial=self.progress.step,
