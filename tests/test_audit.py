@@ -128,7 +128,7 @@ def test_without_timm_its_networks_cannot_be_counted(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     audit.build.cache_clear()
     audit.macs.cache_clear()
-    with pytest.raises(ImportError, match="vitbook\\[chapters\\]"):
+    with pytest.raises(ImportError, match="vitbook\\[pretrained\\]"):
         figure("macs", "0.6 G", "MobileNetV1", counted_as="timm.mobilenetv1_100")
 
 

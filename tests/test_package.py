@@ -1,6 +1,10 @@
 import re
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import vitbook
 
@@ -34,3 +38,21 @@ def test_there_is_one_version():
 
 def test_the_types_are_for_others_too():
     assert (ROOT / "vitbook" / "py.typed").is_file()
+
+
+PACKAGES = [
+    ".".join(file.relative_to(ROOT).parts[:-1])
+    for file in sorted((ROOT / "vitbook").rglob("__init__.py"))
+]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_no_function_hides_the_module_of_its_name(name):
+    package = import_module(name)
+    modules = {file.stem for folder in package.__path__ for file in Path(folder).glob("*.py")}
+    hidden = {
+        module
+        for module in modules & set(dir(package))
+        if not isinstance(getattr(package, module), ModuleType)
+    }
+    assert not hidden

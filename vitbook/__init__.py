@@ -1,22 +1,29 @@
 """Vision Transformers, built, trained and looked into."""
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from vitbook.models import create_model, list_models
-from vitbook.training import load_checkpoint
+
+if TYPE_CHECKING:
+    from vitbook.training import load_checkpoint
 
 __all__ = ["__version__", "create_model", "list_models", "load_checkpoint"]
 __version__ = "0.1.0"
-# Found on first use: drawing takes seconds to import, and few need it.
-_ROOMS = {"analysis", "audit", "datasets", "explorer", "layers", "measure", "plotting", "results"}
+# Found on first use: training and drawing take seconds to import, and probing needs neither.
+_ROOMS = {
+    *("analysis", "audit", "datasets", "explorer", "layers", "measure", "plotting", "results"),
+    "training",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"vitbook.{name}")
+    if name == "load_checkpoint":
+        return import_module("vitbook.training").load_checkpoint
     raise AttributeError(f"module 'vitbook' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *_ROOMS, "load_checkpoint"})

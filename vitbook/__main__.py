@@ -1,29 +1,36 @@
 """The ``vitbook`` command."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from vitbook.extras import from_extra
 
-from vitbook import datasets
-from vitbook.commands import data, experiments
-from vitbook.commands.bench import bench
-from vitbook.commands.models import models
-from vitbook.commands.options import Device
-from vitbook.commands.probe import probe
-from vitbook.commands.results import show
-from vitbook.commands.score import score
-from vitbook.commands.train import train
-from vitbook.commands.workplace import WorkError
-from vitbook.devices import choose_device
-from vitbook.errors import first_few
-from vitbook.training import (
-    BatchTooLargeError,
-    RunStoppedError,
-    TrainingDivergedError,
-    evaluate,
-    load_checkpoint,
-)
+try:
+    with from_extra("train"):
+        import typer
+
+        from vitbook import datasets
+        from vitbook.commands import data, experiments
+        from vitbook.commands.bench import bench
+        from vitbook.commands.models import models
+        from vitbook.commands.options import Device
+        from vitbook.commands.probe import probe
+        from vitbook.commands.results import show
+        from vitbook.commands.score import score
+        from vitbook.commands.train import train
+        from vitbook.commands.workplace import WorkError
+        from vitbook.devices import choose_device
+        from vitbook.errors import first_few
+        from vitbook.training import (
+            BatchTooLargeError,
+            RunStoppedError,
+            TrainingDivergedError,
+            evaluate,
+            load_checkpoint,
+        )
+except ModuleNotFoundError as error:  # a sentence, not a traceback
+    sys.exit(f"vitbook: {error}")
 
 app = typer.Typer(
     help="Vision Transformers, built, trained and looked into.",

@@ -8,10 +8,10 @@ from functools import cache
 from html import escape
 
 import torch
-import torchvision
 from torch import nn
 
 from vitbook import results
+from vitbook.extras import from_extra
 from vitbook.measure import count_macs, count_parameters
 from vitbook.models import create_model, list_models
 
@@ -99,16 +99,14 @@ def read_printed(printed: str) -> tuple[Decimal, str]:
 
 
 def _torchvision(name: str, **options) -> nn.Module:
+    with from_extra("train"):
+        import torchvision
     return getattr(torchvision.models, name)(**options)
 
 
 def _timm(name: str, **options) -> nn.Module:
-    try:
+    with from_extra("pretrained"):
         import timm
-    except ImportError as error:
-        raise ImportError(
-            f"{name} is counted on timm, which is missing: pip install 'vitbook[chapters]'"
-        ) from error
     return timm.create_model(name, **options)
 
 

@@ -8,7 +8,7 @@ from transformers import ViTConfig, ViTForImageClassification
 
 import vitbook
 from vitbook.analysis import gradient_rollout, relevance, streaming
-from vitbook.analysis.relevance import weighted_attention
+from vitbook.analysis.class_relevance import weighted_attention
 from vitbook.layers import LocalitySelfAttention, RelativePosition
 from vitbook.models.vit import vit
 from vitbook.models.vit_positions import one_for_each_layer, relative_vit

@@ -1,6 +1,5 @@
 """From the official archive, over a real line, to pixels: all four sets."""
 
-import importlib
 import io
 import os
 import pickle
@@ -14,11 +13,10 @@ from PIL import Image
 
 from vitbook import datasets
 from vitbook.datasets import DatasetError
+from vitbook.datasets import fetch as fetching
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.datasets.fetch import fetch
 from vitbook.datasets.shards import find_shards
-
-fetching = importlib.import_module("vitbook.datasets.fetch")  # beside a function of that name
 
 
 def pictures_of(dataset):

@@ -6,16 +6,18 @@ from vitbook.analysis.approximation import (
     low_rank_error,
     relative_error,
 )
-from vitbook.analysis.attention_distance import (
+from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
+from vitbook.analysis.baselines import baseline_images
+from vitbook.analysis.capture import capture_attention
+from vitbook.analysis.channels import ChannelHealth, dead_and_saturated, feature_maps
+from vitbook.analysis.class_relevance import gradient_rollout, relevance
+from vitbook.analysis.distance import (
     attention_distance,
     mean_attention_distance,
     mean_weight_on_prefix,
     uniform_attention_distance,
     weight_on_prefix,
 )
-from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
-from vitbook.analysis.baselines import baseline_images
-from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.faithfulness import (
     Curve,
     Interval,
@@ -24,7 +26,6 @@ from vitbook.analysis.faithfulness import (
     insertion,
     pointing,
 )
-from vitbook.analysis.feature_maps import ChannelHealth, dead_and_saturated, feature_maps
 from vitbook.analysis.filters import (
     EmbeddingFilters,
     PrincipalFilters,
@@ -44,7 +45,6 @@ from vitbook.analysis.positions import (
     positional_similarity,
 )
 from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
-from vitbook.analysis.relevance import gradient_rollout, relevance
 from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.rollout import attention_rollout
 from vitbook.analysis.scoring import (

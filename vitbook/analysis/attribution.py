@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vitbook.analysis.baselines import BLACK, Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token, token_layout
 from vitbook.analysis.running import batches, logits_of
+from vitbook.extras import from_extra
 from vitbook.modes import evaluating
 
 
@@ -147,15 +148,10 @@ def captum() -> ModuleType:
     """Captum's methods.
 
     Raises:
-        ModuleNotFoundError: it is not installed.
+        MissingPackageError: it is not installed.
     """
-    try:
+    with from_extra("chapters"):
         from captum import attr
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"attribution needs {error.name}, which is not installed: "
-            "pip install 'vitbook[chapters]'"
-        ) from error
     return attr
 
 

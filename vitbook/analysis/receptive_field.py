@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vitbook.analysis.feature_maps import map_maker
+from vitbook.analysis.channels import map_maker
 from vitbook.analysis.layout import Pair
 from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
 from vitbook.analysis.running import as_model_takes, check_pictures

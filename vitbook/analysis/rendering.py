@@ -5,11 +5,11 @@ import math
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
-from PIL import Image
 from torch import Tensor
 
 from vitbook.analysis.blur import gaussian_blur
 from vitbook.analysis.layout import pixels_per_token
+from vitbook.extras import from_extra
 
 
 def soft_masks(
@@ -75,5 +75,7 @@ def overlay(
 
 
 def _enlarge(map: np.ndarray, height: int, width: int) -> np.ndarray:
+    with from_extra("data"):
+        from PIL import Image
     picture = Image.fromarray(map)  # 32-bit grey: nothing is rounded on the way
     return np.array(picture.resize((width, height), Image.Resampling.LANCZOS))

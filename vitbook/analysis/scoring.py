@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.capture import capture_attention
+from vitbook.analysis.class_relevance import gradient_rollout, relevance
 from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion, pointing
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.reading import tokens_read
-from vitbook.analysis.relevance import gradient_rollout, relevance
 from vitbook.analysis.rollout import attention_rollout, first_row
 from vitbook.analysis.running import batches
 from vitbook.modes import evaluating

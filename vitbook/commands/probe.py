@@ -31,13 +31,9 @@ def probe(
     device: Device = None,
 ) -> None:
     """Write figures and one HTML page of what the probes see."""
-    try:
-        from vitbook.commands.report import Section, write_report
-        from vitbook.commands.sections import PROBES
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"probe draws with {error.name}, which is missing: pip install 'vitbook[chapters]'"
-        ) from error
+    from vitbook.commands.report import Section, write_report  # these draw
+    from vitbook.commands.sections import PROBES
+
     names = [name.strip() for name in probes.split(",") if name.strip()]
     for name in names:
         if name not in PROBES:

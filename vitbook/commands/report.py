@@ -9,9 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
+from vitbook.extras import from_extra
 from vitbook.files import write_atomically
+
+with from_extra("chapters"):
+    from matplotlib.figure import Figure
 
 STYLE = """
 :root { color-scheme: light dark; }

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vitbook import datasets
 from vitbook.datasets.pictures import PictureError, as_shown, open_picture, pixels, square
 from vitbook.errors import UnknownNameError
+from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
 from vitbook.training import load_checkpoint
 
@@ -92,12 +93,8 @@ def _side(name: str, size: int | tuple[int, int]) -> int:
 
 
 def _timm(name: str, pretrained: bool) -> Subject:
-    try:
+    with from_extra("pretrained"):
         import timm
-    except ImportError as error:
-        raise ImportError(
-            f"timm:{name} needs timm, which is missing: pip install 'vitbook[chapters]'"
-        ) from error
     if not timm.is_model(name):
         raise UnknownNameError("model of timm", name, timm.list_models())
     try:

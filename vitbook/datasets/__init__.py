@@ -7,13 +7,10 @@ from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.datasets.cluttered_digits import digit_masks, load_cluttered_digits
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.digits import load_digits
-from vitbook.datasets.fetch import fetch
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
-from vitbook.datasets.pictures import resize
-from vitbook.datasets.shards import find_shards, find_splits, shard_name
+from vitbook.datasets.resizing import resize
 from vitbook.datasets.share import take_share
-from vitbook.datasets.stored import read_split
 from vitbook.errors import UnknownNameError
 
 __all__ = [
@@ -76,7 +73,11 @@ def is_here(name: str, root: str | Path | None = None) -> bool:
         DatasetError: files of it are damaged.
     """
     splits = _splits(name)
-    return name in _EMBEDDED or find_splits(data_root(root) / name, splits).keys() == set(splits)
+    if name in _EMBEDDED:
+        return True
+    from vitbook.datasets.shards import find_splits
+
+    return find_splits(data_root(root) / name, splits).keys() == set(splits)
 
 
 def load(
@@ -97,6 +98,7 @@ def load(
         UnknownNameError: no such data set or split; names the nearest.
         DatasetError: a file that is damaged, of another layout, or holds no picture where one
             should be; a class without a picture to train on; no connection to fetch it.
+        MissingPackageError: the extra "data" is not installed.
         OSError: the disk is full.
 
     Example:
@@ -116,6 +118,11 @@ def load(
         raise ValueError(f"image_size {image_size}: expected at least 1 pixel, or None")
     if name in _EMBEDDED:
         return _resized(_EMBEDDED[name][0](split), image_size)
+    # What is embedded needs none of the packages that these import.
+    from vitbook.datasets.fetch import fetch
+    from vitbook.datasets.shards import find_shards, shard_name
+    from vitbook.datasets.stored import read_split
+
     image_set, root = IMAGE_SETS[name], data_root(root)
     folder = root / name
     shards = find_shards(folder, split)

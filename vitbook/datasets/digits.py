@@ -5,6 +5,7 @@ import torch
 from einops import rearrange
 
 from vitbook.datasets.dataset import Dataset
+from vitbook.extras import from_extra
 
 
 def load_digits(split: str) -> Dataset:
@@ -13,8 +14,12 @@ def load_digits(split: str) -> Dataset:
     8 x 8 pixels of 17 grey levels, stretched to 0..255. The set has no split of its own: of each
     class, in the set's order, every fifth digit is held out. Writers are not told apart, so the
     same hand appears on both sides.
+
+    Raises:
+        MissingPackageError: scikit-learn is not installed.
     """
-    from sklearn.datasets import load_digits as load_from_scikit_learn
+    with from_extra("data"):
+        from sklearn.datasets import load_digits as load_from_scikit_learn
 
     source = load_from_scikit_learn()
     turn = np.empty(len(source.target), dtype=int)  # a digit's place among those of its class

@@ -10,11 +10,13 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from tqdm.auto import tqdm
-
 from vitbook.datasets.catalog import Archive
 from vitbook.datasets.dataset import DatasetError
+from vitbook.extras import from_extra
 from vitbook.files import could_not_write
+
+with from_extra("data"):
+    from tqdm.auto import tqdm
 
 TIMEOUT_S = 30  # without a single byte
 PAUSE_S = 2  # before the line is tried again, then twice that

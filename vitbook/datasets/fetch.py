@@ -5,8 +5,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.cifar import convert_cifar10, convert_cifar100
 from vitbook.datasets.conversion import write_converted
@@ -15,6 +13,10 @@ from vitbook.datasets.download import address, download
 from vitbook.datasets.shards import find_splits, shard_name
 from vitbook.datasets.tf_flowers import convert_tf_flowers
 from vitbook.datasets.tiny_imagenet import convert_tiny_imagenet
+from vitbook.extras import from_extra
+
+with from_extra("data"):
+    from filelock import FileLock, Timeout
 
 _CONVERT = {
     "cifar10": convert_cifar10,

@@ -1,9 +1,12 @@
 """Nine colour photographs that come inside scikit-image and scikit-learn, to look at."""
 
+from pathlib import Path
+
 import torch
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.datasets.pictures import from_photo
+from vitbook.datasets.resizing import from_photo
+from vitbook.extras import from_extra
 
 SIZE = 224
 
@@ -25,18 +28,12 @@ def load_photos(split: str) -> Dataset:
     """224 x 224 pixels: the centre square of each photograph, resized with antialiasing.
 
     Raises:
-        ModuleNotFoundError: scikit-image is not installed.
+        MissingPackageError: scikit-image or scikit-learn is not installed.
     """
-    try:
-        from pathlib import Path
-
+    with from_extra("data"):
         import skimage
         import sklearn
         from skimage.io import imread
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"photos needs {error.name}, which is not installed: pip install 'vitbook[chapters]'"
-        ) from error
 
     folders = (
         Path(skimage.__file__).parent / "data",

@@ -3,12 +3,12 @@
 import io
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
-from torch import Tensor
+
+from vitbook.extras import from_extra
+
+with from_extra("data"):
+    from PIL import Image, ImageOps
 
 _FORMATS = ("JPEG", "PNG")  # Pillow knows sixty more, which no set of pictures needs
 _FAULTS = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
@@ -75,24 +75,3 @@ def encode_png(image: UInt8[np.ndarray, "3 height width"] | Image.Image) -> byte
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return buffer.getvalue()
-
-
-def resize(
-    images: UInt8[Tensor, "n channels height width"], size: int
-) -> UInt8[Tensor, "n channels {size} {size}"]:
-    """The centre square of each picture, bicubic with antialiasing; any number of channels."""
-    side = min(images.shape[-2:])
-    top, left = ((length - side) // 2 for length in images.shape[-2:])
-    images = images[..., top : top + side, left : left + side]
-    if side == size:
-        return images
-    images = F.interpolate(images.float(), size=(size, size), mode="bicubic", antialias=True)
-    return images.round().clamp(0, 255).to(torch.uint8)
-
-
-def from_photo(
-    photo: UInt8[np.ndarray, "height width channels"], size: int
-) -> UInt8[Tensor, "3 {size} {size}"]:
-    """Pixels as scikit-image reads them, as one square picture; a fourth channel is dropped."""
-    image = rearrange(torch.from_numpy(photo[..., :3].copy()), "h w c -> 1 c h w")
-    return resize(image, size)[0]

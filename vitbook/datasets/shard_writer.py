@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from vitbook.datasets.shards import Packed, Row
+from vitbook.extras import from_extra
 from vitbook.files import could_not_write
+
+with from_extra("data"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _SCHEMA = pa.schema(
     [

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from vitbook.datasets.dataset import DatasetError
+from vitbook.extras import from_extra
+
+with from_extra("data"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _IMAGE_COLUMNS = ("image", "img")
 _LABEL_COLUMNS = ("label", "fine_label")

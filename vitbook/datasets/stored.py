@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from PIL import Image
 
 from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.dataset import Dataset, DatasetError
 from vitbook.datasets.pictures import PictureError, open_picture, pixels, square
 from vitbook.datasets.shards import Row, Shards
+from vitbook.extras import from_extra
+
+with from_extra("data"):
+    from PIL import Image
 
 
 class Contents:

@@ -6,7 +6,7 @@ from math import ceil, sqrt
 import numpy as np
 import torch
 
-from vitbook.analysis.feature_maps import dead_and_saturated
+from vitbook.analysis.channels import dead_and_saturated
 from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.picture import (
     OKABE_ITO,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from tqdm import tqdm
 
 from vitbook.devices import choose_device, synchronize
+from vitbook.extras import from_extra
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,12 @@ def interleaved_seconds(
             function()
     seconds = np.empty((len(functions), rounds))
     device = choose_device()
-    for index in tqdm(range(rounds), label, leave=False, disable=not label):
+    indices = range(rounds)
+    if label:
+        with from_extra("data"):
+            from tqdm import tqdm
+        indices = tqdm(indices, label, leave=False)
+    for index in indices:
         turns = range(len(functions))
         for turn in turns if index % 2 == 0 else reversed(turns):
             synchronize(device)

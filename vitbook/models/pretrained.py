@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
 from vitbook.models.bit import ResNetV2
 from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
@@ -54,7 +55,8 @@ def load_timm(
 
 
 def _download(name: str) -> nn.Module:
-    import timm  # an extra: probing and training do without it
+    with from_extra("pretrained"):
+        import timm
 
     try:
         return timm.create_model(name, pretrained=True)

@@ -1,16 +1,19 @@
 """Still figures: each takes results, never a model, and returns a figure whose title is a claim."""
 
-from vitbook.plotting.approximation import accuracy_and_error
-from vitbook.plotting.channels import TWO_SIDED, channel_lines
-from vitbook.plotting.curves import distance_by_layer, lines
-from vitbook.plotting.images import (
-    heat_maps,
-    likeness,
-    maps_beside_pictures,
-    photo_and_maps,
-    pictures,
-)
-from vitbook.plotting.scores import leads
+from vitbook.extras import from_extra
+
+with from_extra("chapters"):
+    from vitbook.plotting.approximation import accuracy_and_error
+    from vitbook.plotting.channels import TWO_SIDED, channel_lines
+    from vitbook.plotting.curves import distance_by_layer, lines
+    from vitbook.plotting.images import (
+        heat_maps,
+        likeness,
+        maps_beside_pictures,
+        photo_and_maps,
+        pictures,
+    )
+    from vitbook.plotting.scores import leads
 
 __all__ = [
     "TWO_SIDED",

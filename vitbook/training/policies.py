@@ -11,13 +11,15 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from vitbook.extras import from_extra
 from vitbook.training.draws import Draws, seed_of
 from vitbook.training.recipe import Recipe
 
 
 @cache
 def _policy(name: str) -> Callable[[Tensor], Tensor]:
-    from torchvision.transforms import v2  # takes a second, and few runs need it
+    with from_extra("train"):
+        from torchvision.transforms import v2  # takes a second, and few runs need it
 
     return {
         "autoaugment_cifar10": lambda: v2.AutoAugment(v2.AutoAugmentPolicy.CIFAR10),

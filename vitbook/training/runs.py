@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 from torch import nn
 
 from vitbook import datasets, results
 from vitbook.datasets import Dataset
+from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
 from vitbook.models import create_model, default_image_size
 from vitbook.training.board import board
@@ -172,6 +172,8 @@ def _alone(path: Path) -> Iterator[None]:
     if not processes().is_first:
         yield
         return
+    with from_extra("train"):
+        from filelock import FileLock, Timeout
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path, timeout=0):

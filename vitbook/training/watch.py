@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from vitbook.datasets import Dataset
 from vitbook.devices import float64_device
+from vitbook.extras import from_extra
 from vitbook.results import device_name
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import evaluate
@@ -75,6 +75,8 @@ class Watch:
         where = batches.images.device
         dtype = torch.float64 if float64_device(where) == where else torch.float32
         self.loss = torch.tensor(self.progress.loss, dtype=dtype, device=where)
+        with from_extra("train"):
+            from tqdm.auto import tqdm
         self.bar = tqdm(
             total=self.recipe.epochs * batches.steps_an_epoch,
             initial=self.progress.step,
