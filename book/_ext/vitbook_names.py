@@ -72,7 +72,7 @@ def _home(module: str, name: str) -> str:
     """The file that defines a name, whatever packages pass it on."""
     if name in _lines(module):
         return module
-    imports = (node for node in _tree(module).body if isinstance(node, ast.ImportFrom))
+    imports = (node for node in ast.walk(_tree(module)) if isinstance(node, ast.ImportFrom))
     came = (node.module for node in imports for alias in node.names if alias.name == name)
     return _home(next(came), name)
 
