@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from vitbook.explorer import attention_maps
+from vitbook.explorer.drawing import heat, png
 from vitbook.explorer.maps import mean_distance, quantize
-from vitbook.explorer.picture import heat, png
 
 GRID = {"num_prefix_tokens": 1, "grid_size": (4, 4)}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vitbook.analysis import attention_distance
 from vitbook.explorer import channels, cuts, designs, footprint, hearing, lookup, maps, rollout
 from vitbook.explorer import shift as shifting
-from vitbook.explorer.picture import CIVIDIS, base64, heat
+from vitbook.explorer.drawing import CIVIDIS, base64, heat
 
 SEEDS = pytest.mark.parametrize("seed", range(3))
 

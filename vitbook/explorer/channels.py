@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis.feature_maps import dead_and_saturated
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     OKABE_ITO,
     Number,
     as_array,
@@ -22,6 +21,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 TWO_SIDED = (OKABE_ITO[0], "#f4f4f2", OKABE_ITO[4])  # below zero, zero, above
 _MOST_BYTES = 1_000_000
@@ -156,7 +156,7 @@ def _still(data: dict, values: np.ndarray, words: str) -> str:
         parts += [pixels(png(cell), x, y, step - 2, step - 2)]
         if channel in layer["dead"][0]:
             parts += [tag("path", d=f"M{x:.1f} {y:.1f}l{step - 2:.1f} {step - 2:.1f}",
-                          stroke="#000", stroke_width=1.2)]  # fmt: skip
+                          stroke="#000", stroke_width=0.11 * (step - 2))]  # fmt: skip
     foot = 24 + max(tall, ceil(len(values) / across) * step) + 18
     legend = (
         f"{layer['model']}, {layer['name']}; white is 0, blue below, orange above, "

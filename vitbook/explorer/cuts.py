@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 
 from vitbook.analysis import window
+from vitbook.explorer.drawing import Number, as_images, drawing, image_png, pixels, png, rgb, tag
+from vitbook.explorer.drawing import text as words
 from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import Number, as_images, drawing, image_png, pixels, png, rgb, tag
-from vitbook.explorer.picture import text as words
 
 Split = tuple[int, int, int]
 _WHOLE, _CUT = "#0072B2", "#D55E00"
@@ -149,6 +149,6 @@ def _still(image: np.ndarray, data: dict, axes: list, safe: np.ndarray, finding:
     left = side + gap
     parts.append(pixels(png(chart[::thin, ::thin]), left, top, side, tall))
     parts.append(tag("circle", cx=left + (column + size / 2) * scale,
-                     cy=top + (row + size / 2) * scale, r=5, fill="#fff", stroke="#000",
-                     stroke_width=2))  # fmt: skip
+                     cy=top + (row + size / 2) * scale, r=4 * scale, fill="#fff", stroke="#000",
+                     stroke_width=1.5))  # fmt: skip
     return drawing(2 * side + gap, round(top + tall + 4), finding, *parts)

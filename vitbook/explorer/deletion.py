@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vitbook.analysis.faithfulness import Curve, order
+from vitbook.explorer.drawing import as_array, as_images, base64, drawing, image_png, tag, text
 from vitbook.explorer.figure import Figure
-from vitbook.explorer.picture import as_array, as_images, base64, drawing, image_png, tag, text
 
 _MOST_CELLS = 256
 

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     Number,
     as_images,
     base64,
     drawing,
+    framed,
     heat,
     image_png,
     pixels,
@@ -18,6 +18,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _MOST_PIXELS = 64
 _COLORS = ("#ffffff", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442")
@@ -136,7 +137,5 @@ def _still(
         parts += [tag("text", str(count), x=side + gap + (column + 0.5) * wide,
                       y=24 + (row + 0.5) * high, text_anchor="middle", fill=ink)]  # fmt: skip
     for left in (0, side + gap):
-        for color, thick in (("#000", 4), ("#fff", 1.5)):
-            parts += [tag("rect", x=left + token[1] * wide, y=20 + token[0] * high, width=wide,
-                          height=high, fill="none", stroke=color, stroke_width=thick)]  # fmt: skip
+        parts += [framed(left + token[1] * wide, 20 + token[0] * high, wide, high)]
     return drawing(2 * side + gap, round(tall + 28), words, *parts)

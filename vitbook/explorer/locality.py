@@ -4,19 +4,19 @@ from math import prod
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     as_images,
     drawing,
+    framed,
     heat,
     image_png,
     pixels,
     png,
-    tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _GOAL = 0.5
 _MOST_WEIGHTS = 50_000
@@ -131,11 +131,7 @@ def _still(data: dict, row_weights: np.ndarray, words: str) -> str:
         pixels(png(cells), side + gap, 24, side, tall),
     ]
     for left in (0, side + gap):
-        for color, width in (("#000", 4), ("#fff", 1.5)):
-            parts += [
-                tag("rect", x=left + column * wide + 1, y=25 + row * high, width=wide - 2,
-                    height=high - 2, fill="none", stroke=color, stroke_width=width)
-            ]  # fmt: skip
+        parts += [framed(left + column * wide, 24 + row * high, wide, high)]
     itself = seen[data["query"]]
     parts += [text(0, tall + 44, f"{itself:.2f} of its weight on itself"),
               text(side + gap, tall + 44, f"brightest: {seen.max():.2f}")]  # fmt: skip

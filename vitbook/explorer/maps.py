@@ -5,8 +5,7 @@ from math import prod
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     as_images,
@@ -19,6 +18,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _MOST_BYTES = 16_000_000
 _PREFIX = ("class token", "second prefix token", "third prefix token")

@@ -6,9 +6,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis.rollout import carry
-from vitbook.explorer.figure import Figure
-from vitbook.explorer.maps import _as_maps, quantize
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     Number,
     as_images,
@@ -21,6 +19,8 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.maps import _as_maps, quantize
 
 _STEPS = 20  # of the residual's slider: 0, 0.05 ... 0.95
 _MOST_TOKENS = 200

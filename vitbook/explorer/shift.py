@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     OKABE_ITO,
     as_images,
     base64,
@@ -16,6 +15,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure
 
 _BELOW, _ABOVE = OKABE_ITO[4], OKABE_ITO[0]
 _MOST_PIXELS = 160 * 200

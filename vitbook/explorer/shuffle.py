@@ -9,12 +9,14 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
+    MOST,
     OKABE_ITO,
+    OTHERS,
     as_images,
     base64,
     drawing,
+    framed,
     image_png,
     pixels,
     png,
@@ -22,6 +24,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _SHOWN = 24  # numbers of a token that are drawn
 _COLORS = (OKABE_ITO[0], "#f7f7f7", OKABE_ITO[4])  # below, at and above zero
@@ -189,22 +192,18 @@ def _still(
             pixels(png(tokens[i]), left, side + 50, side, 110),
             text(left, side + 42, "tokens, a column a place", font_size=12),
         ]  # fmt: skip
-        for color, thick in (("#000", 4), ("#fff", 1.5)):
-            frame = dict(fill="none", stroke=color, stroke_width=thick)
-            parts += [
-                tag("rect", x=left + place % columns * wide, y=20 + place // columns * high,
-                    width=wide, height=high, **frame),
-                tag("rect", x=left + place * strip, y=side + 50, width=strip, height=110, **frame),
-            ]  # fmt: skip
+        parts += [framed(left + place % columns * wide, 20 + place // columns * high, wide, high),
+                  framed(left + place * strip, side + 50, strip, 110)]  # fmt: skip
     left, pitch = 2 * (side + gap), side / len(data["classes"])
-    parts += [text(left, 12, "the answer: bar after, tick before", font_weight=600)]
+    parts += [text(left, 12, "its answer; ticks: as it was", font_weight=600)]
     for i, name in enumerate(data["classes"]):
         y = 20 + pitch * i
         now, then = answer[at]["chances"][i], answer[0]["chances"][i]
         parts += [
             text(left + 14, y + 0.7 * pitch, name, text_anchor="end", font_weight=600),
-            tag("rect", x=left + 22, y=y + 3, width=140 * now, height=pitch - 6, fill=OKABE_ITO[0]),
+            tag("rect", x=left + 22, y=y + 3, width=140 * now, height=pitch - 6,
+                **(MOST if now == max(answer[at]["chances"]) else OTHERS)),
             tag("rect", x=left + 22 + 140 * then, y=y + 1, width=3, height=pitch - 2,
                 fill="currentColor"),
         ]  # fmt: skip
-    return drawing(left + 220, side + 170, words, *parts)
+    return drawing(left + 230, side + 170, words, *parts)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vitbook.explorer.drawing import as_array, as_images, heat, image_png
 from vitbook.explorer.maps import attention_maps, mean_distance
-from vitbook.explorer.picture import as_array, as_images, heat, image_png
 from vitbook.modes import evaluating
 
 
