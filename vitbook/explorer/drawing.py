@@ -1,4 +1,4 @@
-"""Small pictures as text: PNG data addresses, heat maps, and SVG, with numpy alone."""
+"""Small drawings as text: PNG data addresses, heat maps, and SVG, with numpy alone."""
 
 import struct
 import zlib
@@ -93,7 +93,7 @@ def text(x: Number, y: Number, words: str, **attributes: object) -> str:
 def pixels(
     address: str, x: Number, y: Number, width: Number, height: Number, **more: object
 ) -> str:
-    """A picture inside an SVG, magnified without smoothing."""
+    """An image inside an SVG, magnified without smoothing."""
     return tag("image", href=address, x=x, y=y, width=width, height=height,
                preserveAspectRatio="none", style="image-rendering:pixelated", **more)  # fmt: skip
 
@@ -109,7 +109,7 @@ def framed(x: Number, y: Number, width: Number, height: Number, dashes: str = "n
 
 
 def dots(image: np.ndarray, x: Number, y: Number, width: Number, height: Number) -> str:
-    """A small grey picture "h w" as dots whose area is its ink, over colours that stay true."""
+    """A small grey image "h w" as dots whose area is its ink, over colours that stay true."""
     rows, columns = image.shape
     high, wide = height / rows, width / columns
     return "".join(

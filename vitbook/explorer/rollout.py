@@ -38,7 +38,7 @@ def rollout_map(
     title: str = "A layer says whom a token reads; the product says of whom it has heard",
     description: str | None = None,
 ) -> Figure:
-    """One picture: what a token reads in a layer, and its rollout through the layers up to it.
+    """One image: what a token reads in a layer, and its rollout through the layers up to it.
 
     The page holds each layer's map, the mean over its heads, in bytes along the square root
     (:func:`vitbook.explorer.maps.quantize`), and carries rows through them as
@@ -117,7 +117,7 @@ def difference(rows: np.ndarray) -> float:
 def _still(
     data: dict, last: np.ndarray, whole: np.ndarray, top: float, apart: float, words: str
 ) -> str:
-    """The picture, the last layer's row and the rollout of the class token, on one scale."""
+    """The image, the last layer's row and the rollout of the class token, on one scale."""
     side, gap, prefix = 190, 16, data["prefix"]
     tall = side * data["height"] / data["width"]
     depth, residual = data["layers"], data["start"]["residual"] / data["steps"]
