@@ -80,25 +80,25 @@ def waves():
 
 @pytest.fixture
 def footprint():
-    picture = torch.randint(0, 256, (3, 16, 24), dtype=torch.uint8, generator=_seed(2))
-    return token_footprint(picture, 4)
+    image = torch.randint(0, 256, (3, 16, 24), dtype=torch.uint8, generator=_seed(2))
+    return token_footprint(image, 4)
 
 
 @pytest.fixture
 def board():
-    picture = torch.randint(0, 256, (3, 64, 96), dtype=torch.uint8, generator=_seed(2))
+    image = torch.randint(0, 256, (3, 64, 96), dtype=torch.uint8, generator=_seed(2))
     soft = ((7, 4, 2), (3, 2, 1), (3, 2, 1))
     cuts = {"hard": [(16, 16, 0)], "soft, split 1": soft[:1], "soft, split 3": soft}
-    return cutting_board(picture, cuts, square=(28, 44, 9), goal=16, task="Find the largest.")
+    return cutting_board(image, cuts, square=(28, 44, 9), goal=16, task="Find the largest.")
 
 
 @pytest.fixture
-def explained(pictures, model):
-    """Three explanations of three pictures of 4 x 4 cells, and the model's curves along them."""
+def explained(images, model):
+    """Three explanations of three images of 4 x 4 cells, and the model's curves along them."""
     maps = {name: torch.rand(3, 4, 4, generator=_seed(i)) for i, name in enumerate("abc")}
-    targets, images = torch.tensor([1, 2, 3]), pictures / 127.5 - 1
-    curves = {name: deletion(model, images, targets, map) for name, map in maps.items()}
-    return pictures, maps, curves
+    targets, normalised = torch.tensor([1, 2, 3]), images / 127.5 - 1
+    curves = {name: deletion(model, normalised, targets, map) for name, map in maps.items()}
+    return images, maps, curves
 
 
 @pytest.fixture
@@ -126,31 +126,31 @@ def weights():
 
 
 @pytest.fixture
-def pictures():
+def images():
     return torch.randint(0, 256, (3, 1, 8, 8), dtype=torch.uint8, generator=_seed(0))
 
 
 @pytest.fixture
-def maps(pictures, weights):
-    return attention_maps(pictures, weights, num_prefix_tokens=1, grid_size=(4, 4), goal=100.0)
+def maps(images, weights):
+    return attention_maps(images, weights, num_prefix_tokens=1, grid_size=(4, 4), goal=100.0)
 
 
 @pytest.fixture
-def rollout(pictures, weights):
+def rollout(images, weights):
     maps = [layer[:1] for layer in weights["trained"]]
-    return rollout_map(pictures[0], maps, num_prefix_tokens=1, grid_size=(4, 4))
+    return rollout_map(images[0], maps, num_prefix_tokens=1, grid_size=(4, 4))
 
 
 @pytest.fixture
-def channels(pictures):
-    """Two models; in the last layer of the first, channel 2 sleeps on the first picture."""
+def channels(images):
+    """Two models; in the last layer of the first, channel 2 sleeps on the first image."""
     generator = _seed(5)
     first = torch.randn(3, 4, 8, 8, generator=generator)
     last = torch.randn(3, 6, 4, 4, generator=generator)
     last[0, 1] = 0
     last[:, 4] = 0
     other = {"block 1": torch.randn(3, 4, 4, 4, generator=generator)}
-    return channel_browser(pictures, {"conv": {"stem": first, "stage 1": last}, "vit": other})
+    return channel_browser(images, {"conv": {"stem": first, "stage 1": last}, "vit": other})
 
 
 @pytest.fixture
@@ -161,8 +161,8 @@ def head():
 
 
 @pytest.fixture
-def dial(pictures, head):
-    return locality_dial(pictures[0], head, grid_size=(4, 4), num_prefix_tokens=1)
+def dial(images, head):
+    return locality_dial(images[0], head, grid_size=(4, 4), num_prefix_tokens=1)
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def model():
 
 
 @pytest.fixture
-def reader(model, pictures):
-    return digit_reader(model, (pictures, torch.tensor([1, 2, 3])))
+def reader(model, images):
+    return digit_reader(model, (images, torch.tensor([1, 2, 3])))
 
 
 @pytest.fixture
@@ -191,8 +191,8 @@ def blind(model):
 
 
 @pytest.fixture
-def shuffle(model, blind, pictures):
-    return patch_shuffle({"none": blind, "1-D": model}, pictures[0], follow=5)
+def shuffle(model, blind, images):
+    return patch_shuffle({"none": blind, "1-D": model}, images[0], follow=5)
 
 
 def _node() -> str | None:

@@ -45,10 +45,10 @@ def test_tint_has_white_in_the_middle_and_two_ends():
     assert colors.tolist() == [[[0, 114, 178], [244, 244, 242], [213, 94, 0], [213, 94, 0]]]
 
 
-def test_the_page_shows_the_maps_it_was_given(show, pictures):
+def test_the_page_shows_the_maps_it_was_given(show, images):
     maps = {"a": {"one": torch.randn(3, 5, 4, 4), "two": torch.randn(3, 9, 2, 2)},
             "b": {"one": 100 * torch.randn(3, 4, 8, 8)}}  # fmt: skip
-    page = show(channel_browser(pictures, maps))
+    page = show(channel_browser(images, maps))
     flat = [layer for model in maps.values() for layer in model.values()]
     for layer, image, channel in [(1, 0, 0), (1, 2, 8), (0, 1, 4), (2, 2, 3), (2, 0, 0)]:
         pick(page, layer, image, channel)
@@ -86,11 +86,11 @@ def test_the_finding_is_what_the_page_opens_with(show, channels):
     assert channels.still.count('stroke="#000"') == 2
 
 
-def test_a_model_of_the_book(show, pictures, model):
+def test_a_model_of_the_book(show, images, model):
     from vitbook.analysis import feature_maps
 
-    maps = feature_maps(model, pictures / 255)
-    page = show(channel_browser(pictures, {"vit": maps}, start=("vit", "encoder.blocks.0")))
+    maps = feature_maps(model, images / 255)
+    page = show(channel_browser(images, {"vit": maps}, start=("vit", "encoder.blocks.0")))
     pick(page, channel=63)
     expected = maps["encoder.blocks.0"][0, 63].flatten().numpy()
     assert np.abs(shown(page) - expected).max() < maps["encoder.blocks.0"].abs().max() / 127
@@ -107,6 +107,6 @@ def test_a_model_of_the_book(show, pictures, model):
         ({"a": {"b": torch.ones(3, 4, 2, 2)}}, ("a", "c"), r"start came as \('a', 'c'\)"),
     ],
 )
-def test_bad_input_gets_one_sentence(pictures, maps, start, words):
+def test_bad_input_gets_one_sentence(images, maps, start, words):
     with pytest.raises(ValueError, match=words):
-        channel_browser(pictures, maps, start=start)
+        channel_browser(images, maps, start=start)

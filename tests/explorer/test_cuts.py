@@ -125,7 +125,7 @@ def test_the_square_is_dragged_and_stays_inside(show, board):
     assert "row=44 column=75" in figure.get_attribute("data-state")
 
 
-def test_the_still_picture_says_what_the_page_starts_with(show, board):
+def test_the_still_says_what_the_page_starts_with(show, board):
     whole, _, safe = read(show(board))
     assert f"whole in {whole} of 24 tokens" in board.description
     assert f"{100 * safe:.0f} % leave it whole" in board.description
@@ -135,10 +135,10 @@ def test_the_still_picture_says_what_the_page_starts_with(show, board):
 @pytest.mark.parametrize(
     ("square", "cuts", "words"),
     [
-        ((60, 0, 9), CUTS, r"square \(60, 0, 9\) on a picture of 64x96: expected"),
+        ((60, 0, 9), CUTS, r"square \(60, 0, 9\) on an image of 64x96: expected"),
         ((0, 0, 25), CUTS, "the side from 1 to 24"),
         ((0, 0, 9), {}, "cuts came empty"),
-        ((0, 0, 9), {"huge": [(100, 1, 0)]}, "cut 'huge' leaves no token of a picture of 64x96"),
+        ((0, 0, 9), {"huge": [(100, 1, 0)]}, "cut 'huge' leaves no token of an image of 64x96"),
     ],
 )
 def test_bad_input_gets_one_sentence(square, cuts, words):

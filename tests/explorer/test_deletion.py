@@ -14,8 +14,8 @@ def computed(page, name):
     return page.evaluate(f"document.querySelector('.vitbook-figure').{name}")
 
 
-def put(page, picture, name, removed):
-    page.locator("[data-control=image] button").nth(picture).click()
+def put(page, image, name, removed):
+    page.locator("[data-control=image] button").nth(image).click()
     page.locator("[data-control=explanation]").select_option(name)
     page.locator("[data-control=removed]").fill(str(removed))
 
@@ -23,21 +23,21 @@ def put(page, picture, name, removed):
 def test_the_page_shows_the_librarys_curve_and_takes_the_first_cells(show, taken, explained):
     _, maps, curves = explained
     page = show(taken)
-    for picture, name, removed in [(0, "a", 0), (1, "c", 5), (2, "b", 16)]:
-        put(page, picture, name, removed)
-        expected = curves[name].scores[picture].numpy()
+    for image, name, removed in [(0, "a", 0), (1, "c", 5), (2, "b", 16)]:
+        put(page, image, name, removed)
+        expected = curves[name].scores[image].numpy()
         assert np.abs(np.array(computed(page, "points")) - expected).max() <= 0.5 / 255 + 1e-6
         assert computed(page, "taken") == removed
         tiles = page.evaluate("""[...document.querySelectorAll('.vb-taken i')]
             .map((tile) => tile.classList.contains('vb-gone'))""")
-        assert tiles == (order(maps[name])[picture] < removed).tolist()
+        assert tiles == (order(maps[name])[image] < removed).tolist()
         numbers = page.locator(".vb-terms b").all_inner_texts()
         assert numbers[0] == f"{computed(page, 'points')[removed]:.2f}"
-        assert numbers[1] == f"{curves[name].areas[picture]:.3f}"
-        assert numbers[2] == f"{curves['b'].areas[picture]:.3f}"
+        assert numbers[1] == f"{curves[name].areas[image]:.3f}"
+        assert numbers[2] == f"{curves['b'].areas[image]:.3f}"
 
 
-def test_what_is_gone_has_the_pictures_mean(show, taken, explained):
+def test_what_is_gone_has_the_images_mean(show, taken, explained):
     page = show(taken)
     put(page, 1, "a", 1)
     colour = page.locator(".vb-taken .vb-gone").evaluate("e => getComputedStyle(e).backgroundColor")
@@ -51,10 +51,10 @@ def test_the_task_is_reached_where_the_rival_beats_the_truth(show, taken, explai
     assert any(better) and not all(better)
     page = show(taken)
     for name in "ac":
-        for picture in range(3):
-            put(page, picture, name, 3)
+        for image in range(3):
+            put(page, image, name, 3)
             reached = page.locator(".vitbook-figure").get_attribute("data-reached") == "true"
-            assert reached == (name == "a" and better[picture])
+            assert reached == (name == "a" and better[image])
 
 
 def test_what_it_says_without_scripts_is_what_the_page_opens_with(show, taken, explained):
@@ -71,7 +71,7 @@ def test_what_it_says_without_scripts_is_what_the_page_opens_with(show, taken, e
         ({"images": torch.zeros(3, 1, 8, 8)}, "images came as float32"),
         ({"removed": 17}, "17 cells removed at the start: expected 0 to 16"),
         ({"maps": {n: torch.zeros(2, 4, 4) for n in "abc"}}, "for 3 images: expected one grid"),
-        ({"maps": {n: torch.zeros(3, 3, 3) for n in "abc"}}, "3x3 cells on pictures of 8x8"),
+        ({"maps": {n: torch.zeros(3, 3, 3) for n in "abc"}}, "3x3 cells on images of 8x8"),
         ({"maps": {n: torch.zeros(3, 2, 2) for n in "abc"}}, r"expected 5 for 3, .*steps=4\)"),
         ({"maps": {n: torch.zeros(3, 4, 4) for n in "ab"}}, "curves of a, b, c for maps of a, b"),
     ],

@@ -153,7 +153,7 @@ def test_the_goal_goes_where_there_is_none():
     assert distance_meter(task="Look.").data["task"] == "Look."
 
 
-def test_a_small_picture_is_measured_in_tenths(show):
+def test_a_small_image_is_measured_in_tenths(show):
     page = show(distance_meter((4, 4), 2, on_class_token=0.25))
     assert numbers(page) == ["0.75", "4.0 px", "3.0 px"]
     assert "publishes 3.0 px" in page.locator(".vb-task").inner_text()

@@ -19,7 +19,7 @@ def state(page, nth=0):
     return page.locator(".vitbook-figure").nth(nth).get_attribute("data-state")
 
 
-def picture(page):
+def shot(page):
     return page.locator(".vitbook-figure").first.screenshot()
 
 
@@ -59,14 +59,14 @@ def test_not_a_number_never_reaches_the_page():
         Figure("soft_lookup.js", {"x": float("nan")}, "", "", "").json  # noqa: B018
 
 
-def test_it_comes_alive_and_hides_its_still_picture(show, figure):
+def test_it_comes_alive_and_hides_its_still(show, figure):
     page = show(figure)
     assert page.locator(".vb-still").is_hidden()
     assert page.locator(".vb-live").is_visible()
     assert page.locator("[aria-live]").count() == 1
 
 
-def test_without_scripts_the_still_picture_and_the_finding_remain(browser, figure, tmp_path):
+def test_without_scripts_the_still_and_the_finding_remain(browser, figure, tmp_path):
     file = tmp_path / "still.html"
     file.write_text(f"<!doctype html>{figure._repr_html_()}", encoding="utf-8")
     context = browser.new_context(java_script_enabled=False)
@@ -78,13 +78,13 @@ def test_without_scripts_the_still_picture_and_the_finding_remain(browser, figur
     context.close()
 
 
-def test_every_control_changes_state_and_picture(show, figure):
+def test_every_control_changes_state_and_drawing(show, figure):
     page = show(figure)
     for control in page.locator("[data-control]:not([data-control=reset])").all():
         own = control.evaluate("e => e.matches('button, input, select, [tabindex]')")
         target = control if own else control.locator("[tabindex='0']").first
         target.focus()
-        name, before = control.get_attribute("data-control"), (state(page), picture(page))
+        name, before = control.get_attribute("data-control"), (state(page), shot(page))
         for key in ("ArrowDown", "ArrowRight", "Enter", "ArrowUp", "ArrowLeft"):
             page.keyboard.press(key)
             page.wait_for_timeout(50)
@@ -92,7 +92,7 @@ def test_every_control_changes_state_and_picture(show, figure):
                 break
         page.wait_for_timeout(120)
         assert state(page) != before[0], f"{name} does not change the state"
-        assert picture(page) != before[1], f"{name} does not change the picture"
+        assert shot(page) != before[1], f"{name} does not change the drawing"
 
 
 def test_reset_brings_back_the_start(show, figure):
@@ -155,7 +155,7 @@ def test_its_data_is_fetched_when_it_comes_near(show, lookup, tmp_path):
     assert state(page) == "query=1.00,0.00 sharpness=1.0"
 
 
-def test_data_that_does_not_fit_leaves_the_still_picture(show, lookup):
+def test_data_that_does_not_fit_leaves_the_still(show, lookup):
     broken = Figure(lookup.module, {"keys": []}, "title", "caption", lookup.still)
     page = show(broken, wait=False)
     assert "could not start" in page.locator(".vb-error").inner_text()
@@ -168,7 +168,7 @@ def test_an_empty_block_without_an_address_says_so(show, lookup):
     assert "came without data" in page.locator(".vb-error").inner_text()
 
 
-def test_photographs_and_models_without_prefix_are_drawn(show, pictures, weights):
+def test_photographs_and_models_without_prefix_are_drawn(show, images, weights):
     photo = np.random.default_rng(0).integers(0, 256, (1, 3, 64, 96), dtype=np.uint8)
     rows = weights["trained"][:, :1, :, :6, :6]
     figure = attention_maps(photo, rows, num_prefix_tokens=0, grid_size=(2, 3))

@@ -49,8 +49,8 @@ def test_the_page_and_the_still_count_what_the_gradient_reaches(
     for token in (0, 9, 23):
         page.locator("[data-control=token] button").nth(token).click()
         assert computed(page, "seen") == expected[token].flatten().nonzero()[:, 0].tolist()
-    picture = torch.zeros(3, *SIZE, dtype=torch.uint8)
-    still = token_footprint(picture, PATCH, tokenizer=tokenizer, degrees=degrees).still
+    image = torch.zeros(3, *SIZE, dtype=torch.uint8)
+    still = token_footprint(image, PATCH, tokenizer=tokenizer, degrees=degrees).still
     shown = [int(number) for number in re.findall(r">(\d+)</text>", still)]
     assert shown == expected.flatten(1).sum(1).tolist()
 
@@ -64,8 +64,8 @@ def test_not_turned_nothing_is_gained(show, footprint):
 
 def test_a_corner_loses_its_copies(show):
     """At 32 px and 12.9 degrees 22 of the corner's 32 turned places lie beyond the edge."""
-    picture = torch.zeros(3, 32, 32, dtype=torch.uint8)
-    page = show(token_footprint(picture, token=(0, 0)))
+    image = torch.zeros(3, 32, 32, dtype=torch.uint8)
+    page = show(token_footprint(image, token=(0, 0)))
     assert computed(page, "lost") == pytest.approx(22 / 32)
     assert "69 % lies outside" in page.locator(".vb-readout").inner_text()
     assert page.locator(".vitbook-figure").get_attribute("data-reached") == "false"
@@ -77,16 +77,16 @@ def test_a_corner_loses_its_copies(show):
 
 def test_a_turned_view_shows_what_the_module_reads(show):
     """The strip is drawn from the same readings: a white dot lands where grid_sample puts it."""
-    picture = torch.zeros(1, 32, 32, dtype=torch.uint8)
-    picture[0, 8, 16] = 255
-    page = show(token_footprint(picture, degrees=12.9))
+    image = torch.zeros(1, 32, 32, dtype=torch.uint8)
+    image[0, 8, 16] = 255
+    page = show(token_footprint(image, degrees=12.9))
     drawn = page.evaluate(
         "[...document.querySelectorAll('.vb-strip canvas')].map(c =>"
         " [...c.getContext('2d').getImageData(0, 0, 32, 32).data].filter((_, i) => i % 4 === 0))"
     )
     module = RotatedPatches(32, PATCH, 1, 8)
     angle = math.radians(12.9)
-    normal = picture[None].float() / 127.5 - 1
+    normal = image[None].float() / 127.5 - 1
     turned = module.rotate(normal, torch.tensor([[angle, -angle]]))[0, :, 0]
     expected = ((turned + 1) * 127.5).flatten(1).numpy()
     assert np.abs(np.array(drawn[1:]) - expected).max() < 1
@@ -102,12 +102,12 @@ def test_a_turned_view_shows_what_the_module_reads(show):
     ],
 )
 def test_what_it_cannot_draw(change, words):
-    picture = torch.zeros(3, *SIZE, dtype=torch.uint8)
+    image = torch.zeros(3, *SIZE, dtype=torch.uint8)
     with pytest.raises(ValueError, match=words):
-        token_footprint(picture, **{"patch_size": 4} | change)
+        token_footprint(image, **{"patch_size": 4} | change)
 
 
-def test_a_picture_too_large_or_not_of_bytes():
+def test_an_image_too_large_or_not_of_bytes():
     with pytest.raises(ValueError, match="at most 64 px"):
         token_footprint(torch.zeros(3, 96, 96, dtype=torch.uint8))
     with pytest.raises(ValueError, match="expected uint8"):

@@ -88,17 +88,17 @@ def test_another_patch_asks(show, dial, head):
     assert computed(page, "weights") == pytest.approx(head[7], abs=1e-3)
 
 
-def test_no_task_where_sharpening_never_ends_at_the_patch_itself(pictures):
+def test_no_task_where_sharpening_never_ends_at_the_patch_itself(images):
     even = np.full((TOKENS, TOKENS), 1 / TOKENS)
-    figure = locality_dial(pictures[0], even, grid_size=(4, 4), num_prefix_tokens=1)
+    figure = locality_dial(images[0], even, grid_size=(4, 4), num_prefix_tokens=1)
     assert figure.data["task"] == ""
 
 
-def test_a_model_without_prefix_and_a_chosen_start(show, pictures, head):
+def test_a_model_without_prefix_and_a_chosen_start(show, images, head):
     maps = head[:16, :16]
     maps = maps / maps.sum(-1, keepdims=True)
     figure = locality_dial(
-        pictures[0], maps, grid_size=(2, 8), num_prefix_tokens=0, start=(1, 2), task="Look."
+        images[0], maps, grid_size=(2, 8), num_prefix_tokens=0, start=(1, 2), task="Look."
     )
     page = show(figure)
     assert computed(page, "weights") == pytest.approx(maps[10], abs=1e-3)
@@ -113,14 +113,14 @@ def test_a_model_without_prefix_and_a_chosen_start(show, pictures, head):
         (17, "scores", "came with a zero or with rows that do not sum to 1"),
     ],
 )
-def test_bad_input_gets_one_sentence(pictures, size, change, words):
+def test_bad_input_gets_one_sentence(images, size, change, words):
     maps = np.full((size, size), 1 / size)
     if change == "zero":
         maps = 1 - np.eye(size)
     elif change == "scores":
         maps = maps * 3
     with pytest.raises(ValueError, match=words):
-        locality_dial(pictures[0], maps, grid_size=(4, 4), num_prefix_tokens=1)
+        locality_dial(images[0], maps, grid_size=(4, 4), num_prefix_tokens=1)
     even = np.full((TOKENS, TOKENS), 1 / TOKENS)
     with pytest.raises(ValueError, match=r"start came as \(4, 0\), expected a patch of the grid"):
-        locality_dial(pictures[0], even, grid_size=(4, 4), num_prefix_tokens=1, start=(4, 0))
+        locality_dial(images[0], even, grid_size=(4, 4), num_prefix_tokens=1, start=(4, 0))

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from vitbook.explorer import attention_maps
+from vitbook.explorer.drawing import heat, png
 from vitbook.explorer.maps import mean_distance, quantize
-from vitbook.explorer.picture import heat, png
 
 GRID = {"num_prefix_tokens": 1, "grid_size": (4, 4)}
 
@@ -63,9 +63,9 @@ def test_a_cell_of_the_matrix_is_chosen_for_both_models(show, maps, weights):
     assert float(table(page)["trained"][3].split()[0]) == pytest.approx(largest, abs=0.005)
 
 
-def test_many_layers_of_few_heads_lie_on_their_side(show, pictures, weights):
+def test_many_layers_of_few_heads_lie_on_their_side(show, images, weights):
     deep = np.concatenate([weights["trained"]] * 3)
-    page = show(attention_maps(pictures, deep, start=(4, 1), **GRID))
+    page = show(attention_maps(images, deep, start=(4, 1), **GRID))
     cells = page.locator("[data-control=head] button")
     assert cells.nth(10).get_attribute("aria-checked") == "true"
     cells.nth(3).click()
@@ -84,12 +84,11 @@ def test_uniform_attention_is_one_colour_and_the_scale_is_shared(show, maps):
     assert colors[0] > 20 and colors[1] == 1
 
 
-def test_what_capture_yields_is_taken_as_it_is(pictures, weights):
+def test_what_capture_yields_is_taken_as_it_is(images, weights):
     layers = {f"encoder.blocks.{i}": torch.tensor(m) for i, m in enumerate(weights["trained"])}
-    assert attention_maps(pictures, layers, **GRID).data["shape"] == [2, 3, 2, 17, 17]
+    assert attention_maps(images, layers, **GRID).data["shape"] == [2, 3, 2, 17, 17]
     assert (
-        attention_maps(pictures, {"a": layers, "b": layers}, **GRID).data["models"][1]["name"]
-        == "b"
+        attention_maps(images, {"a": layers, "b": layers}, **GRID).data["models"][1]["name"] == "b"
     )
 
 
@@ -98,7 +97,7 @@ def test_colours_run_from_dark_to_bright():
     assert (np.diff(ramp) > 0).all()
 
 
-def test_the_picture_is_a_png_that_others_read():
+def test_the_image_is_a_png_that_others_read():
     image = pytest.importorskip("PIL.Image")
     from base64 import b64decode
     from io import BytesIO
@@ -128,12 +127,12 @@ def test_the_picture_is_a_png_that_others_read():
         ),
     ],
 )
-def test_bad_input_gets_one_sentence(pictures, weights, change, words):
+def test_bad_input_gets_one_sentence(images, weights, change, words):
     with pytest.raises(ValueError, match=words):
-        attention_maps(**{"images": pictures, "maps": weights} | GRID | change)
+        attention_maps(**{"images": images, "maps": weights} | GRID | change)
 
 
-def test_too_much_for_a_page_is_refused(monkeypatch, pictures, weights):
+def test_too_much_for_a_page_is_refused(monkeypatch, images, weights):
     monkeypatch.setattr("vitbook.explorer.maps._MOST_BYTES", 1000)
     with pytest.raises(ValueError, match="pass fewer images or layers"):
-        attention_maps(pictures, weights, **GRID)
+        attention_maps(images, weights, **GRID)

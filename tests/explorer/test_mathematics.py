@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vitbook.analysis import attention_distance
 from vitbook.explorer import channels, cuts, designs, footprint, hearing, lookup, maps, rollout
 from vitbook.explorer import shift as shifting
-from vitbook.explorer.picture import CIVIDIS, base64, heat
+from vitbook.explorer.drawing import CIVIDIS, base64, heat
 
 SEEDS = pytest.mark.parametrize("seed", range(3))
 
@@ -234,11 +234,11 @@ def test_a_pad_gives_back_its_pixels_and_takes_a_stroke(js):
     assert np.array_equal(drawn, drawn[::-1]) and np.array_equal(drawn, drawn[:, ::-1])
 
 
-def test_a_vision_transformer_reads_as_in_torch(js, reader, model, pictures):
+def test_a_vision_transformer_reads_as_in_torch(js, reader, model, images):
     for name, value in model.state_dict().items():
         model.state_dict()[name].copy_(value.half().float())  # as the page stores them
     found = js("vision_transformer", "read(pixels, load(data)).logits",
-               pixels=pictures[0].ravel(), data=reader.data)  # fmt: skip
+               pixels=images[0].ravel(), data=reader.data)  # fmt: skip
     with torch.no_grad():
-        expected = model(pictures[:1] / 127.5 - 1)[0]
+        expected = model(images[:1] / 127.5 - 1)[0]
     assert found == pytest.approx(expected.tolist(), abs=2e-3)

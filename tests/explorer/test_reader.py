@@ -34,9 +34,9 @@ def expected(model, image):
     return logits[0], torch.cat(list(maps.values()))
 
 
-def test_logits_and_attention_equal_torch(show, reader, rounded, pictures):
+def test_logits_and_attention_equal_torch(show, reader, rounded, images):
     page = show(reader)
-    for i, image in enumerate(pictures):
+    for i, image in enumerate(images):
         page.locator("[data-control=example] button").nth(i).click()
         (logits, maps), (true_logits, true_maps) = computed(page), expected(rounded, image)
         assert maps.shape == true_maps.shape == (4, 4, 17, 17)
@@ -45,9 +45,9 @@ def test_logits_and_attention_equal_torch(show, reader, rounded, pictures):
         torch.testing.assert_close(maps, true_maps, atol=2e-4, rtol=0)
 
 
-def test_the_still_picture_is_computed_alike(rounded, pictures):
-    logits, maps = forward(_weights(rounded), 4, pictures)
-    true_logits, true_maps = expected(rounded, pictures[0])
+def test_the_still_is_computed_alike(rounded, images):
+    logits, maps = forward(_weights(rounded), 4, images)
+    true_logits, true_maps = expected(rounded, images[0])
     torch.testing.assert_close(logits[0], true_logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(maps[:, 0], true_maps, atol=1e-5, rtol=0)
 
@@ -111,10 +111,10 @@ def test_a_head_can_be_chosen(show, reader):
     assert f"{maps[0, 2, 0, 0]:.2f} of the weight stays" in page.locator(".vb-live").inner_text()
 
 
-def test_mistakes_are_named(show, model, pictures):
+def test_mistakes_are_named(show, model, images):
     with torch.no_grad():
-        read = model(pictures.float() / 127.5 - 1).argmax(-1)
-    figure = digit_reader(model, (pictures, (read + torch.tensor([0, 1, 0])) % 10))
+        read = model(images.float() / 127.5 - 1).argmax(-1)
+    figure = digit_reader(model, (images, (read + torch.tensor([0, 1, 0])) % 10))
     assert "it reads 2 as their writers meant them" in figure.description
     page = show(figure)
     assert "mistake" not in page.locator(".vb-readout").inner_text()
@@ -122,12 +122,12 @@ def test_mistakes_are_named(show, model, pictures):
     assert "a mistake" in page.locator(".vb-readout").inner_text()
 
 
-def test_other_architectures_are_refused(model, pictures):
+def test_other_architectures_are_refused(model, images):
     with pytest.raises(ValueError, match="does not know Linear: .* pass vit_micro_patch2_8"):
-        digit_reader(torch.nn.Linear(2, 2), (pictures, LABELS))
+        digit_reader(torch.nn.Linear(2, 2), (images, LABELS))
     with pytest.raises(ValueError, match="3 channels, expected one of each"):
-        digit_reader(create_model("vit_micro_patch2_8", channels=3), (pictures, LABELS))
+        digit_reader(create_model("vit_micro_patch2_8", channels=3), (images, LABELS))
     with pytest.raises(ValueError, match="examples came as 1 x 8 x 6, expected grey images"):
-        digit_reader(model, (pictures[..., :6], LABELS))
+        digit_reader(model, (images[..., :6], LABELS))
     with pytest.raises(ValueError, match="3 examples came with 2 labels"):
-        digit_reader(model, (pictures, LABELS[:2]))
+        digit_reader(model, (images, LABELS[:2]))

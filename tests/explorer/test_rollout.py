@@ -34,8 +34,8 @@ def layers(weights):
 
 
 @pytest.fixture
-def figure(pictures, layers):
-    return rollout_map(pictures[0], layers, **GIVEN)
+def figure(images, layers):
+    return rollout_map(images[0], layers, **GIVEN)
 
 
 def test_the_page_computes_the_rollout_within_its_bytes(show, figure, layers):
@@ -114,10 +114,10 @@ def test_what_it_says_and_draws_without_scripts_is_what_the_page_opens_with(show
     assert f"{shown[2]} of its weight" in figure.description
 
 
-def test_a_model_of_the_book_is_taken_as_it_is_captured(show, pictures, model):
+def test_a_model_of_the_book_is_taken_as_it_is_captured(show, images, model):
     from vitbook.analysis import capture_attention
 
-    image = pictures[:1]
+    image = images[:1]
     with torch.no_grad(), capture_attention(model) as maps:
         model(image / 255)
     page = show(rollout_map(image[0], maps, **GIVEN))
@@ -139,7 +139,7 @@ def test_a_model_of_the_book_is_taken_as_it_is_captured(show, pictures, model):
         ({"maps": torch.zeros(1, 2, 17, 17)}, "maps came as one tensor, expected a list"),
     ],
 )
-def test_bad_input_gets_one_sentence(pictures, layers, change, words):
-    arguments = {"image": pictures[0], "maps": layers} | GIVEN | change
+def test_bad_input_gets_one_sentence(images, layers, change, words):
+    arguments = {"image": images[0], "maps": layers} | GIVEN | change
     with pytest.raises(ValueError, match=words):
         rollout_map(arguments.pop("image"), arguments.pop("maps"), **arguments)

@@ -72,7 +72,7 @@ def test_the_finding_is_that_of_the_pixels(shifts, photo):
     assert one.data["task"] == "Look." and "With a stride of 4" in one.description
 
 
-def test_colours_are_averaged_and_a_flat_picture_leaves_nothing(show):
+def test_colours_are_averaged_and_a_flat_image_leaves_nothing(show):
     flat = torch.full((3, 24, 40), 90, dtype=torch.uint8)
     page = show(shift_meter(flat))
     put(page, stride=4)
@@ -85,7 +85,7 @@ def test_colours_are_averaged_and_a_flat_picture_leaves_nothing(show):
         (dict(window=3), "window 3 with strides .*expected an even window"),
         (dict(strides=(1, 8)), r"strides \[1, 8\], expected"),
         (dict(shift=9), "shift 9: expected 0 to 8 px"),
-        (dict(window=16, strides=(16,)), "a picture of 24x40 px, expected at least 32x96"),
+        (dict(window=16, strides=(16,)), "an image of 24x40 px, expected at least 32x96"),
     ],
 )
 def test_bad_input_gets_one_sentence(photo, arguments, words):

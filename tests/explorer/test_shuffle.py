@@ -39,9 +39,9 @@ def drawn(page, where, nth, rows, columns):
 @pytest.mark.parametrize("order", ORDERS)
 def test_an_order_moves_every_patch_once(order):
     numbers = torch.arange(16).repeat_interleave(4).reshape(1, 4, 4, 2, 2)
-    picture = numbers.permute(0, 1, 3, 2, 4).reshape(1, 8, 8)
+    image = numbers.permute(0, 1, 3, 2, 4).reshape(1, 8, 8)
     assert sorted(ORDERS[order]) == list(range(16))
-    moved = rearranged(picture, ORDERS[order], (4, 4))
+    moved = rearranged(image, ORDERS[order], (4, 4))
     assert moved[0, ::2, ::2].flatten().tolist() == ORDERS[order]
     assert torch.equal(moved[0, ::2, ::2], moved[0, 1::2, 1::2])
 
@@ -54,10 +54,10 @@ def test_mirrored_and_upside_down_on_a_grid_that_is_no_square():
 
 
 @torch.no_grad()
-def test_the_page_tells_the_models_changes(show, shuffle, blind, model, pictures):
+def test_the_page_tells_the_models_changes(show, shuffle, blind, model, images):
     page = show(shuffle)
     order, patch = ORDERS["shuffled, no. 2"], 6
-    pair = torch.stack([pictures[0], rearranged(pictures[0], order, (4, 4))]).double() / 127.5 - 1
+    pair = torch.stack([images[0], rearranged(images[0], order, (4, 4))]).double() / 127.5 - 1
     for name, exact in (("none", blind.double()), ("1-D", model.double())):
         choose(page, name, "shuffled, no. 2", patch)
         logits, tokens = exact(pair), exact.features(pair)[:, 1:]
@@ -83,10 +83,10 @@ def test_a_set_has_no_order_and_places_have_one(show, shuffle):
     assert "Nothing has moved" in page.locator(".vb-readout").inner_text()
 
 
-def test_pictures_and_tokens_are_drawn_at_their_places(show, shuffle, pictures):
+def test_images_and_tokens_are_drawn_at_their_places(show, shuffle, images):
     page, order = show(shuffle), ORDERS["shuffled, no. 3"]
     choose(page, "none", "shuffled, no. 3")
-    moved = rearranged(pictures[0], order, (4, 4))[0].numpy()
+    moved = rearranged(images[0], order, (4, 4))[0].numpy()
     assert (drawn(page, ".vb-reader .vb-image", 1, 8, 8)[..., 0] == moved).all()
     before, after = (drawn(page, ".vb-columns", i, 24, 16) for i in (0, 1))
     assert np.abs(after - before[:, order]).max() <= 3  # a level of rounding, in colours
@@ -118,20 +118,20 @@ def test_small_changes_are_told_by_their_power_of_ten(show, shuffle):
     assert "logits: 0. The" in readout.inner_text()
 
 
-def test_the_still_picture_and_the_caption_tell_the_start(shuffle):
+def test_the_still_and_the_caption_tell_the_start(shuffle):
     assert "mere rounding" in shuffle.description
     assert len(re.findall("<image ", shuffle.still)) == 4
 
 
-def test_what_it_cannot_show(model, pictures):
+def test_what_it_cannot_show(model, images):
     other = create_model("vit_micro_patch2_8", image_size=12)
     with pytest.raises(ValueError, match=r"grids \[\(4, 4\), \(6, 6\)\], expected one or more"):
-        patch_shuffle({"a": model, "b": other}, pictures[0])
+        patch_shuffle({"a": model, "b": other}, images[0])
     with pytest.raises(ValueError, match="start came as 'upset', expected one of as it was, two"):
-        patch_shuffle({"a": model}, pictures[0], start="upset")
+        patch_shuffle({"a": model}, images[0], start="upset")
     with pytest.raises(ValueError, match="8x6 px does not divide into 4x4 patches"):
-        patch_shuffle({"a": model}, pictures[0][..., :6])
+        patch_shuffle({"a": model}, images[0][..., :6])
     with pytest.raises(ValueError, match="follow came as 16, expected a patch from 0 to 15"):
-        patch_shuffle({"a": model}, pictures[0], follow=16)
+        patch_shuffle({"a": model}, images[0], follow=16)
     with pytest.raises(ValueError, match=r"2 class names for \[10\] classes"):
-        patch_shuffle({"a": model}, pictures[0], class_names="01")
+        patch_shuffle({"a": model}, images[0], class_names="01")

@@ -1,4 +1,4 @@
-"""Every channel of every layer of some models, each as a picture, with the dead ones crossed."""
+"""Every channel of every layer of some models, each as a small map, with the dead ones crossed."""
 
 from collections.abc import Mapping
 from math import ceil, sqrt
@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis.channels import dead_and_saturated
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     OKABE_ITO,
     Number,
     as_array,
@@ -22,6 +21,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 TWO_SIDED = (OKABE_ITO[0], "#f4f4f2", OKABE_ITO[4])  # below zero, zero, above
 _MOST_BYTES = 1_000_000
@@ -52,10 +52,10 @@ def channel_browser(
     *,
     start: tuple[str, str] | None = None,
     task: str | None = None,
-    title: str = "A channel that is dead on one picture may be alive on the next",
+    title: str = "A channel that is dead on one image may be alive on the next",
     description: str | None = None,
 ) -> Figure:
-    """A picture beside one channel of one layer, and all channels of that layer on one scale.
+    """An image beside one channel of one layer, and all channels of that layer on one scale.
 
     Args:
         images: uint8 "n c h w".
@@ -97,7 +97,7 @@ def channel_browser(
     strongest = int(np.abs(first).reshape(len(first), -1).max(1).argmax())
     if task is None:
         task = (
-            "Find a channel that is dead on this picture (crossed out). Then find a picture that "
+            "Find a channel that is dead on this image (crossed out). Then find an image that "
             "wakes it."
         )
     data = {
@@ -130,14 +130,14 @@ def _pack(model: str, name: str, values: np.ndarray) -> dict:
 def _finding(layer: dict, values: np.ndarray) -> str:
     channels = values.shape[1]
     return (
-        f"The first picture leaves {len(layer['dead'][0])} of the {channels} channels of "
-        f"{layer['model']}, {layer['name']}, dead; on all {len(values)} pictures together "
+        f"The first image leaves {len(layer['dead'][0])} of the {channels} channels of "
+        f"{layer['model']}, {layer['name']}, dead; on all {len(values)} images together "
         f"{len(layer['always'])} are dead."
     )
 
 
 def _still(data: dict, values: np.ndarray, words: str) -> str:
-    """The picture, one channel, and all channels of the layer; a dead one has a line through it."""
+    """The image, one channel, and all channels of the layer; a dead one has a line through it."""
     side, gap = 190, 16
     layer, chosen = data["layers"][data["start"]["layer"]], data["start"]["channel"]
     tall = side * data["height"] / data["width"]
@@ -145,7 +145,7 @@ def _still(data: dict, values: np.ndarray, words: str) -> str:
     step = side / across
     cells = tint(values, layer["scale"])
     parts = [
-        text(0, 14, "the picture", font_weight=600),
+        text(0, 14, "the image", font_weight=600),
         pixels(data["images"][0], 0, 24, side, tall),
         text(side + gap, 14, f"channel {chosen + 1}", font_weight=600),
         pixels(png(cells[chosen]), side + gap, 24, side, tall),
@@ -156,7 +156,7 @@ def _still(data: dict, values: np.ndarray, words: str) -> str:
         parts += [pixels(png(cell), x, y, step - 2, step - 2)]
         if channel in layer["dead"][0]:
             parts += [tag("path", d=f"M{x:.1f} {y:.1f}l{step - 2:.1f} {step - 2:.1f}",
-                          stroke="#000", stroke_width=1.2)]  # fmt: skip
+                          stroke="#000", stroke_width=0.11 * (step - 2))]  # fmt: skip
     foot = 24 + max(tall, ceil(len(values) / across) * step) + 18
     legend = (
         f"{layer['model']}, {layer['name']}; white is 0, blue below, orange above, "

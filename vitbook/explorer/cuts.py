@@ -1,4 +1,4 @@
-"""A picture cut into windows, and a square that falls on it: which token has it whole?"""
+"""An image cut into windows, and a square that falls on it: which token has it whole?"""
 
 from collections.abc import Iterable, Mapping
 from itertools import product
@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 
 from vitbook.analysis import window
+from vitbook.explorer.drawing import Number, as_images, drawing, image_png, pixels, png, rgb, tag
+from vitbook.explorer.drawing import text as words
 from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import Number, as_images, drawing, image_png, pixels, png, rgb, tag
-from vitbook.explorer.picture import text as words
 
 Split = tuple[int, int, int]
 _WHOLE, _CUT = "#0072B2", "#D55E00"
@@ -46,14 +46,14 @@ def cutting_board(
     title: str = "Overlap decides what is sure to stay in one piece",
     description: str | None = None,
 ) -> Figure:
-    """A square on a picture, and the tokens that have it whole; each cut is one way to tokens.
+    """A square on an image, and the tokens that have it whole; each cut is one way to tokens.
 
     Beside it stands every other place of such a square: blue where at least one token has it
     whole, orange where every token that sees it has only a part.
 
     Args:
         image: uint8 "channels height width".
-        cuts: name -> (kernel, stride, padding) of each split, the one on the picture first. The
+        cuts: name -> (kernel, stride, padding) of each split, the one on the image first. The
             windows are those of bare splits: what no attention between them adds.
         square: (row, column) of its upper left pixel, and its side, up to 24.
         task: a sentence above the figure.
@@ -66,8 +66,8 @@ def cutting_board(
     inside = 0 <= row <= height - size and 0 <= column <= width - size
     if not (1 <= size <= min(_LARGEST, height, width) and inside):
         raise ValueError(
-            f"square {square} on a picture of {height}x{width}: expected (row, column, side) "
-            f"inside the picture, the side from 1 to {_LARGEST}"
+            f"square {square} on an image of {height}x{width}: expected (row, column, side) "
+            f"inside the image, the side from 1 to {_LARGEST}"
         )
     if not cuts:
         raise ValueError("cuts came empty, expected at least one: {'hard': [(16, 16, 0)]}, say")
@@ -76,7 +76,7 @@ def cutting_board(
         rows, columns = (_layout(splits, side) for side in (height, width))
         if min(rows[3], columns[3]) < 1:
             raise ValueError(
-                f"cut {name!r} leaves no token of a picture of {height}x{width}: "
+                f"cut {name!r} leaves no token of an image of {height}x{width}: "
                 "expected kernels that fit into it"
             )
         layouts.append({"name": name, "window": rows[0], "step": rows[1], "first": rows[2],
@@ -110,13 +110,13 @@ def cutting_board(
 
 
 def _still(image: np.ndarray, data: dict, axes: list, safe: np.ndarray, finding: str) -> str:
-    """The square on the picture with its windows, and the map of its other places."""
+    """The square on the image with its windows, and the map of its other places."""
     (height, width), side, gap, top = data["size"], 260, 24, 22
     scale = side / width
     tall, size = side * height / width, data["side"]
     row, column, board = data["row"], data["column"], axes[0][0]
     colors = image.transpose(1, 2, 0).repeat(3 // len(image), axis=2)
-    thin = 1 + (max(height, width) > 160)  # a still picture weighs on every page
+    thin = 1 + (max(height, width) > 160)  # a still weighs on every page
     photo = colors[::thin, ::thin]
 
     def frame(top_row: Number, first: Number, extent: Number, **style: object) -> str:
@@ -149,6 +149,6 @@ def _still(image: np.ndarray, data: dict, axes: list, safe: np.ndarray, finding:
     left = side + gap
     parts.append(pixels(png(chart[::thin, ::thin]), left, top, side, tall))
     parts.append(tag("circle", cx=left + (column + size / 2) * scale,
-                     cy=top + (row + size / 2) * scale, r=5, fill="#fff", stroke="#000",
-                     stroke_width=2))  # fmt: skip
+                     cy=top + (row + size / 2) * scale, r=4 * scale, fill="#fff", stroke="#000",
+                     stroke_width=1.5))  # fmt: skip
     return drawing(2 * side + gap, round(top + tall + 4), finding, *parts)

@@ -1,12 +1,12 @@
-"""Cells of a picture taken away in an explanation's order, and how sure the model stays."""
+"""Cells of an image taken away in an explanation's order, and how sure the model stays."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from vitbook.analysis.faithfulness import Curve, order
+from vitbook.explorer.drawing import as_array, as_images, base64, drawing, image_png, tag, text
 from vitbook.explorer.figure import Figure
-from vitbook.explorer.picture import as_array, as_images, base64, drawing, image_png, tag, text
 
 _MOST_CELLS = 256
 
@@ -22,19 +22,19 @@ def deletion_curves(
     start: str | None = None,
     removed: int = 0,
     task: str | None = None,
-    title: str = "An order that finds the picture's ink also fells the model",
+    title: str = "An order that finds the image's ink also fells the model",
     description: str | None = None,
 ) -> Figure:
-    """A few pictures: what is left of one, and the certainty of its class along the order.
+    """A few images: what is left of one, and the certainty of its class along the order.
 
     Args:
         images: uint8 "n c h w".
-        maps: name -> explanations "n rows columns" of these pictures, as
+        maps: name -> explanations "n rows columns" of these images, as
             :func:`vitbook.analysis.deletion` took them, to the mean colour.
         curves: name -> what it gave, with as many steps as there are cells.
-        rival, truth: two names. The task is reached on a picture where the first one's area is
+        rival, truth: two names. The task is reached on an image where the first one's area is
             the lower, with the first one chosen.
-        labels: of the pictures; by default numbered.
+        labels: of the images; by default numbered.
         start: the explanation at the start; by default the rival.
         removed: cells taken away at the start.
         task: a sentence above the figure.
@@ -53,26 +53,26 @@ def deletion_curves(
     if len(grids) > 1 or len(next(iter(grids))) != 3 or next(iter(grids))[0] != len(images):
         raise ValueError(
             f"maps of {' and '.join(map(str, grids))} for {len(images)} images: expected one grid "
-            "of cells for each picture, the same for all"
+            "of cells for each image, the same for all"
         )
     _, rows, columns = grids.pop()
     cells = rows * columns
     if images.shape[2] % rows or images.shape[3] % columns or cells > _MOST_CELLS:
         raise ValueError(
-            f"{rows}x{columns} cells on pictures of {images.shape[2]}x{images.shape[3]}: expected "
+            f"{rows}x{columns} cells on images of {images.shape[2]}x{images.shape[3]}: expected "
             f"a grid that divides them, of at most {_MOST_CELLS} cells"
         )
     scores = np.stack([as_array(curve.scores) for curve in curves.values()])
     if scores.shape[1:] != (len(images), cells + 1):
         raise ValueError(
-            f"curves of {scores.shape[2]} points for {scores.shape[1]} pictures: expected "
+            f"curves of {scores.shape[2]} points for {scores.shape[1]} images: expected "
             f"{cells + 1} for {len(images)}, deletion(..., steps={cells})"
         )
     if not 0 <= removed <= cells:
         raise ValueError(f"{removed} cells removed at the start: expected 0 to {cells}")
     areas = np.stack([as_array(curve.areas) for curve in curves.values()])
     places = np.stack([as_array(order(each)) for each in maps.values()]).astype(np.uint8)
-    labels = [f"picture {i + 1}" for i in range(len(images))] if labels is None else list(labels)
+    labels = [f"image {i + 1}" for i in range(len(images))] if labels is None else list(labels)
     data = {
         "images": [image_png(image) for image in images], "labels": labels, "names": names,
         "means": np.rint(images.mean((2, 3))).astype(int).tolist(), "size": images.shape[2:],
@@ -98,7 +98,7 @@ def deletion_curves(
 def _still(
     data: dict, scores: np.ndarray, places: np.ndarray, which: int, area: float, words: str
 ) -> str:
-    """What is left of the first picture, and all curves of it with the chosen one in bold."""
+    """What is left of the first image, and all curves of it with the chosen one in bold."""
     side, gap, wide, tall, top = 200, 46, 300, 170, 26
     rows, columns = data["grid"]
     removed, cells = data["start"]["removed"], rows * columns

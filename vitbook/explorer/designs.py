@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from vitbook.explorer.drawing import OKABE_ITO, Number, drawing, tag, text
 from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import OKABE_ITO, Number, drawing, tag, text
 
 # ViT at 224 px with patches of 16: 196 patches of 768 numbers, 1,000 classes.
 NETWORK = {"patches": 196, "pixels": 768, "classes": 1000}

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from vitbook.analysis import attention_distance, uniform_attention_distance
+from vitbook.explorer.drawing import CIVIDIS, Number, drawing, framed, heat, pixels, png, tag, text
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.maps import mean_distance
-from vitbook.explorer.picture import CIVIDIS, Number, drawing, heat, pixels, png, tag, text
 
 _MOST_PATCHES = 1024
 _LEVELS = 100
@@ -112,37 +112,35 @@ def _still(data: dict, row: np.ndarray, numbers: list[str], words: str) -> str:
         text(0, 12, "One patch asks", font_weight=600),
         pixels(png(heat(row.reshape(rows, columns), 1 / row.size)), 0, 20, side, tall),
     ]
-    for color, width in (("#000", 4), ("#fff", 1.5)):
-        parts += [tag("rect", x=at[1] * wide + 2, y=22 + at[0] * high, width=max(wide - 4, 1.0),
-                      height=max(high - 4, 1.0), fill="none", stroke=color,
-                      stroke_width=width)]  # fmt: skip
+    parts += [framed(at[1] * wide, 20 + at[0] * high, wide, high)]
 
-    def bars(x: Number, y: Number, whole: Number, part: Number) -> list[str]:
+    def bars(x: Number, y: Number, whole: Number, part: Number, solid: Number) -> list[str]:
         return [
-            tag("rect", x=start, y=y, width=width, height=14, fill=color)
-            for start, width, color in (
-                (x, whole * part, _PATCHES), (x + whole * part, whole * (1 - part), _TOKEN)
+            tag("rect", x=start, y=y, width=width, height=14, fill=color, fill_opacity=opacity)
+            for start, width, color, opacity in (
+                (x, whole * part, _PATCHES, 1),
+                (x + whole * part, whole * (1 - part), _TOKEN, solid),
             )
         ]  # fmt: skip
 
     low, line = tall + 30, length / 1.25
     parts += [
-        *bars(0, low, side, 1 - share),
+        *bars(0, low, side, 1 - share, 1),
         text(0, low + 28, f"patches {1 - share:.2f}"),
         text(side, low + 28, f"class token {share:.2f}", text_anchor="end"),
         text(0, low + 46, f"From this patch alone: {alone}"),
         text(left, 12, f"The head: all {row.size} patches ask alike", font_weight=600),
     ]
-    terms = ((0, f"{1 - share:.2f}", "weight on patches"), (98, "×", ""), (122, far, "how far"),
-             (196, "=", ""), (220, told, "published"))  # fmt: skip
+    terms = ((0, f"{1 - share:.2f}", "weight on patches"), (104, "×", ""), (130, far, "how far"),
+             (222, "=", ""), (248, told, "published"))  # fmt: skip
     for x, number, name in terms:
         parts += [text(left + x, 60, number, font_size=22, font_weight=600),
                   text(left + x, 78, name)]  # fmt: skip
     parts += [
-        *bars(left, 100, line, 1 - share),
+        *bars(left, 100, line, 1 - share, 3 / 7),  # as bright as the live hatching
         tag("line", x1=left + line, x2=left + line, y1=94, y2=122, stroke="currentColor",
             stroke_width=2, stroke_dasharray="4 3"),
         text(left + line, 136, f"uniform {far}", text_anchor="middle"),
         text(left, 136, "0"),
     ]  # fmt: skip
-    return drawing(left + length, round(low + 54), words, *parts)
+    return drawing(left + length + 40, round(low + 54), words, *parts)

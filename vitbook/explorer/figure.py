@@ -1,4 +1,4 @@
-"""A figure is its data, a still picture of it, and one ES module that makes it move."""
+"""A figure is its data, a still of it, and one ES module that makes it move."""
 
 import hashlib
 import json
@@ -78,5 +78,5 @@ class Figure:
 
 
 def at_the_start(finding: str) -> str:
-    """A finding as a caption, which stays while the picture is changed."""
+    """A finding as a caption, which stays while the figure is changed."""
     return f"At the start: {finding[:1].lower()}{finding[1:]}"

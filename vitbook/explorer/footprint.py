@@ -1,16 +1,16 @@
-"""What one token sees of the picture, for three tokenizers."""
+"""What one token sees of the image, for three tokenizers."""
 
 import math
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     Number,
     as_images,
     base64,
     drawing,
+    framed,
     heat,
     image_png,
     pixels,
@@ -18,6 +18,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _MOST_PIXELS = 64
 _COLORS = ("#ffffff", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442")
@@ -33,7 +34,7 @@ def token_footprint(
     token: tuple[int, int] | None = None,
     degrees: Number = 12.9,
     task: str | None = None,
-    title: str = "Turned copies show a token more of the picture, by where it stands",
+    title: str = "Turned copies show a token more of the image, by where it stands",
     description: str | None = None,
 ) -> Figure:
     """The pixels that make one token, and how many make each: plain, rotated and shifted patches.
@@ -43,18 +44,18 @@ def token_footprint(
 
     Args:
         image: uint8 "channels height width", one or three channels, up to 64 pixels a side.
-        patch_size: pixels that a token steps; must divide the picture.
+        patch_size: pixels that a token steps; must divide the image.
         tokenizer: the one that it starts with: ``plain``, ``rotated`` or ``shifted``.
         token: (row, column) of the token that it starts with; by default near the middle.
         degrees: of the turned copies at the start, from 0 to 30.
         task: a sentence above the figure.
         description: the caption; by default the finding at the start, in words.
     """
-    picture = as_images(np.asarray(image)[None])[0]
-    height, width = picture.shape[1:]
+    image = as_images(np.asarray(image)[None])[0]
+    height, width = image.shape[1:]
     if max(height, width) > _MOST_PIXELS or height % patch_size or width % patch_size:
         raise ValueError(
-            f"a picture of {height}x{width} px with patches of {patch_size}, expected at most "
+            f"an image of {height}x{width} px with patches of {patch_size}, expected at most "
             f"{_MOST_PIXELS} px a side and patches that divide it: load it at image_size=32, say"
         )
     if tokenizer not in _NAMES:
@@ -77,12 +78,12 @@ def token_footprint(
         f"{where[0] + 1}, column {where[1] + 1}. A plain token sees {patch_size**2}."
     )  # fmt: skip
     data = {
-        "pixels": base64(picture), "size": [height, width], "channels": len(picture),
+        "pixels": base64(image), "size": [height, width], "channels": len(image),
         "patch": patch_size, "token": row * columns + column, "tokenizer": tokenizer,
         "tenths": round(10 * degrees), "usual": list(_USUAL), "names": _NAMES,
         "ramp": CIVIDIS, "colors": _COLORS, "task": task or "",
     }  # fmt: skip
-    still = _still(picture, counts, seen[row, column], (row, column), patch_size, finding)
+    still = _still(image, counts, seen[row, column], (row, column), patch_size, finding)
     return Figure("token_footprint.js", data, title, description or at_the_start(finding), still)
 
 
@@ -121,7 +122,7 @@ def _still(
     image: np.ndarray, counts: np.ndarray, seen: np.ndarray, token: tuple[int, int], patch: int,
     words: str,
 ) -> str:  # fmt: skip
-    """The picture with one token's pixels bright, and the number of pixels of every token."""
+    """The image with one token's pixels bright, and the number of pixels of every token."""
     (rows, columns), side, gap = counts.shape, 260, 30
     tall = side * image.shape[1] / image.shape[2]
     high, wide = tall / rows, side / columns
@@ -136,7 +137,5 @@ def _still(
         parts += [tag("text", str(count), x=side + gap + (column + 0.5) * wide,
                       y=24 + (row + 0.5) * high, text_anchor="middle", fill=ink)]  # fmt: skip
     for left in (0, side + gap):
-        for color, thick in (("#000", 4), ("#fff", 1.5)):
-            parts += [tag("rect", x=left + token[1] * wide, y=20 + token[0] * high, width=wide,
-                          height=high, fill="none", stroke=color, stroke_width=thick)]  # fmt: skip
+        parts += [framed(left + token[1] * wide, 20 + token[0] * high, wide, high)]
     return drawing(2 * side + gap, round(tall + 28), words, *parts)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from vitbook.explorer.drawing import drawing, framed, pixels, png, rgb, text
 from vitbook.explorer.figure import Figure
-from vitbook.explorer.picture import drawing, pixels, png, rgb, tag, text
 
 _SIDES = (4, 8, 12, 16, 32, 48, 64)
 _BLOCK = 4
@@ -107,11 +107,7 @@ def _still(data: dict, words: str) -> str:
         parts += [text(left, 12, name, font_weight=600),
                   pixels(png(tiles), left, 20, wide, wide),
                   text(left, wide + 38, told)]  # fmt: skip
-        parts += [
-            tag("rect", x=left + column * unit, y=20 + row * unit, width=unit, height=unit,
-                fill="none", stroke=stroke, stroke_width=thick)
-            for stroke, thick in (("#000", 4), ("#fff", 1.5))
-        ]  # fmt: skip
+        parts += [framed(left + column * unit, 20 + row * unit, unit, unit)]
     cost = f"One layer, {data['names'][data['pattern']]}: {_pairs(data):,} pairs of {side**4:,}"
     parts.append(text(0, wide + 60, cost, font_weight=600))
     return drawing(2 * wide + gap, wide + 70, words, *parts)

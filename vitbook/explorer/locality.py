@@ -4,19 +4,19 @@ from math import prod
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     as_images,
     drawing,
+    framed,
     heat,
     image_png,
     pixels,
     png,
-    tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _GOAL = 0.5
 _MOST_WEIGHTS = 50_000
@@ -65,7 +65,7 @@ def locality_dial(
         raise ValueError(
             f"weights came with shape {weights.shape}, expected ({tokens}, {tokens}) for "
             f"{num_prefix_tokens} prefix tokens and a grid of {rows}x{columns}: pass one head of "
-            "one picture, prefix tokens included"
+            "one image, prefix tokens included"
         )
     if weights.size > _MOST_WEIGHTS:
         raise ValueError(
@@ -100,7 +100,7 @@ def locality_dial(
             "sharpened, do not end at themselves?"
         )
     data = {
-        "image": image_png(image), "alt": "the picture that the model saw",
+        "image": image_png(image), "alt": "the image that the model saw",
         "scores": scores.tolist(), "grid": [rows, columns], "size": list(image.shape[1:]),
         "prefix": num_prefix_tokens, "query": query, "sharpness": _SHARPNESS,
         "one": _SHARPNESS.index(1.0), "goal": _GOAL, "ramp": CIVIDIS, "task": task or "",
@@ -117,7 +117,7 @@ def _start(scores: np.ndarray, prefix: int) -> int:
 
 
 def _still(data: dict, row_weights: np.ndarray, words: str) -> str:
-    """The picture with the patch that asks, and where that patch looks."""
+    """The image with the patch that asks, and where that patch looks."""
     (rows, columns), side, gap = data["grid"], 250, 20
     tall = side * data["size"][0] / data["size"][1]
     high, wide = tall / rows, side / columns
@@ -131,11 +131,7 @@ def _still(data: dict, row_weights: np.ndarray, words: str) -> str:
         pixels(png(cells), side + gap, 24, side, tall),
     ]
     for left in (0, side + gap):
-        for color, width in (("#000", 4), ("#fff", 1.5)):
-            parts += [
-                tag("rect", x=left + column * wide + 1, y=25 + row * high, width=wide - 2,
-                    height=high - 2, fill="none", stroke=color, stroke_width=width)
-            ]  # fmt: skip
+        parts += [framed(left + column * wide, 24 + row * high, wide, high)]
     itself = seen[data["query"]]
     parts += [text(0, tall + 44, f"{itself:.2f} of its weight on itself"),
               text(side + gap, tall + 44, f"brightest: {seen.max():.2f}")]  # fmt: skip

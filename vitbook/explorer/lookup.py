@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitbook.explorer.drawing import OKABE_ITO, Number, as_array, drawing, png, rgb, tag, text
 from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import OKABE_ITO, Number, as_array, drawing, png, rgb, tag, text
 
 _SIDE = 300
 
@@ -108,15 +108,24 @@ def _still(data: dict, finding: str) -> str:
     scores = keys @ query / np.sqrt(2)
     weights = _softmax(scores)
     output = weights @ values
+    mixed = "#" + "".join(f"{round(c):02x}" for c in weights @ palette)
 
     def plane(points: np.ndarray, reach: float, left: Number) -> np.ndarray:
         unit = _SIDE / 2 / reach
         return np.array([left + _SIDE / 2, _SIDE / 2 + 24]) + points * [unit, -unit]
 
-    def dot(at: np.ndarray, color: str, name: str, radius: Number = 6, side: int = 1) -> str:
-        mark = tag("circle", cx=at[0], cy=at[1], r=radius, fill=color, stroke="currentColor")
-        anchor = "start" if side > 0 else "end"
-        return mark + text(at[0] + 12 * side, at[1] - 8, name, font_weight=600, text_anchor=anchor)
+    def dot(at: np.ndarray, color: str, name: str, middle: np.ndarray) -> str:
+        """A labelled disc; the label stands on the side away from the origin."""
+        mark = tag("circle", cx=at[0], cy=at[1], r=6, fill=color, stroke="currentColor")
+        left, above = at < middle
+        return mark + text(at[0] + (-10 if left else 10), at[1] + (-6 if above else 16), name,
+                           font_weight=600, text_anchor="end" if left else "start")  # fmt: skip
+
+    def ring(at: np.ndarray, name: str) -> str:
+        """What moves: filled with the mixture of all colours."""
+        mark = tag("circle", cx=at[0], cy=at[1], r=9, fill=mixed, stroke="currentColor",
+                   stroke_width=2.5)  # fmt: skip
+        return mark + text(at[0], at[1] + 26, name, font_weight=600, text_anchor="middle")
 
     def line(start: np.ndarray, end: np.ndarray, color: str, width: Number) -> str:
         return tag("line", x1=start[0], y1=start[1], x2=end[0], y2=end[1], stroke=color,
@@ -136,17 +145,17 @@ def _still(data: dict, finding: str) -> str:
     origin = plane(np.zeros(2), data["reach"][0], 0)
     asked = plane(query, data["reach"][0], 0)
     parts += [line(origin, place, color, 2) for place, color in zip(at, colors, strict=True)]
-    parts += [dot(*each) for each in zip(at, colors, names, strict=True)]
-    parts += [line(origin, asked, "currentColor", 2), dot(asked, "#fff", "query", 8)]
+    parts += [dot(*each, origin) for each in zip(at, colors, names, strict=True)]
+    parts += [line(origin, asked, "currentColor", 2), ring(asked, "query")]
     held = plane(values, data["reach"][1], _SIDE + 20)
     got = plane(output, data["reach"][1], _SIDE + 20)
     corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in _hull(held))
     parts += [tag("polygon", points=corners, fill="currentColor", fill_opacity=0.05,
                   stroke="currentColor", stroke_dasharray="4 4")]  # fmt: skip
     parts += [line(got, p, c, 12 * w) for p, c, w in zip(held, colors, weights, strict=True)]
-    parts += [dot(*each) for each in zip(held, colors, names, strict=True)]
-    mixed = "#" + "".join(f"{round(c):02x}" for c in weights @ palette)
-    parts += [dot(got, mixed, "output", 9, -1 if output[0] > 0 else 1)]
+    middle = plane(np.zeros(2), data["reach"][1], _SIDE + 20)
+    parts += [dot(*each, middle) for each in zip(held, colors, names, strict=True)]
+    parts += [ring(got, "output")]
     for i, name in enumerate(names):
         y = _SIDE + 46 + 22 * i
         parts += [

@@ -5,8 +5,7 @@ from math import prod
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     as_images,
@@ -19,6 +18,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _MOST_BYTES = 16_000_000
 _PREFIX = ("class token", "second prefix token", "third prefix token")
@@ -165,12 +165,12 @@ def attention_maps(
 
 
 def _still(data: dict, rows_of: dict, image: np.ndarray, top: float, finding: str) -> str:
-    """The picture, the chosen cell over it, and all layers by heads, on one scale."""
+    """The image, the chosen cell over it, and all layers by heads, on one scale."""
     side, gap = 200, 20
     tall = side * data["height"] / data["width"]
     layer, head = data["start"]["layer"], data["start"]["head"]
     parts = [
-        text(0, 14, "the picture", font_weight=600),
+        text(0, 14, "the image", font_weight=600),
         pixels(data["images"][0], 0, 24, side, tall),
     ]
     small, lowest = data["ink"] is not None, tall

@@ -16,7 +16,7 @@ export function set(element, attributes) {
   return element;
 }
 
-/** Find this script's figure, get its data, and replace the still picture by the live one. */
+/** Find this script's figure, get its data, and replace the still by the live one. */
 export function boot(id, render) {
   // A page may hold the same output twice, the same id included: take one that nobody took.
   const root = [...document.querySelectorAll(`[id="${id}"]`)].find((r) => !r.dataset.booted);
@@ -30,7 +30,7 @@ export function boot(id, render) {
     root.querySelector(".vb-live")?.remove();
     still.hidden = false;
     still.after(node("p", { class: "vb-error", role: "status" },
-      `The live figure could not start (${reason}); the picture shows its default state.`));
+      `The live figure could not start (${reason}); the still shows its default state.`));
   };
   const start = (data) => {
     try {

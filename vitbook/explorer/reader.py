@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
+    MOST,
+    OTHERS,
     as_array,
     as_images,
     base64,
@@ -24,6 +25,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _OUTSIDE = ("tokenizer.projection.weight", "tokenizer.projection.bias", "prefix", "position.table",
             "encoder.norm.weight", "encoder.norm.bias", "head.classifier.weight",
@@ -186,7 +188,7 @@ def _still(
         parts += [
             text(2 * side + 50, y + 15, name, font_weight=600, text_anchor="end"),
             tag("rect", x=2 * side + 60, y=y + 4, width=130 * float(chance), height=pitch - 8,
-                fill="currentColor", opacity=0.7),
+                **(MOST if chance == chances.max() else OTHERS)),
             text(2 * side + 240, y + 15, f"{chance:.2f}", text_anchor="end"),
         ]  # fmt: skip
     return drawing(2 * side + 240, side + 30, words, *parts)

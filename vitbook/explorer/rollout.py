@@ -6,9 +6,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis.rollout import carry
-from vitbook.explorer.figure import Figure
-from vitbook.explorer.maps import _as_maps, quantize
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     Number,
     as_images,
@@ -21,6 +19,8 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure
+from vitbook.explorer.maps import _as_maps, quantize
 
 _STEPS = 20  # of the residual's slider: 0, 0.05 ... 0.95
 _MOST_TOKENS = 200
@@ -38,7 +38,7 @@ def rollout_map(
     title: str = "A layer says whom a token reads; the product says of whom it has heard",
     description: str | None = None,
 ) -> Figure:
-    """One picture: what a token reads in a layer, and its rollout through the layers up to it.
+    """One image: what a token reads in a layer, and its rollout through the layers up to it.
 
     The page holds each layer's map, the mean over its heads, in bytes along the square root
     (:func:`vitbook.explorer.maps.quantize`), and carries rows through them as
@@ -117,7 +117,7 @@ def difference(rows: np.ndarray) -> float:
 def _still(
     data: dict, last: np.ndarray, whole: np.ndarray, top: float, apart: float, words: str
 ) -> str:
-    """The picture, the last layer's row and the rollout of the class token, on one scale."""
+    """The image, the last layer's row and the rollout of the class token, on one scale."""
     side, gap, prefix = 190, 16, data["prefix"]
     tall = side * data["height"] / data["width"]
     depth, residual = data["layers"], data["start"]["residual"] / data["steps"]

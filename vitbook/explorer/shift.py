@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     OKABE_ITO,
     as_images,
     base64,
@@ -16,20 +15,21 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure
 
 _BELOW, _ABOVE = OKABE_ITO[4], OKABE_ITO[0]
 _MOST_PIXELS = 160 * 200
 
 
-def edge_map(picture: np.ndarray, window: int, stride: int) -> np.ndarray:
+def edge_map(image: np.ndarray, window: int, stride: int) -> np.ndarray:
     """How much brighter the right half of each window is than its left half, no padding.
 
     Args:
-        picture: "h w", whole numbers.
+        image: "h w", whole numbers.
         window: pixels on a side, even.
         stride: pixels that it steps, down and across.
     """
-    windows = np.lib.stride_tricks.sliding_window_view(picture.astype(int), (window, window))
+    windows = np.lib.stride_tricks.sliding_window_view(image.astype(int), (window, window))
     windows = windows[::stride, ::stride]
     half = window // 2
     return windows[..., half:].sum((-2, -1)) - windows[..., :half].sum((-2, -1))
@@ -57,7 +57,7 @@ def shift_meter(
     strides: Sequence[int] = (1, 2, 4),
     shift: int = 2,
     task: str | None = None,
-    title: str = "A map moves with the picture, but only by whole strides",
+    title: str = "A map moves with the image, but only by whole strides",
     description: str | None = None,
 ) -> Figure:
     """A photograph under a moving camera, its map of upright edges, and what did not move along.
@@ -82,7 +82,7 @@ def shift_meter(
     high, wide = grey.shape
     if high < 2 * window or wide < reach + 4 * window or grey.size > _MOST_PIXELS:
         raise ValueError(
-            f"a picture of {high}x{wide} px, expected at least {2 * window}x{reach + 4 * window} "
+            f"an image of {high}x{wide} px, expected at least {2 * window}x{reach + 4 * window} "
             f"and at most {_MOST_PIXELS:,} pixels: cut or shrink it"
         )
     if not 0 <= shift <= reach:

@@ -1,4 +1,4 @@
-"""What a model answers when the patches of a picture change places."""
+"""What a model answers when the patches of an image change places."""
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,14 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
+    MOST,
     OKABE_ITO,
+    OTHERS,
     as_images,
     base64,
     drawing,
+    framed,
     image_png,
     pixels,
     png,
@@ -22,6 +24,7 @@ from vitbook.explorer.picture import (
     tag,
     text,
 )
+from vitbook.explorer.figure import Figure, at_the_start
 
 _SHOWN = 24  # numbers of a token that are drawn
 _COLORS = (OKABE_ITO[0], "#f7f7f7", OKABE_ITO[4])  # below, at and above zero
@@ -48,7 +51,7 @@ def arrangements(grid_size: tuple[int, int]) -> dict[str, list[int]]:
 
 
 def rearranged(images: Tensor, order: Sequence[int], grid_size: tuple[int, int]) -> Tensor:
-    """Pictures "... height width" with patch ``order[place]`` at each place."""
+    """Images "... height width" with patch ``order[place]`` at each place."""
     rows, columns = grid_size
     cut = rearrange(images, "... (r p) (c q) -> (r c) ... p q", r=rows, c=columns)
     return rearrange(cut[list(order)], "(r c) ... p q -> ... (r p) (c q)", r=rows, c=columns)
@@ -92,7 +95,7 @@ def patch_shuffle(
     title: str = "Without positions the tokens move and the answer stays",
     description: str | None = None,
 ) -> Figure:
-    """A picture before and after its patches change places, and what each model makes of both.
+    """An image before and after its patches change places, and what each model makes of both.
 
     The answers are computed here, in double precision: what the page calls a change of 1e-15 is
     the rounding of that.
@@ -106,7 +109,7 @@ def patch_shuffle(
         task: a sentence above the figure.
         description: the caption; by default the finding at the start, in words.
     """
-    picture = as_images(np.asarray(image)[None])[0]
+    image = as_images(np.asarray(image)[None])[0]
     grids = {tuple(model.grid_size) for model in models.values()}
     if len(grids) != 1:
         raise ValueError(
@@ -117,20 +120,20 @@ def patch_shuffle(
     orders = arrangements(grid_size)
     if start not in orders:
         raise ValueError(f"start came as {start!r}, expected one of {', '.join(orders)}")
-    sides = picture.shape[1] % grid_size[0], picture.shape[2] % grid_size[1]
+    sides = image.shape[1] % grid_size[0], image.shape[2] % grid_size[1]
     if any(sides):
         raise ValueError(
-            f"a picture of {picture.shape[1]}x{picture.shape[2]} px does not divide into "
+            f"an image of {image.shape[1]}x{image.shape[2]} px does not divide into "
             f"{grid_size[0]}x{grid_size[1]} patches: pass the size that the models were made for"
         )
     cut = rearrange(
-        picture, "n (r p) (c q) -> (r c) (n p q)", r=grid_size[0], c=grid_size[1]
+        image, "n (r p) (c q) -> (r c) (n p q)", r=grid_size[0], c=grid_size[1]
     )  # fmt: skip
     follow = int(cut.mean(1, dtype=float).argmax()) if follow is None else follow
     if not 0 <= follow < len(cut):
         raise ValueError(f"follow came as {follow}, expected a patch from 0 to {len(cut) - 1}")
     shown = torch.stack(
-        [rearranged(torch.from_numpy(picture), order, grid_size) for order in orders.values()]
+        [rearranged(torch.from_numpy(image), order, grid_size) for order in orders.values()]
     )
     raw = {name: _answers(model, shown) for name, model in models.items()}
     if any(logits.shape[1] != len(class_names) for logits, _ in raw.values()):
@@ -138,7 +141,7 @@ def patch_shuffle(
         raise ValueError(f"{len(class_names)} class names for {counts} classes: give one for each")
     answers = {name: _answer(*pair, list(orders.values())) for name, pair in raw.items()}
     data = {
-        "pixels": base64(picture), "size": list(picture.shape[1:]), "channels": len(picture),
+        "pixels": base64(image), "size": list(image.shape[1:]), "channels": len(image),
         "grid": list(grid_size), "classes": [str(name) for name in class_names],
         "orders": [[name, order] for name, order in orders.items()],
         "models": [[name, answer] for name, answer in answers.items()],
@@ -154,7 +157,7 @@ def patch_shuffle(
         f"{_amount(first[at]['change'])}. The framed patch's token went where the patch went, and "
         f"changed by {_amount(first[at]['token_changes'][follow])}."
     )
-    still = _still(data, picture, shown[at].numpy(), first, at, finding)
+    still = _still(data, image, shown[at].numpy(), first, at, finding)
     return Figure("patch_shuffle.js", data, title, description or at_the_start(finding), still)
 
 
@@ -189,22 +192,18 @@ def _still(
             pixels(png(tokens[i]), left, side + 50, side, 110),
             text(left, side + 42, "tokens, a column a place", font_size=12),
         ]  # fmt: skip
-        for color, thick in (("#000", 4), ("#fff", 1.5)):
-            frame = dict(fill="none", stroke=color, stroke_width=thick)
-            parts += [
-                tag("rect", x=left + place % columns * wide, y=20 + place // columns * high,
-                    width=wide, height=high, **frame),
-                tag("rect", x=left + place * strip, y=side + 50, width=strip, height=110, **frame),
-            ]  # fmt: skip
+        parts += [framed(left + place % columns * wide, 20 + place // columns * high, wide, high),
+                  framed(left + place * strip, side + 50, strip, 110)]  # fmt: skip
     left, pitch = 2 * (side + gap), side / len(data["classes"])
-    parts += [text(left, 12, "the answer: bar after, tick before", font_weight=600)]
+    parts += [text(left, 12, "its answer; ticks: as it was", font_weight=600)]
     for i, name in enumerate(data["classes"]):
         y = 20 + pitch * i
         now, then = answer[at]["chances"][i], answer[0]["chances"][i]
         parts += [
             text(left + 14, y + 0.7 * pitch, name, text_anchor="end", font_weight=600),
-            tag("rect", x=left + 22, y=y + 3, width=140 * now, height=pitch - 6, fill=OKABE_ITO[0]),
+            tag("rect", x=left + 22, y=y + 3, width=140 * now, height=pitch - 6,
+                **(MOST if now == max(answer[at]["chances"]) else OTHERS)),
             tag("rect", x=left + 22 + 140 * then, y=y + 1, width=3, height=pitch - 2,
                 fill="currentColor"),
         ]  # fmt: skip
-    return drawing(left + 220, side + 170, words, *parts)
+    return drawing(left + 230, side + 170, words, *parts)

@@ -96,9 +96,11 @@ export function render(root, data) {
 
   const outline = hull(values).map((value) => get.place(value).join(" ")).join("L");
   const ties = colors.map((stroke) => node("svg:line", { stroke, "stroke-linecap": "round" }));
-  const dot = node("svg:circle", { r: 8, class: "vb-ring" });
+  const dot = node("svg:circle", { r: 9, class: "vb-ring" });
+  const output = node("svg:g", {}, dot,
+    node("svg:text", { class: "vb-name", y: 26, "text-anchor": "middle" }, "output"));
   get.drawing.append(node("svg:path", { class: "vb-hull", d: `M${outline}Z` }), ...ties,
-    ...values.map((value, i) => token(get.place(value), colors[i], names[i])), dot);
+    ...values.map((value, i) => token(get.place(value), colors[i], names[i])), output);
 
   const rows = names.map((name, i) => {
     const score = node("span"), bar = node("i", { style: `background: ${colors[i]}` });
@@ -132,7 +134,7 @@ export function render(root, data) {
   }
 
   function draw({ query, sharpness }) {
-    const { scores, weights, output } = attend(query, keys, values, sharpness);
+    const { scores, weights, output: got } = attend(query, keys, values, sharpness);
     const mixed = `rgb(${mix(weights, palette).map(Math.round)})`;
     const [x, y] = ask.place(query);
     tint(sharpness);
@@ -142,8 +144,9 @@ export function render(root, data) {
       transform: `translate(${x} ${y})`, "aria-valuenow": query[0].toFixed(2),
       "aria-valuetext": `${signed(query[0])} across, ${signed(query[1])} up`,
     });
-    const [cx, cy] = get.place(output);
-    set(dot, { cx, cy, fill: mixed });
+    const [cx, cy] = get.place(got);
+    set(dot, { fill: mixed });
+    set(output, { transform: `translate(${cx} ${cy})` });
     ties.forEach((tie, i) => {
       const [x2, y2] = get.place(values[i]);
       set(tie, { x1: cx, y1: cy, x2, y2, "stroke-width": 12 * weights[i] });
@@ -158,7 +161,7 @@ export function render(root, data) {
     const equal = Math.max(...weights) - Math.min(...weights) < 0.001;
     const said = (point) => point.map((c) => signed(c)).join(", ");
     return {
-      says: `Query (${said(query)}) gets output (${said(output)}), ` +
+      says: `Query (${said(query)}) gets output (${said(got)}), ` +
         (equal ? "an equal share from each. " : `most of it from ${most}. `),
       reached: goal !== null && weights[goal] > REACHED &&
         `${names[goal]} has ${weights[goal].toFixed(2)}.`,

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vitbook.explorer.figure import Figure
-from vitbook.explorer.picture import (
+from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     base64,
     drawing,
+    framed,
     pixels,
     png,
     rgb,
-    tag,
     text,
 )
+from vitbook.explorer.figure import Figure
 
 _MOST_PLACES = 144
 
@@ -118,22 +118,19 @@ def _still(data: dict, tiles: np.ndarray, words: str) -> str:
     """One tile a table, the place that asks framed, its mirror image dashed."""
     rows, columns = data["rows"], data["columns"]
     side, gap = 200, 20
+    tall = side * rows / columns
     row, column = divmod(data["place"], columns)
-    wide, high = side / columns, side / rows
+    wide, high = side / columns, tall / rows
     parts = []
     for i, (name, tile) in enumerate(zip(data["names"], tiles, strict=True)):
         left = i * (side + gap)
         mirror = columns - 1 - column
         cosine = f"{tile[row, mirror] / 100 - 1:.2f}".replace("-", "−")
         parts += [text(left, 12, name, font_weight=600),
-                  pixels(png(_colored(tile)), left, 20, side, side),
-                  text(left, side + 38, f"mirror image: {cosine}")]  # fmt: skip
+                  pixels(png(_colored(tile)), left, 20, side, tall),
+                  text(left, tall + 38, f"mirror image: {cosine}")]  # fmt: skip
         for at, dashes in ((column, "none"), (mirror, "4 3")):
-            parts += [
-                tag("rect", x=left + at * wide, y=20 + row * high, width=wide, height=high,
-                    fill="none", stroke=stroke, stroke_width=thick, stroke_dasharray=dash)
-                for stroke, thick, dash in (("#000", 4, "none"), ("#fff", 1.5, dashes))
-            ]  # fmt: skip
+            parts += [framed(left + at * wide, 20 + row * high, wide, high, dashes)]
     kept = f"waves up to {data['keep']} of {data['cuts']}; yellow is alike, dark blue is opposite"
-    parts.append(text(0, side + 60, kept))
-    return drawing(len(tiles) * (side + gap) - gap, side + 70, words, *parts)
+    parts.append(text(0, tall + 60, kept))
+    return drawing(len(tiles) * (side + gap) - gap, round(tall + 70), words, *parts)

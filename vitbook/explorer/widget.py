@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vitbook.explorer.drawing import as_array, as_images, heat, image_png
 from vitbook.explorer.maps import attention_maps, mean_distance
-from vitbook.explorer.picture import as_array, as_images, heat, image_png
 from vitbook.modes import evaluating
 
 
@@ -113,7 +113,7 @@ def _view(image: np.ndarray, rows: dict, query: int, prefix: int, grid: tuple[in
     panels = []
     for name, row in rows.items():
         over = image_png(heat(row[prefix:].reshape(grid), top).transpose(2, 0, 1))
-        picture = "".join(
+        drawn = "".join(
             f'<img src="{address}" alt="" style="position:absolute;inset:0;width:100%;height:100%;'
             f'image-rendering:pixelated;opacity:{opacity}">'
             for address, opacity in ((image_png(image), 1), (over, 0.7))
@@ -124,7 +124,7 @@ def _view(image: np.ndarray, rows: dict, query: int, prefix: int, grid: tuple[in
         panels.append(
             f'<figure style="margin:0;width:260px"><b>{escape(name)}</b><div role="img" '
             f'aria-label="attention of {escape(name)}" style="position:relative;'
-            f'aspect-ratio:{width}/{height}">{picture}</div><figcaption>{far}'
+            f'aspect-ratio:{width}/{height}">{drawn}</div><figcaption>{far}'
             f"{row[:prefix].sum():.3f} on prefix tokens, {row[query]:.3f} on itself, "
             f"at most {row[prefix:].max():.3f} on a patch</figcaption></figure>"
         )

@@ -1,4 +1,4 @@
-"""Small pictures as text: PNG data addresses, heat maps, and SVG, with numpy alone."""
+"""Small drawings as text: PNG data addresses, heat maps, and SVG, with numpy alone."""
 
 import struct
 import zlib
@@ -12,6 +12,8 @@ Number = int | float
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#999999")
 CIVIDIS = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369",
            "#e1cc55", "#fee838")  # fmt: skip
+# Bars of the most probable class and of all others.
+MOST, OTHERS = {"fill": OKABE_ITO[0]}, {"fill": "currentColor", "fill_opacity": 0.76}
 
 
 def as_array(values) -> np.ndarray:
@@ -91,13 +93,23 @@ def text(x: Number, y: Number, words: str, **attributes: object) -> str:
 def pixels(
     address: str, x: Number, y: Number, width: Number, height: Number, **more: object
 ) -> str:
-    """A picture inside an SVG, magnified without smoothing."""
+    """An image inside an SVG, magnified without smoothing."""
     return tag("image", href=address, x=x, y=y, width=width, height=height,
                preserveAspectRatio="none", style="image-rendering:pixelated", **more)  # fmt: skip
 
 
+def framed(x: Number, y: Number, width: Number, height: Number, dashes: str = "none") -> str:
+    """A frame inside a cell, white within black: it shows on every colour."""
+    return "".join(
+        tag("rect", x=x + inset, y=y + inset, width=max(width - 2 * inset, 1.0),
+            height=max(height - 2 * inset, 1.0), fill="none", stroke=color, stroke_width=thick,
+            stroke_dasharray=dash)
+        for color, thick, inset, dash in (("#000", 4.5, 2.25, "none"), ("#fff", 2, 2, dashes))
+    )  # fmt: skip
+
+
 def dots(image: np.ndarray, x: Number, y: Number, width: Number, height: Number) -> str:
-    """A small grey picture "h w" as dots whose area is its ink, over colours that stay true."""
+    """A small grey image "h w" as dots whose area is its ink, over colours that stay true."""
     rows, columns = image.shape
     high, wide = height / rows, width / columns
     return "".join(
