@@ -17,6 +17,7 @@ BLOCK = re.compile(
     r"^```\{(?P<what>room|command-line)\}(?P<of>[^\n]*)\n(?P<content>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 OF_EVERY_COMMAND = {"--help", "--install-completion", "--show-completion"}
 
 
@@ -126,8 +127,20 @@ def keep_sentence(app, what, name, value, options, lines) -> None:
         lines[:0] = ["..", ""]  # an empty comment, which has neither
 
 
+def plain_lines(app, pagename, templatename, context, doctree) -> None:
+    """Sphinx sets the parameters as a list of descriptions without terms, which is no list."""
+
+    def plain(signature: re.Match) -> str:
+        text = re.sub(r"<(/?)dl>", r"<\1span>", signature[0])
+        return re.sub("<dd>", '<span class="vb-line">', text).replace("</dd>", "</span>")
+
+    if "body" in context:
+        context["body"] = SIGNATURE.sub(plain, context["body"])
+
+
 def setup(app):
     app.connect("source-read", write_out)
     app.connect("autodoc-process-docstring", keep_sentence, priority=400)  # before napoleon
     app.connect("doctree-read", quote_twice)
+    app.connect("html-page-context", plain_lines)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
