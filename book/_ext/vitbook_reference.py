@@ -84,14 +84,19 @@ def command_line(command, name: str = "vitbook", parent=None) -> Iterator[str]:
     context = command.context_class(command, info_name=name.split()[-1], parent=parent)
     if parent:
         yield from (f"({name.replace(' ', '-')})=", f"{'#' * (1 + name.count(' '))} `{name}`", "")
-    yield from (*inspect.cleandoc(command.help or "").splitlines(), "")
+    yield from (*as_markdown(inspect.cleandoc(command.help or "")).splitlines(), "")
     yield from ("```text", f"{name} {' '.join(command.collect_usage_pieces(context))}", "```", "")
     for param in command.get_params(context):
         record = param.get_help_record(context)
         if record and not OF_EVERY_COMMAND & set(param.opts):
-            yield from (f"`{record[0]}`", f": {record[1] or ''}", "")
+            yield from (f"`{record[0]}`", f": {as_markdown(record[1] or '')}", "")
     for sub, inner in getattr(command, "commands", {}).items():
         yield from command_line(inner, f"{name} {sub}", context)
+
+
+def as_markdown(text: str) -> str:
+    """Options in a sentence are code: else their two hyphens become a dash."""
+    return re.sub(r"(?<![`\w-])--[a-z][\w-]*", r"`\g<0>`", text)
 
 
 def write_out(app, docname, source) -> None:

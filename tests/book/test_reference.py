@@ -122,6 +122,7 @@ def test_an_entry_shows_shapes_and_sections(built):
 
 def test_every_command_is_shown_with_its_options(built):
     text = page(built, "book/api/command.html").get_text()
+    assert not re.search(r"–[a-z]", text), "two hyphens of an option became a dash"
 
     def check(command, name: str) -> None:
         assert name in text
