@@ -17,6 +17,7 @@ BLOCK = re.compile(
     r"^```\{(?P<what>room|command-line)\}(?P<of>[^\n]*)\n(?P<content>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 OF_EVERY_COMMAND = {"--help", "--install-completion", "--show-completion"}
 
 
@@ -83,14 +84,19 @@ def command_line(command, name: str = "vitbook", parent=None) -> Iterator[str]:
     context = command.context_class(command, info_name=name.split()[-1], parent=parent)
     if parent:
         yield from (f"({name.replace(' ', '-')})=", f"{'#' * (1 + name.count(' '))} `{name}`", "")
-    yield from (*inspect.cleandoc(command.help or "").splitlines(), "")
+    yield from (*as_markdown(inspect.cleandoc(command.help or "")).splitlines(), "")
     yield from ("```text", f"{name} {' '.join(command.collect_usage_pieces(context))}", "```", "")
     for param in command.get_params(context):
         record = param.get_help_record(context)
         if record and not OF_EVERY_COMMAND & set(param.opts):
-            yield from (f"`{record[0]}`", f": {record[1] or ''}", "")
+            yield from (f"`{record[0]}`", f": {as_markdown(record[1] or '')}", "")
     for sub, inner in getattr(command, "commands", {}).items():
         yield from command_line(inner, f"{name} {sub}", context)
+
+
+def as_markdown(text: str) -> str:
+    """Options in a sentence are code: else their two hyphens become a dash."""
+    return re.sub(r"(?<![`\w-])--[a-z][\w-]*", r"`\g<0>`", text)
 
 
 def write_out(app, docname, source) -> None:
@@ -126,8 +132,20 @@ def keep_sentence(app, what, name, value, options, lines) -> None:
         lines[:0] = ["..", ""]  # an empty comment, which has neither
 
 
+def plain_lines(app, pagename, templatename, context, doctree) -> None:
+    """Sphinx sets the parameters as a list of descriptions without terms, which is no list."""
+
+    def plain(signature: re.Match) -> str:
+        text = re.sub(r"<(/?)dl>", r"<\1span>", signature[0])
+        return re.sub("<dd>", '<span class="vb-line">', text).replace("</dd>", "</span>")
+
+    if "body" in context:
+        context["body"] = SIGNATURE.sub(plain, context["body"])
+
+
 def setup(app):
     app.connect("source-read", write_out)
     app.connect("autodoc-process-docstring", keep_sentence, priority=400)  # before napoleon
     app.connect("doctree-read", quote_twice)
+    app.connect("html-page-context", plain_lines)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -116,10 +116,13 @@ def test_an_entry_shows_shapes_and_sections(built):
     assert 'Float[Tensor, "batch heads"]' in text
     for section in ("Parameters:", "Raises:"):
         assert section in text
+    lines = entry.select(".vb-line")
+    assert len(lines) == 5 and not entry.select("dl, dd"), "a list without terms is none"
 
 
 def test_every_command_is_shown_with_its_options(built):
     text = page(built, "book/api/command.html").get_text()
+    assert not re.search(r"–[a-z]", text), "two hyphens of an option became a dash"
 
     def check(command, name: str) -> None:
         assert name in text
