@@ -60,7 +60,7 @@ def deletion(
         ValueError: maps that are NaN, not one for each picture or not on such a grid; what
             :func:`~.attribution.integrated_gradients` refuses.
     """
-    nothing = baseline_images(images, baseline)
+    nothing = baseline_images(images, baseline, model)
     targets = asked_targets(targets, images, model, batch_size)
     return _curve(model, images, nothing, targets, maps, steps, batch_size)
 
@@ -79,7 +79,7 @@ def insertion(
 
     Arguments, order and errors are those of :func:`deletion`.
     """
-    nothing = baseline_images(images, baseline)
+    nothing = baseline_images(images, baseline, model)
     targets = asked_targets(targets, images, model, batch_size)
     return _curve(model, nothing, images, targets, maps, steps, batch_size)
 
