@@ -186,7 +186,7 @@ NAN = torch.full((1, 2, 3), float("nan"))
         ([0], PERFECT, {"steps": 7}, "7 steps over 6 cells: expected 1 to 6"),
         ([0], PERFECT, {"steps": 0}, "0 steps over 6 cells"),
         ([2], PERFECT, {"steps": 6}, "targets from 2 to 2: expected 0 to 1"),
-        ([0], PERFECT, {"baseline": "black"}, "baseline 'black': expected"),
+        ([0], PERFECT, {"baseline": "grey"}, "baseline 'grey': expected 'black'"),
     ],
 )
 def test_what_cannot_be_scored(score, targets, maps, given, words):

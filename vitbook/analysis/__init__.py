@@ -7,7 +7,7 @@ from vitbook.analysis.approximation import (
     relative_error,
 )
 from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
-from vitbook.analysis.baselines import baseline_images
+from vitbook.analysis.baselines import baseline_images, black_level
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.channels import ChannelHealth, dead_and_saturated, feature_maps
 from vitbook.analysis.class_relevance import gradient_rollout, relevance
@@ -72,6 +72,7 @@ __all__ = [
     "attention_inputs",
     "attention_rollout",
     "baseline_images",
+    "black_level",
     "bootstrap_interval",
     "capture_attention",
     "centre_maps",

@@ -13,7 +13,7 @@ from einops import reduce
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.baselines import BLACK, Baseline, baseline_images
+from vitbook.analysis.baselines import Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token, token_layout
 from vitbook.analysis.running import batches, logits_of
 from vitbook.extras import from_extra
@@ -25,7 +25,7 @@ def integrated_gradients(
     images: Float[Tensor, "batch channels height width"],
     targets: Int64[Tensor, "batch"] | None = None,
     *,
-    baseline: Baseline = BLACK,
+    baseline: Baseline = "black",
     steps: int = 32,
     per_pixel: bool = False,
     batch_size: int = 32,
@@ -48,7 +48,8 @@ def integrated_gradients(
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
         targets: the class that is asked about, of each picture; by default the model's answer.
-        baseline: as in :func:`~.baselines.baseline_images`; by default black.
+        baseline: as in :func:`~.baselines.baseline_images`; by default what is black for the
+            model, by the mean and the standard deviation that it says.
         steps: points on the way; more of them bring the sum nearer.
         per_pixel: leave a number for each pixel, "batch height width"; no grid is asked for.
         batch_size: pictures that the model is given at once, those on the way included.
@@ -99,7 +100,7 @@ def patch_occlusion(
     images: Float[Tensor, "batch channels height width"],
     targets: Int64[Tensor, "batch"] | None = None,
     *,
-    baseline: Baseline = BLACK,
+    baseline: Baseline = "black",
     batch_size: int = 64,
     grid_size: Pair | None = None,
 ) -> Float[Tensor, "batch rows columns"]:
@@ -198,7 +199,7 @@ def _explained(
     explain: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:
     """``explain`` of every picture, its class and its baseline, some at a time."""
-    nothing = baseline_images(images, baseline)
+    nothing = baseline_images(images, baseline, model)
     with evaluating(model):
         first = next(batches(model, images, at_once))
         targets = asked_targets(targets, images, model, at_once)

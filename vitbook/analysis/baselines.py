@@ -1,35 +1,72 @@
 """What stands where a part of a picture is taken away: no answer without it."""
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitbook.analysis.blur import gaussian_blur
 
-BLACK = -1.0  # of pictures between -1 and 1, as vitbook.datasets.normalize makes them
 BLUR = (11, 5.0)  # kernel and standard deviation in pixels, of RISE's code for 224 px
 
 Baseline = str | float | int | Tensor
 
 
+def black_level(model: nn.Module, channels: int) -> Float[Tensor, "channels"]:
+    r"""What a black pixel is for a model, in each channel: :math:`(0 - \mu) / \sigma`.
+
+    The mean and the standard deviation are those that the model says it was trained with, as
+    timm's models do (``pretrained_cfg``). A model that says nothing takes pictures between -1 and
+    1, as ours do (:func:`vitbook.datasets.normalize`): black is -1.
+
+    Args:
+        model: any.
+        channels: of the pictures.
+
+    Raises:
+        ValueError: the model says it for another number of channels.
+    """
+    said = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
+    if not isinstance(said, Mapping) or not {"mean", "std"} <= said.keys():
+        return torch.full((channels,), -1.0)
+    mean, deviation = torch.tensor(said["mean"]), torch.tensor(said["std"])
+    if len(mean) not in (1, channels):
+        raise ValueError(
+            f"{type(model).__name__} says how {len(mean)} channels are normalised, and the images "
+            f"have {channels}: give baseline= a number for each channel, or one for all"
+        )
+    return (-mean / deviation).expand(channels)
+
+
 def baseline_images(
-    images: Float[Tensor, "batch channels height width"], baseline: Baseline
+    images: Float[Tensor, "batch channels height width"],
+    baseline: Baseline,
+    model: nn.Module | None = None,
 ) -> Float[Tensor, "batch channels height width"]:
     """The pictures with nothing in them.
 
     Args:
         images: as the model takes them.
-        baseline: a number for every pixel (:data:`BLACK`); "mean", each picture's own mean
-            colour; "blur", each picture blurred (Petsiuk et al. 2018, RISE); or pictures.
+        baseline: "black", what it is for the model (:func:`black_level`); a number for every
+            pixel; a number for each channel, "channels"; "mean", each picture's own mean colour;
+            "blur", each picture blurred (Petsiuk et al. 2018, RISE); or pictures.
+        model: asked what black is; without one the pictures lie between -1 and 1.
 
     Raises:
-        ValueError: another word, or pictures of another shape.
+        ValueError: another word, or numbers or pictures of another shape.
     """
+    channels = images.shape[1]
+    if isinstance(baseline, str) and baseline == "black":
+        baseline = black_level(model, channels) if model is not None else -1.0
     if isinstance(baseline, Tensor):
+        if baseline.shape == (channels,):
+            baseline = baseline[:, None, None].expand(images.shape[1:])
         if baseline.shape[-3:] != images.shape[-3:] or baseline.ndim > 4:
             raise ValueError(
                 f"a baseline of shape {tuple(baseline.shape)} for images of "
-                f"{tuple(images.shape)}: expected one picture, or as many as there are images"
+                f"{tuple(images.shape)}: expected a number for each channel, one picture, or as "
+                "many as there are images"
             )
         return baseline.to(images).expand_as(images)
     if not isinstance(baseline, str):
@@ -40,4 +77,7 @@ def baseline_images(
         kernel, deviation = BLUR
         largest = 2 * min(images.shape[2:]) - 1  # mirrored at the border, once
         return gaussian_blur(images, (min(kernel, largest),) * 2, (deviation,) * 2)
-    raise ValueError(f"baseline {baseline!r}: expected a number, 'mean', 'blur' or pictures")
+    raise ValueError(
+        f"baseline {baseline!r}: expected 'black', 'mean', 'blur', a number, a number for each "
+        "channel, or pictures"
+    )

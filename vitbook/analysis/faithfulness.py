@@ -70,7 +70,7 @@ def deletion(
         >>> tuple(curve.scores.shape), tuple(curve.areas.shape)
         ((5, 17), (5,))
     """
-    nothing = baseline_images(images, baseline)
+    nothing = baseline_images(images, baseline, model)
     targets = asked_targets(targets, images, model, batch_size)
     return _curve(model, images, nothing, targets, maps, steps, batch_size)
 
@@ -89,7 +89,7 @@ def insertion(
 
     Arguments, order and errors are those of :func:`deletion`.
     """
-    nothing = baseline_images(images, baseline)
+    nothing = baseline_images(images, baseline, model)
     targets = asked_targets(targets, images, model, batch_size)
     return _curve(model, nothing, images, targets, maps, steps, batch_size)
 
