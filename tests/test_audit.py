@@ -111,7 +111,7 @@ def test_macs_agree_within_two_percent_or_to_the_digit():
     )
 
 
-def test_a_larger_picture_costs_more_and_a_batch_norm_has_no_fixed_numbers():
+def test_a_larger_image_costs_more_and_a_batch_norm_has_no_fixed_numbers():
     assert audit.macs("t2t_vit_14", 384) > 3 * audit.macs("t2t_vit_14", None)
     assert audit.parameters("resnet20", None) == {"learned": 269_722, "without the head": 269_072}
     assert audit.parameters("torchvision.resnet50", None) == {"learned": 25_557_032}

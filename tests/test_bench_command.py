@@ -37,7 +37,7 @@ def test_two_models_side_by_side(tmp_path):
     assert forward["speed_over_first"] == [1, 1, 1] != row.rows[1]["speed_over_first"]
     weights = 4 * forward["parameters"]
     assert forward["memory_bytes"] > weights and step["memory_bytes"] > 3 * weights
-    # The costs are those of the table: 7200 pictures at a training step's multiply-adds.
+    # The costs are those of the table: 7200 images at a training step's multiply-adds.
     practitioner = f"{7200 * step['macs_per_image']:.3g} MACs"
     assert practitioner in told.output and "deployment, 1,000 answers" in told.output
     assert "nothing was trained" in told.output
@@ -60,7 +60,7 @@ def test_forward_alone_of_timms_in_half_precision():
     assert re.search(r"timm:test_vit +forward", told.output)
 
 
-def test_a_distilled_model_has_two_heads_to_train_on_one_picture_too():
+def test_a_distilled_model_has_two_heads_to_train_on_one_image_too():
     told = run("deit_micro_distilled_patch2_8", "--batch", "1")
     assert told.exit_code == 0, told.output
 
@@ -70,8 +70,8 @@ def test_a_distilled_model_has_two_heads_to_train_on_one_picture_too():
     [
         (["vit_micro_patch2_9"], "vit_micro_patch2_8"),
         (["vit_micro_patch2_8", "--precision", "fp8"], "--precision fp8: expected float32 or bf16"),
-        (["vit_micro_patch2_8", "--fine-tuning", "many"], "--fine-tuning many: expected pictures"),
-        (["vit_micro_patch2_8", "--pre-training", "5x0"], "--pre-training 5x0: expected pictures"),
+        (["vit_micro_patch2_8", "--fine-tuning", "many"], "--fine-tuning many: expected images"),
+        (["vit_micro_patch2_8", "--pre-training", "5x0"], "--pre-training 5x0: expected images"),
         (["vit_micro_patch2_8", "--pre-training", "5xnan"], "--pre-training 5xnan: expected"),
     ],
 )
@@ -86,6 +86,4 @@ def test_a_batch_that_does_not_fit(monkeypatch):
 
     monkeypatch.setattr(measure, "peak_memory", full)
     told = run("vit_micro_patch2_8")
-    assert "a forward pass of vit_micro_patch2_8 with 2 pictures does not fit" in str(
-        told.exception
-    )
+    assert "a forward pass of vit_micro_patch2_8 with 2 images does not fit" in str(told.exception)

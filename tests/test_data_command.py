@@ -67,10 +67,10 @@ def test_list_says_what_is_damaged_and_goes_on(data):
 
 def test_check(data):
     out = run("check", "tf_flowers", root=data).stdout.splitlines()
-    assert out[0].startswith("train: TF-Flowers (40 images), 40 pictures (JPEG, 40 sizes) of 5 cla")
+    assert out[0].startswith("train: TF-Flowers (40 images), 40 images (JPEG, 40 sizes) of 5 cla")
     assert "classes, 8 each; sha256:" in out[0]
-    assert out[1] == "train: missing train-00001-of-00002.parquet (2,899 of 2,939 pictures)"
-    assert "test: TF-Flowers (6 images), 6 pictures" in out[2] and "1 to 2 each" in out[2]
+    assert out[1] == "train: missing train-00001-of-00002.parquet (2,899 of 2,939 images)"
+    assert "test: TF-Flowers (6 images), 6 images" in out[2] and "1 to 2 each" in out[2]
 
 
 def test_check_finds_the_first_bad_row(data):
@@ -81,7 +81,7 @@ def test_check_finds_the_first_bad_row(data):
     write_shard(path, rows, NAMES)
     done = vitbook("check", "tf_flowers", "--root", data)
     assert done.returncode == 2 and not done.stdout
-    assert done.stderr.startswith(f"vitbook: row 17 of {path} (roses/17.jpg) is no picture: 400 by")
+    assert done.stderr.startswith(f"vitbook: row 17 of {path} (roses/17.jpg) is no image: 400 by")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -95,7 +95,7 @@ def test_pack_then_check(data, tmp_path):
     )
     small = tmp_path / "small"
     run("pack", "tf_flowers", "--out", small, "--image-size", 32, root=data)
-    assert "(32 px copy, 40 images), 40 pictures (PNG, 32 x 32)" in (
+    assert "(32 px copy, 40 images), 40 images (PNG, 32 x 32)" in (
         run("check", "tf_flowers", root=small).stdout
     )
 

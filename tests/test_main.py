@@ -160,7 +160,7 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
         ),
         (
             ["bench", "resnet8_digits", "--batch", "2000000000"],
-            "vitbook: a batch of resnet8_digits with 2,000,000,000 pictures does not fit into",
+            "vitbook: a batch of resnet8_digits with 2,000,000,000 images does not fit into",
         ),
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),
     ],

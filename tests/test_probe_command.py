@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import vitbook
 from vitbook import analysis
 from vitbook.__main__ import app, main
-from vitbook.commands.subject import load_subject, read_pictures
+from vitbook.commands.probed_model import load_probed_model, read_images
 
 DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
 FLOWERS = "tf_flowers-vit_mini_patch8_128-flowers-seed0"
@@ -20,7 +20,7 @@ FLOWERS = "tf_flowers-vit_mini_patch8_128-flowers-seed0"
 
 @pytest.fixture
 def folder(tmp_path):
-    folder = tmp_path / "pictures"
+    folder = tmp_path / "images"
     folder.mkdir()
     generator = np.random.default_rng(0)
     for name, size in (("wide.png", (40, 90)), ("high.jpg", (70, 30)), ("<b>.png", (32, 32))):
@@ -57,33 +57,33 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     )
     found = json.loads((out / "report.json").read_text())
     model = vitbook.load_checkpoint(FLOWERS).model
-    pictures, _ = read_pictures(folder, 128, 3)
-    images = torch.stack(list(pictures.values())).float() / 127.5 - 1
-    far = analysis.mean_attention_distance(model, images)
+    images, _ = read_images(folder, 128, 3)
+    inputs = torch.stack(list(images.values())).float() / 127.5 - 1
+    far = analysis.mean_attention_distance(model, inputs)
     assert torch.allclose(torch.tensor(found["distance"]["attention_distance_px"]), far)
     parts = analysis.principal_filters(analysis.embedding_filters(model).filters)
     assert torch.allclose(torch.tensor(found["filters"]["shares, components"]), parts.shares)
     norms = torch.tensor(found["positions"]["norms"])
     assert norms.shape == (16, 16) and norms.min() > 0
-    for number, name in enumerate(pictures):
+    for number, name in enumerate(images):
         for explain, title in (
             (analysis.attention_rollout, "rollout"),
             (analysis.relevance, "relevance"),
         ):
             here = torch.tensor(found[title][title][name])
-            assert torch.allclose(here, explain(model, images)[number], rtol=1e-4)
+            assert torch.allclose(here, explain(model, inputs)[number], rtol=1e-4)
             assert not torch.allclose(here, torch.tensor(found[title]["random weights"][name]))
 
 
-def test_grey_pictures_and_the_books_own_photographs(tmp_path):
+def test_grey_images_and_the_books_own_photographs(tmp_path):
     probe(DIGITS, "--probe", "rollout", "--out", tmp_path)
     found = json.loads((tmp_path / "report.json").read_text())
     assert list(found["rollout"]["rollout"])[:2] == ["astronaut", "cat"]
-    assert found["pictures"].startswith("9, the centre square at 8 px")
-    picture = read_pictures(None, 8, 1)[0]["astronaut"]
-    colours = read_pictures(None, 8, 3)[0]["astronaut"].permute(1, 2, 0).numpy()
+    assert found["images"].startswith("9, the centre square at 8 px")
+    image = read_images(None, 8, 1)[0]["astronaut"]
+    colours = read_images(None, 8, 3)[0]["astronaut"].permute(1, 2, 0).numpy()
     luma = np.asarray(Image.fromarray(colours).convert("L")).astype(int)
-    assert picture.shape == (1, 8, 8) and abs(picture[0].numpy() - luma).max() <= 1
+    assert image.shape == (1, 8, 8) and abs(image[0].numpy() - luma).max() <= 1
 
 
 def test_timms_model_gets_its_own_normalisation(folder, tmp_path):
@@ -91,14 +91,14 @@ def test_timms_model_gets_its_own_normalisation(folder, tmp_path):
     probe(name, "--images", folder / "wide.png", "--probe", "rollout", "--out", tmp_path)
     found = json.loads((tmp_path / "report.json").read_text())
     assert found["weights"] == "random, seed 0" and list(found["rollout"]) == ["rollout"]
-    subject = load_subject("timm:deit_tiny_patch16_224")
-    config = timm.data.resolve_model_data_config(subject.model)
-    grey = subject.prepare(torch.full((1, 3, 224, 224), 51, dtype=torch.uint8))
+    probed = load_probed_model("timm:deit_tiny_patch16_224")
+    config = timm.data.resolve_model_data_config(probed.model)
+    grey = probed.prepare(torch.full((1, 3, 224, 224), 51, dtype=torch.uint8))
     expected = [(0.2 - m) / s for m, s in zip(config["mean"], config["std"], strict=True)]
     assert grey[0, :, 0, 0].tolist() == pytest.approx(expected, rel=1e-5)
 
 
-def test_what_is_no_picture_is_named_and_the_rest_done(folder, tmp_path):
+def test_what_is_no_image_is_named_and_the_rest_done(folder, tmp_path):
     (folder / "notes.txt").write_text("hello")
     (folder / "cut.png").write_bytes((folder / "wide.png").read_bytes()[:500])
     (folder / "below").mkdir()
@@ -106,7 +106,7 @@ def test_what_is_no_picture_is_named_and_the_rest_done(folder, tmp_path):
     assert "skipped notes.txt: 5 bytes that begin with 68 65 6c 6c 6f are no JPEG" in said
     assert "skipped cut.png: 500 bytes do not decode" in said
     found = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert found["pictures"].startswith("3, ") and "notes.txt" in found["skipped"]
+    assert found["images"].startswith("3, ") and "notes.txt" in found["skipped"]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_filters_of_other_tokenizers(name, views, folder, tmp_path):
     shares = json.loads((tmp_path / "report.json").read_text())["filters"]["shares, components"]
     assert sum(shares) <= 1 + 1e-6
     assert (
-        load_subject(name).channels * views
-        == (analysis.embedding_filters(load_subject(name).model).filters.shape[1])
+        load_probed_model(name).channels * views
+        == (analysis.embedding_filters(load_probed_model(name).model).filters.shape[1])
     )
 
 
@@ -149,13 +149,13 @@ def test_bad_input_is_one_sentence(words, message, capsys, monkeypatch):
     assert re.match(message, refused(capsys, monkeypatch, *words))
 
 
-def test_a_folder_with_nothing_or_no_picture(tmp_path, capsys, monkeypatch):
+def test_a_folder_with_nothing_or_no_image(tmp_path, capsys, monkeypatch):
     empty = tmp_path / "empty"
     empty.mkdir()
     words = (DIGITS, "--images", empty, "--out", tmp_path / "out")
     assert "no files in" in refused(capsys, monkeypatch, *words)
     (empty / "notes.txt").write_text("hello")
-    assert "not one picture in" in refused(capsys, monkeypatch, *words)
+    assert "not one image in" in refused(capsys, monkeypatch, *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -168,7 +168,7 @@ def test_weights_that_cannot_be_fetched(capsys, monkeypatch):
     assert "the weights of vit_tiny_patch16_224 could not be fetched: run it where" in said
 
 
-def test_pictures_are_as_a_viewer_shows_them(tmp_path):
+def test_images_are_as_a_viewer_shows_them(tmp_path):
     upright = np.zeros((16, 16, 3), np.uint8)
     upright[:8, :8] = 255
     turned = Image.fromarray(np.rot90(upright).copy())
@@ -181,7 +181,7 @@ def test_pictures_are_as_a_viewer_shows_them(tmp_path):
     Image.fromarray(clear).save(tmp_path / "clear.png")
     palette = Image.fromarray(np.zeros((16, 16), np.uint8), "L").convert("P")
     palette.save(tmp_path / "palette.png", transparency=0)
-    found, skipped = read_pictures(tmp_path, 16, 3)
+    found, skipped = read_images(tmp_path, 16, 3)
     assert not skipped
     assert (found["turned.png"].permute(1, 2, 0).numpy() == upright).all()
     assert (found["deep.png"] == 100).all()

@@ -13,9 +13,9 @@ READER = "cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0"
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """What the command prints and writes of two pictures."""
+    """What the command prints and writes of two images."""
     out = tmp_path_factory.mktemp("scored")
-    words = ["score", READER, "--pictures", "2", "--out", str(out), "--device", "cpu"]
+    words = ["score", READER, "--images", "2", "--out", str(out), "--device", "cpu"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert not done.exit_code
     (row,) = results.measurements(folder=out)
@@ -68,7 +68,7 @@ def test_the_twin_is_not_the_model(scored):
 def test_what_cannot_be_scored(capsys, monkeypatch, tmp_path):
     digits = "digits-vit_micro_patch2_8-digits-seed0"
     told = refused(capsys, monkeypatch, digits)
-    assert "learned from digits, whose pictures do not say where their answer lies" in told
+    assert "learned from digits, whose images do not say where their answer lies" in told
     assert "expected a checkpoint of cluttered_digits" in told
     assert "no checkpoint nothing: train one" in refused(capsys, monkeypatch, "nothing")
     text = tmp_path / "text.safetensors"

@@ -71,7 +71,7 @@ def evaluate_checkpoint(
         )
     model = loaded.model.to(choose_device(device))
     typer.echo(
-        f"{evaluate(model, held_out):.2%} of {len(held_out):,} pictures of "
+        f"{evaluate(model, held_out):.2%} of {len(held_out):,} images of "
         f"{held_out.provenance['name']}, "
         f"{split}"
     )

@@ -21,7 +21,7 @@ MACS_TOLERANCE = 0.02
 UNITS = {"M": 10**6, "G": 10**9}
 WHAT_IS_COUNTED = """\
 A parameter count agrees if it rounds to the printed digits; of multiply-adds (MACs), within 2 % is
-enough. MACs are those of one picture, by torch's counter: matrix products, convolutions and
+enough. MACs are those of one image, by torch's counter: matrix products, convolutions and
 attention; no norms, activations or additions. T2T-ViT's waves and random features are fixed: its
 code keeps them as frozen parameters, and "learned and fixed" counts them too. For its first
 version the authors took MACs from ELECTRA's script (issue 5 of their repository), which adds
@@ -146,7 +146,7 @@ def parameters(name: str, image_size: int | None, options: tuple = ()) -> dict[s
 
 @cache
 def macs(name: str, image_size: int | None, options: tuple = ()) -> int:
-    """Multiply-adds for one picture: matrix products, convolutions and attention, nothing else."""
+    """Multiply-adds for one image: matrix products, convolutions and attention, nothing else."""
     model = build(name, image_size, options)
     channels, size = 3, image_size or 224
     if name in list_models():

@@ -146,7 +146,7 @@ def moved(maps, order):
     return maps[..., order, :][..., order]
 
 
-def test_turning_or_flipping_the_picture_leaves_the_distance():
+def test_turning_or_flipping_the_image_leaves_the_distance():
     maps, grid, step = random_maps((4, 6)), (4, 6), (8, 5)
     places = torch.arange(24).reshape(grid)
     before = attention_distance(maps, grid, step, 1)

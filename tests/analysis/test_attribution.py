@@ -82,7 +82,7 @@ LAYOUT = {  # size, grid, the block that feeds the last one
 
 @pytest.fixture(params=MODELS)
 def case(request):
-    """A model with a head that has something to say, three pictures and their classes."""
+    """A model with a head that has something to say, three images and their classes."""
     torch.manual_seed(0)
     model = MODELS[request.param]()
     for parameter in model.parameters():
@@ -147,12 +147,12 @@ def test_occlusion_by_a_loop(case):
     maps = patch_occlusion(model, images, targets, baseline="mean")
     down, across = images.shape[2] // rows, images.shape[3] // columns
     for i, target in enumerate(targets.tolist()):
-        picture = images[i : i + 1]
-        whole = logits(model, picture)[0, target]
+        image = images[i : i + 1]
+        whole = logits(model, image)[0, target]
         for row in range(rows):
             for column in range(columns):
-                without = picture.clone()
-                colour = picture.mean((2, 3), keepdim=True)
+                without = image.clone()
+                colour = image.mean((2, 3), keepdim=True)
                 y, x = row * down, column * across
                 without[:, :, y : y + down, x : x + across] = colour
                 fall = whole - logits(model, without)[0, target]

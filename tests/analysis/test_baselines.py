@@ -16,10 +16,10 @@ from vitbook.analysis import (
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-def imagenet(pictures):
+def imagenet(images):
     """0..1 to what a model of ImageNet's mean and standard deviation takes."""
     mean, deviation = (torch.tensor(each)[:, None, None] for each in IMAGENET)
-    return (pictures - mean) / deviation
+    return (images - mean) / deviation
 
 
 def test_baselines():
@@ -53,7 +53,7 @@ def test_black_is_the_models_black():
         black_level(grey, 1)
 
 
-def test_a_black_picture_has_nothing_to_take_away():
+def test_a_black_image_has_nothing_to_take_away():
     torch.manual_seed(0)
     model = timm.create_model("deit_tiny_patch16_224", img_size=32, num_classes=5).eval()
     black, target = imagenet(torch.zeros(1, 3, 32, 32)), torch.tensor([3])

@@ -51,13 +51,13 @@ def test_over_the_signs_it_is_the_sum_over_all_numbers_of_the_token():
     layer = "encoder.blocks.1"
     found = effective_field(model, image.expand(600, -1, -1, -1), layer, (2, 3), batch_size=60)
 
-    picture = image.clone().requires_grad_()
-    tokens = model.eval().embed(picture)
+    leaf = image.clone().requires_grad_()
+    tokens = model.eval().embed(leaf)
     for block in model.encoder.blocks:
         tokens = block(tokens)
     expected = torch.zeros(40, 56)
     for number in tokens[0, 1 + 2 * 14 + 3]:
-        (gradient,) = torch.autograd.grad(number, picture, retain_graph=True)
+        (gradient,) = torch.autograd.grad(number, leaf, retain_graph=True)
         expected += gradient[0].square().sum(0)
     inside = (slice(8, 12), slice(12, 16))  # its own patch
     assert found.sum().item() == pytest.approx(expected.sum().item(), rel=0.1)
@@ -134,7 +134,7 @@ def test_what_has_no_field(arguments, error, words):
         effective_field(model, torch.randn(2, 3, 40, 56), **arguments)
 
 
-def test_pictures_that_are_none():
+def test_images_that_are_none():
     with pytest.raises(ValueError, match="images hold NaN"):
         effective_field(own(), torch.full((1, 3, 40, 56), torch.nan))
     with pytest.raises(ValueError, match="no images came"):
@@ -153,6 +153,6 @@ class Blind(nn.Module):
 
 
 @pytest.mark.parametrize("learns", [True, False])
-def test_a_layer_that_sees_no_picture(learns):
-    with pytest.raises(ValueError, match="own gives what does not depend on the picture"):
+def test_a_layer_that_sees_no_image(learns):
+    with pytest.raises(ValueError, match="own gives what does not depend on the image"):
         effective_field(Blind(learns), torch.randn(2, 3, 8, 8), "own")

@@ -200,7 +200,7 @@ def test_what_cannot_be_pointed_at(plain_vitbook):
         import pytest, torch
         from vitbook.analysis import bootstrap_interval, pointing
         maps, masks = torch.zeros(2, 2, 2), torch.ones(2, 4, 4, dtype=torch.bool)
-        with pytest.raises(ValueError, match="2 maps for 1 pictures: expected one for each"):
+        with pytest.raises(ValueError, match="2 maps for 1 images: expected one for each"):
             pointing(maps, masks[:1])
         with pytest.raises(ValueError, match="a tolerance of -1 px"):
             pointing(maps, masks, -1)

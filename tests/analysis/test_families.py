@@ -15,7 +15,7 @@ WHY = {
     "after": "changes its weights after the softmax or mixes no tokens",
     "unknown": "is called an attention, but none was seen in it",
 }
-# Name in timm -> side of the picture, and what is refused in it, or how many attentions are seen.
+# Name in timm -> side of the image, and what is refused in it, or how many attentions are seen.
 TIMM = {
     "vit_tiny_patch16_224": (64, 12),
     "deit_tiny_distilled_patch16_224": (64, 12),

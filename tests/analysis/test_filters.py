@@ -7,13 +7,13 @@ from torch import nn
 from transformers import ViTConfig, ViTModel
 
 import vitbook
-from vitbook.analysis import as_pictures, embedding_filters, principal_filters
+from vitbook.analysis import as_images, embedding_filters, principal_filters
 from vitbook.layers import OverlappingPatches, RotatedPatches, ShiftedPatches, TokensToTokens
 from vitbook.layers.tokens_to_tokens import TokenPerformer, TokenTransformer
 
 
 def planted(width=200, shape=(3, 4, 6), strengths=(5.0, 2.0, 1.0), noise=0.0, seed=0):
-    """Filters that are mixtures of three pictures at right angles, and the pictures."""
+    """Filters that are mixtures of three images at right angles, and the images."""
     generator = torch.Generator().manual_seed(seed)
     pixels = torch.Size(shape).numel()
     basis, _ = torch.linalg.qr(torch.randn(pixels, len(strengths), generator=generator))
@@ -24,10 +24,10 @@ def planted(width=200, shape=(3, 4, 6), strengths=(5.0, 2.0, 1.0), noise=0.0, se
     return filters.reshape(width, *shape), basis.T.reshape(len(strengths), *shape)
 
 
-def test_planted_pictures_are_found_again_with_their_shares():
-    filters, pictures = planted()
+def test_planted_images_are_found_again_with_their_shares():
+    filters, images = planted()
     found = principal_filters(filters, count=3)
-    likeness = torch.einsum("ichw,ichw->i", found.filters, pictures)
+    likeness = torch.einsum("ichw,ichw->i", found.filters, images)
     assert likeness.abs().numpy() == pytest.approx(1, abs=1e-5)
     assert found.shares.numpy() == pytest.approx([25 / 30, 4 / 30, 1 / 30], abs=1e-5)
     peaks = found.filters.flatten(1)
@@ -35,9 +35,9 @@ def test_planted_pictures_are_found_again_with_their_shares():
 
 
 def test_they_are_found_under_noise_and_it_takes_the_rest_of_the_variance():
-    filters, pictures = planted(noise=0.01)
+    filters, images = planted(noise=0.01)
     found = principal_filters(filters, count=28)
-    likeness = torch.einsum("ichw,ichw->i", found.filters[:3], pictures).abs()
+    likeness = torch.einsum("ichw,ichw->i", found.filters[:3], images).abs()
     assert (likeness > 0.97).all() and found.shares[3] < 0.002
     assert found.shares.sum() < 1 and (found.shares.diff() <= 0).all()
 
@@ -77,14 +77,14 @@ def test_what_has_no_components(filters, count, words):
         principal_filters(filters, count)
 
 
-def test_one_scale_for_all_pictures():
-    pictures = as_pictures(torch.tensor([[[-4.0, 0.0]], [[2.0, 1.0]]]))
-    assert pictures.tolist() == [[[0.0, 0.5]], [[0.75, 0.625]]]
-    assert (as_pictures(torch.zeros(2, 3)) == 0.5).all()
-    assert as_pictures(torch.randn(4, 3, 8, 8).half()).dtype == torch.float32
+def test_one_scale_for_all_images():
+    images = as_images(torch.tensor([[[-4.0, 0.0]], [[2.0, 1.0]]]))
+    assert images.tolist() == [[[0.0, 0.5]], [[0.75, 0.625]]]
+    assert (as_images(torch.zeros(2, 3)) == 0.5).all()
+    assert as_images(torch.randn(4, 3, 8, 8).half()).dtype == torch.float32
 
 
-def test_every_convolution_on_the_picture_is_found():
+def test_every_convolution_on_the_image_is_found():
     torch.manual_seed(0)
     own = vitbook.create_model("vit_mini_patch4_32")
     assert torch.equal(embedding_filters(own).filters, own.tokenizer.projection.weight)
@@ -130,9 +130,9 @@ def test_standardised_filters_are_those_that_are_used(source):
     assert torch.allclose(found.filters.mean((1, 2, 3)), torch.zeros(1), atol=1e-5)
     # One bright pixel shows the filters themselves, turned around.
     kernel = stem.kernel_size[0]
-    picture = torch.zeros(1, stem.in_channels, 33, 33)
-    picture[0, 0, 16, 16] = 1
-    seen, step = stem(picture)[0], stem.stride[0]
+    image = torch.zeros(1, stem.in_channels, 33, 33)
+    image[0, 0, 16, 16] = 1
+    seen, step = stem(image)[0], stem.stride[0]
     assert seen.abs().max() > 0.1
     for row in range(33 // step):
         for column in range(33 // step):

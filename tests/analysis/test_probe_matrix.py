@@ -21,8 +21,8 @@ from vitbook import analysis
 SIDE = 112  # px: 7 x 7 patches of 16; of DINOv2's 14 they make 8 x 8
 
 
-class Subject:
-    """A model, two pictures, and what a probe should find, computed without the library."""
+class ProbedModel:
+    """A model, two images, and what a probe should find, computed without the library."""
 
     def __init__(self, make, patch, prefix, blocks):
         torch.manual_seed(0)
@@ -303,7 +303,7 @@ def matrix():
 def test_cell(name, probe, subjects, matrix):
     if (name, probe) in ELSEWHERE:
         pytest.skip(ELSEWHERE[name, probe])
-    subject = subjects.get(name) or subjects.setdefault(name, Subject(*MODELS[name]))
+    subject = subjects.get(name) or subjects.setdefault(name, ProbedModel(*MODELS[name]))
     if sentence := REFUSED.get((name, probe)):
         with pytest.raises((ValueError, RuntimeError), match=sentence) as refusal:
             CALLS.get(probe, probe)(subject)

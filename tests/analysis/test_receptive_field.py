@@ -43,7 +43,7 @@ def test_the_window_is_the_gradients_support(layers, pixels):
     assert (rows, columns) == (pixels, pixels) and seen.sum() == pixels**2
 
 
-def test_a_plain_token_sees_its_patch_and_all_see_the_picture_once():
+def test_a_plain_token_sees_its_patch_and_all_see_the_image_once():
     seen = pixels_seen(PatchEmbedding((12, 8), (3, 4), 3, 8), (12, 8))
     assert seen.shape == (8, 12, 8) and (seen.sum(0) == 1).all()
     assert seen[3].nonzero().min(0).values.tolist() == [3, 4]
@@ -74,7 +74,7 @@ def test_by_default_overlap_and_shift_see_the_same():
 
 
 def test_a_rotated_token_sees_most_beside_the_corner():
-    """The corner itself gains least: its rotated copies lie mostly outside the picture."""
+    """The corner itself gains least: its rotated copies lie mostly outside the image."""
     tokenizer = RotatedPatches(32, 4, 3, 8, angles=(math.radians(12.9),) * 2)
     seen = pixels_seen(tokenizer, (32, 32)).sum((1, 2)).reshape(8, 8)
     assert seen[3, 3] == 34 and seen[0, 0] == 32 and seen[1, 1] == seen.max() == 60

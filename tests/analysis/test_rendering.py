@@ -33,16 +33,16 @@ def test_stretching_makes_a_nearly_even_map_look_like_a_sharp_one():
     assert honest.min() > 0.98
 
 
-def test_an_even_map_leaves_the_picture_as_it_is():
-    pictures = torch.randint(0, 256, (2, 3, 16, 16), dtype=torch.uint8)
-    assert (overlay(pictures, torch.full((2, 4, 4), 0.25)).int() - pictures.int()).abs().max() <= 1
+def test_an_even_map_leaves_the_image_as_it_is():
+    images = torch.randint(0, 256, (2, 3, 16, 16), dtype=torch.uint8)
+    assert (overlay(images, torch.full((2, 4, 4), 0.25)).int() - images.int()).abs().max() <= 1
 
 
 def test_it_lights_what_the_map_names():
-    pictures = torch.full((1, 1, 32, 32), 200, dtype=torch.uint8)
+    images = torch.full((1, 1, 32, 32), 200, dtype=torch.uint8)
     maps = torch.zeros(1, 4, 4)
     maps[0, 0, 0] = 1
-    lit = overlay(pictures, maps)
+    lit = overlay(images, maps)
     assert lit.dtype == torch.uint8 and lit[0, 0, 0, 0] > 190 and lit[0, 0, -1, -1] < 10
 
 
@@ -61,7 +61,7 @@ def test_precisions(dtype):
         (torch.tensor([[[1.0, -1.0]]]), "numbers below 0"),
         (torch.zeros(1, 2, 2), "0 everywhere"),
         (torch.ones(1, 3, 3), "3x3"),
-        (torch.ones(2, 2, 2), "2 maps for 1 pictures"),
+        (torch.ones(2, 2, 2), "2 maps for 1 images"),
     ],
 )
 def test_bad_input(maps, sentence):

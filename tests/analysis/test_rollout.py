@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import vitbook
 from vitbook.analysis import attention_rollout, capture_attention, streaming
-from vitbook.analysis.rollout import carry
+from vitbook.analysis.rollout import roll_out
 from vitbook.measure import peak_memory
 from vitbook.models.vit import vit
 
@@ -31,7 +31,7 @@ def test_two_layers_by_hand():
     # Three patches. In layer 1 the second copies the first, in layer 2 the third the second.
     first = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 0, 1]])[None, None]
     second = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])[None, None]
-    whole = carry(torch.eye(3)[None], [first[0], second[0]])[0]
+    whole = roll_out(torch.eye(3)[None], [first[0], second[0]])[0]
     expected = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]])
     assert torch.equal(whole, expected)
     rows = attention_rollout([first, second], grid_size=(1, 3), num_prefix_tokens=0, query=2)
@@ -105,7 +105,7 @@ def test_fusion_discard_and_first_layer(share, fusion):
 def test_nothing_is_lost_or_made(seed, prefix):
     maps = random_maps(tokens=prefix + 12, seed=seed)
     start = torch.eye(prefix + 12).expand(2, -1, -1)
-    rows = carry(start, [each.mean(1) for each in maps])
+    rows = roll_out(start, [each.mean(1) for each in maps])
     assert (rows >= 0).all() and (rows.sum(-1) - 1).abs().max() < 1e-5
 
 

@@ -164,7 +164,7 @@ def test_what_cannot_be_scored_is_named(plain_vitbook):
         from vitbook.analysis import score_explanations
         maps, masks = torch.zeros(3, 2, 2), torch.ones(4, 4, 4, dtype=torch.bool)
         given = torch.nn.Identity(), torch.zeros(4, 1, 4, 4), torch.zeros(4, dtype=torch.long)
-        with pytest.raises(ValueError, match="mine: 3 maps for 4 pictures"):
+        with pytest.raises(ValueError, match="mine: 3 maps for 4 images"):
             score_explanations(*given, masks, {"mine": maps})
         """
     )

@@ -176,7 +176,7 @@ def _batch(images, labels, key):
         {
             "data": images.reshape(len(images), -1),
             key: [int(label) for label in labels],
-            "filenames": [f"picture_{i}.png" for i in range(len(images))],
+            "filenames": [f"image_{i}.png" for i in range(len(images))],
         }
     )
 
@@ -250,21 +250,19 @@ WNIDS = {
 
 @pytest.fixture(scope="session")
 def tiny_imagenet():
-    """Archive, and split -> path -> (bytes, WordNet id); every fourth picture is grey."""
+    """Archive, and split -> path -> (bytes, WordNet id); every fourth drawn is grey."""
     generator = np.random.default_rng(200)
 
-    def picture(turn):
+    def drawn(turn):
         noise = generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)
         image = Image.fromarray(noise).resize((64, 64))
         return jpeg(np.asarray(image.convert("L") if turn % 4 == 3 else image))
 
     train = {
-        f"train/{wnid}/images/{wnid}_{i}.JPEG": (picture(i), wnid)
-        for wnid in WNIDS
-        for i in range(5)
+        f"train/{wnid}/images/{wnid}_{i}.JPEG": (drawn(i), wnid) for wnid in WNIDS for i in range(5)
     }
     validation = {
-        f"val/images/val_{i}.JPEG": (picture(i), wnid) for i, wnid in enumerate([*WNIDS] * 2)
+        f"val/images/val_{i}.JPEG": (drawn(i), wnid) for i, wnid in enumerate([*WNIDS] * 2)
     }
     notes = "".join(
         f"{path.rsplit('/', 1)[1]}\t{wnid}\t0\t0\t63\t63\n"
@@ -276,7 +274,7 @@ def tiny_imagenet():
         "words.txt": "".join(f"{wnid}\t{name}\n" for wnid, name in words.items()),
         "val/val_annotations.txt": notes,
         "train/n04067472/n04067472_boxes.txt": "n04067472_0.JPEG\t0\t0\t63\t63\n",
-        "test/images/test_0.JPEG": "a picture without a label",
+        "test/images/test_0.JPEG": "a drawn without a label",
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -303,7 +301,7 @@ def make_pickle():
 
 @pytest.fixture
 def small(cifar10, tmp_path):
-    """Folder of data sets that holds a CIFAR-10 of 20 and 10 pictures."""
+    """Folder of data sets that holds a CIFAR-10 of 20 and 10 images."""
     from vitbook.datasets.cifar import convert_cifar10
     from vitbook.datasets.conversion import write_converted
 

@@ -18,7 +18,7 @@ def cluttered():
 
 
 def boxes(split):
-    """Each picture's first row and column of the mask, by looking."""
+    """Each image's first row and column of the mask, by looking."""
     masks = digit_masks(split)
     return masks.any(2).int().argmax(1), masks.any(1).int().argmax(1)
 
@@ -32,7 +32,7 @@ def test_counts_and_shapes(cluttered):
     train, test = (cluttered[split] for split in SPLITS)
     assert (train.images.shape, test.images.shape) == ((14_420, 1, 32, 32), (355, 1, 32, 32))
     assert train.class_names == test.class_names == tuple("0123456789")
-    assert "10 pictures of each" in train.provenance["rule"]
+    assert "10 images of each" in train.provenance["rule"]
     assert train.provenance["name"] == "cluttered_digits"
 
 
@@ -66,7 +66,7 @@ def test_a_digit_lies_anywhere():
 
 
 def by_loops(split, number):
-    """The first pictures, as one would say it aloud."""
+    """The first images, as one would say it aloud."""
     digits = datasets.load("digits", split).images[:, 0].numpy()
     copies = {"train": 10, "test": 1}[split]
     stream = iter(np.random.PCG64(SPLITS.index(split)).random_raw(number * 34).tolist())
@@ -98,7 +98,7 @@ def test_ink_outside_says_nothing_of_the_label(cluttered):
     """Mean ink of the pieces, of each class: the same within chance."""
     data, masks = cluttered["train"], digit_masks("train")
     ink = data.images[:, 0].masked_fill(masks, 0).float().sum((1, 2))
-    overall, error = ink.mean(), ink.std() / 38  # 1,442 pictures of a class
+    overall, error = ink.mean(), ink.std() / 38  # 1,442 images of a class
     means = torch.stack([ink[data.labels == label].mean() for label in range(10)])
     assert ((means - overall).abs() < 4 * error).all() and overall > 1000
 

@@ -64,7 +64,7 @@ def test_embedded_sets_of_another_size():
     whole = datasets.load("photos", "all")
     assert small.images.shape == (len(whole), 3, 112, 112)
     halved = torch.nn.functional.avg_pool2d(whole.images.float(), 2)
-    assert (small.images.float() - halved).abs().mean() < 3  # the same picture, not aliased
+    assert (small.images.float() - halved).abs().mean() < 3  # the same image, not aliased
     assert small.provenance["rule"].endswith("resized to 112 px")
     digits = datasets.load("digits", "test", image_size=16)
     assert digits.images.shape[1:] == (1, 16, 16)
@@ -99,7 +99,7 @@ def test_normalize():
         (torch.zeros(1, 1, 2, 2, dtype=torch.int64), TypeError, "images are int64: expected uint8"),
     ],
 )
-def test_pictures_of_another_range(images, error, words):
+def test_images_of_another_range(images, error, words):
     with pytest.raises(error, match=words):
         normalize(images)
 

@@ -19,8 +19,8 @@ from vitbook.datasets.fetch import fetch
 from vitbook.datasets.shards import find_shards
 
 
-def pictures_of(dataset):
-    """How often each picture comes with each label, as the order is a shuffled one."""
+def images_of(dataset):
+    """How often each image comes with each label, as the order is a shuffled one."""
     pairs = zip(dataset.images.numpy(), dataset.labels.tolist(), strict=True)
     return Counter((image.tobytes(), label) for image, label in pairs)
 
@@ -32,9 +32,7 @@ def test_cifar_keeps_every_bit(name, title, request, mirror, offer, tmp_path, ca
     for split, (images, labels) in truth.items():
         dataset = datasets.load(name, split, root=tmp_path)
         expected = zip(images, labels.tolist(), strict=True)
-        assert pictures_of(dataset) == Counter(
-            (image.tobytes(), label) for image, label in expected
-        )
+        assert images_of(dataset) == Counter((image.tobytes(), label) for image, label in expected)
         assert dataset.labels.tolist() != labels.tolist()  # shuffled
         about = dataset.provenance
         assert about["name"] == f"{title} ({len(images)} images)"  # the official set has more
@@ -89,14 +87,14 @@ def test_tiny_imagenet(offer, tiny_imagenet, tmp_path, names_of):
     archive, truth = tiny_imagenet
     offer("tiny_imagenet", archive)
     wnids = ["n01443537", "n02124075", "n04067472"]  # sorted, as the archive's own list is not
-    for split, pictures in truth.items():
+    for split, images in truth.items():
         dataset = datasets.load("tiny_imagenet", split, root=tmp_path)
         assert dataset.class_names == ("goldfish", "Egyptian cat", "reel")
         expected = Counter()
-        for content, wnid in pictures.values():
+        for content, wnid in images.values():
             image = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
             expected[image.transpose(2, 0, 1).tobytes(), wnids.index(wnid)] += 1
-        assert pictures_of(dataset) == expected
+        assert images_of(dataset) == expected
     files = sorted(path.name for path in (tmp_path / "tiny_imagenet").iterdir())
     shards = [f"train-0000{i}-of-00003.parquet" for i in range(3)]
     assert files == ["class_names.json", *shards, "validation-00000-of-00001.parquet"]

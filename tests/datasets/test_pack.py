@@ -39,7 +39,7 @@ def test_a_packed_set_is_the_same_set(small, tmp_path):
         assert torch.equal(before.labels, after.labels)
     assert before.provenance["shards"] == "1 of 1"
     assert datasets.load("cifar10", "train", root=out).provenance["missing"] == (
-        "train-00001-of-00002.parquet (49,990 of 50,000 pictures)"
+        "train-00001-of-00002.parquet (49,990 of 50,000 images)"
     )
     again = tmp_path / "again"  # packing what was packed changes nothing either
     pack(CIFAR10, out, again)
@@ -69,7 +69,7 @@ def test_the_manifest_lists_every_file(small, tmp_path):
         }
 
 
-def test_pictures_made_anew(small, tmp_path):
+def test_images_made_anew(small, tmp_path):
     pack(CIFAR10, small, tmp_path / "same", image_size=32)
     assert (
         datasets.load("cifar10", "test", root=tmp_path / "same").provenance
@@ -92,7 +92,7 @@ def test_a_jpeg_copy_stays_one_when_it_is_made_anew(small, tmp_path):
     assert about["format"] == "PNG"
 
 
-def test_a_picture_larger_than_a_file(small, tmp_path):
+def test_a_image_larger_than_a_file(small, tmp_path):
     with pytest.raises(DatasetError, match="would have .* bytes, expected at most 2,000: a single"):
         pack(CIFAR10, small, tmp_path / "out", max_bytes=2000)
     assert not list((tmp_path / "out").iterdir())
@@ -113,9 +113,7 @@ def test_something_in_the_way_stays(small, tmp_path):
 
 def test_a_folder_that_cannot_be_written(small, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        OSError, match="could not write .*file/out/cifar10: Not a directory; "
-    ):
+    with pytest.raises(OSError, match="could not write .*file/out/cifar10: Not a directory; "):
         pack(CIFAR10, small, tmp_path / "file" / "out")
 
 

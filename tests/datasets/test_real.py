@@ -10,7 +10,7 @@ import torch
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.datasets.shards import find_shards
-from vitbook.datasets.stored import Contents, read_pictures
+from vitbook.datasets.stored import Contents, read_images
 
 ROOT = Path(
     os.environ.get("VITBOOK_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -83,7 +83,7 @@ def test_tf_flowers_at_128_pixels():
     large = torch.nn.functional.interpolate(
         load("tf_flowers", "test").images[:50].float(), size=128, mode="area"
     )
-    assert (small.images[:50].float() - large).abs().mean() < 6  # the same pictures
+    assert (small.images[:50].float() - large).abs().mean() < 6  # the same images
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_tf_flowers_at_128_pixels():
 def test_tiny_imagenet_is_as_large_as_it_says():
     train = find_shards(ROOT / "tiny_imagenet", "train")
     contents = Contents()
-    modes = {picture.mode for _, picture in read_pictures(train, contents)}
+    modes = {image.mode for _, image in read_images(train, contents)}
     assert modes == {"RGB", "L"} and contents.sizes == {(64, 64)}
     assert len(contents.labels) == train.num_rows == {1: 33_334, 3: 100_000}[len(train.found)]
     assert len(set(contents.labels)) == 200
@@ -123,5 +123,5 @@ def test_tiny_imagenet_says_what_is_missing():
     assert about["name"] == "Tiny-ImageNet (33,334 images)"
     assert about["shards"] == "1 of 3"
     assert about["missing"] == (
-        "train-00001-of-00003.parquet, train-00002-of-00003.parquet (66,666 of 100,000 pictures)"
+        "train-00001-of-00003.parquet, train-00002-of-00003.parquet (66,666 of 100,000 images)"
     )

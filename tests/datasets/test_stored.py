@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitbook import datasets
 from vitbook.datasets import DatasetError
-from vitbook.datasets.pictures import PictureError, encode_png, open_picture, pixels, square
+from vitbook.datasets.images import ImageError, encode_png, open_image, pixels, square
 from vitbook.datasets.shard_writer import write_shard
 from vitbook.datasets.shards import Row, Shard, shard_name
 
@@ -42,7 +42,7 @@ def test_missing_files_are_named_and_counted(small):
     about = load(small, "test").provenance
     assert about["name"] == "CIFAR-10 (20 images)" and about["pictures"] == 20
     assert about["shards"] == "2 of 3"
-    assert about["missing"] == "test-00001-of-00003.parquet (9,980 of 10,000 pictures)"
+    assert about["missing"] == "test-00001-of-00003.parquet (9,980 of 10,000 images)"
     assert about["digest"] != whole["digest"]
 
 
@@ -148,15 +148,15 @@ def change_row(path, index, **values):
         (encode_png(np.zeros((3, 32, 32), np.uint8))[:60], "60 bytes do not decode"),
     ],
 )
-def test_a_picture_that_does_not_decode(encoded, words, small, first):
+def test_a_image_that_does_not_decode(encoded, words, small, first):
     change_row(first, 7, image={"bytes": encoded, "path": "a.png"})
     with pytest.raises(DatasetError, match=f"row 7 of .*00000-of-00002.parquet .a.png. .*{words}"):
         load(small)
 
 
-def test_a_row_without_a_picture(small, first):
+def test_a_row_without_a_image(small, first):
     change_row(first, 2, image={"bytes": None, "path": "elsewhere.png"})
-    with pytest.raises(DatasetError, match="row 2 of .* holds no picture: expected its bytes"):
+    with pytest.raises(DatasetError, match="row 2 of .* holds no image: expected its bytes"):
         load(small)
 
 
@@ -175,7 +175,7 @@ def test_a_class_that_is_missing(small):
 
     for path in small.glob("cifar10/*.parquet"):
         rewrite(path, without_ships)
-    with pytest.raises(DatasetError, match="has no picture of ship to train on: expected all 10 "):
+    with pytest.raises(DatasetError, match="has no image of ship to train on: expected all 10 "):
         load(small)
     assert len(load(small, "test")) == 9  # a test set may lack one
 
@@ -213,7 +213,7 @@ def test_names_in_words(small):
             load(small, "test")
 
 
-def test_pictures_of_another_size(small):
+def test_images_of_another_size(small):
     large = load(small, "test", image_size=128)
     assert large.images.shape == (10, 3, 128, 128)
     assert large.provenance["rule"] == "the official split; centre square, resized to 128 px"
@@ -235,8 +235,8 @@ def test_every_mode_becomes_rgb(mode):
     assert pixels(square(Image.new(mode, (8, 8)), 8)).shape == (3, 8, 8)
 
 
-def test_a_picture_as_large_as_a_bomb(monkeypatch):
+def test_a_image_as_large_as_a_bomb(monkeypatch):
     encoded = encode_png(np.zeros((3, 64, 64), np.uint8))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(PictureError, match="do not decode .*decompression bomb"):
-        open_picture(encoded)
+    with pytest.raises(ImageError, match="do not decode .*decompression bomb"):
+        open_image(encoded)

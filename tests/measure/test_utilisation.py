@@ -29,7 +29,7 @@ def test_work_whose_speed_is_known():
     assert second.speed.median == pytest.approx(0.5, rel=0.3)
 
 
-def test_speed_is_told_for_each_picture():
+def test_speed_is_told_for_each_image():
     pause = 0.002
     one = Work(lambda: time.sleep(pause), images=1, macs=1)
     four = Work(lambda: time.sleep(pause), images=4, macs=1)

@@ -13,8 +13,8 @@ def panels(figure):
 
 
 def test_every_figure_carries_its_claim_and_is_shown_once():
-    figure = plotting.pictures({"a": IMAGE, "grey": IMAGE[:1]}, "Two pictures")
-    assert figure.get_suptitle() == "Two pictures"
+    figure = plotting.image_grid({"a": IMAGE, "grey": IMAGE[:1]}, "Two images")
+    assert figure.get_suptitle() == "Two images"
     assert [axis.get_title() for axis in panels(figure)] == ["a", "grey"]
     assert not plt.get_fignums()  # left open, a notebook would show it a second time
 

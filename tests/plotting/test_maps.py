@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from vitbook.plotting import maps_beside_pictures
+from vitbook.plotting import maps_beside_images
 
 IMAGES = {name: torch.zeros(3, 8, 8, dtype=torch.uint8) for name in ("one", "two", "three")}
 
 
 def test_each_image_has_its_line_and_its_scale():
     maps = {"rollout": torch.rand(3, 2, 4), "random weights": 2 * torch.rand(3, 2, 4)}
-    figure = maps_beside_pictures(IMAGES, maps, "A claim")
+    figure = maps_beside_images(IMAGES, maps, "A claim")
     assert figure.get_suptitle() == "A claim"
     axes = figure.axes
     assert len(axes) == 9
@@ -22,10 +22,10 @@ def test_each_image_has_its_line_and_its_scale():
 
 
 def test_a_map_of_zeros_is_drawn():
-    figure = maps_beside_pictures(IMAGES, {"none": torch.zeros(3, 2, 2)}, "Nothing")
+    figure = maps_beside_images(IMAGES, {"none": torch.zeros(3, 2, 2)}, "Nothing")
     assert figure.axes[1].images[0].get_clim() == (0, 1)
 
 
 def test_another_number_of_maps():
     with pytest.raises(ValueError, match="2 maps of rollout: expected 3, one an image"):
-        maps_beside_pictures(IMAGES, {"rollout": torch.rand(2, 2, 2)}, "A claim")
+        maps_beside_images(IMAGES, {"rollout": torch.rand(2, 2, 2)}, "A claim")

@@ -67,7 +67,7 @@ def test_without_it_an_epoch_is_a_pass_and_leaves_a_short_batch_out():
 
 
 def test_fewer_images_than_a_batch():
-    with pytest.raises(ValueError, match="batch_size 4 is more than the 3 pictures of an epoch"):
+    with pytest.raises(ValueError, match="batch_size 4 is more than the 3 images of an epoch"):
         batches(10, epoch_images=3)
 
 

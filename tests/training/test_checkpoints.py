@@ -172,7 +172,7 @@ def test_weights_beyond_half_precision_are_not_written(tmp_path):
         ("resnet8_digits", 16),
     ],
 )
-def test_positions_are_resized_for_pictures_of_another_size(name, size, tmp_path):
+def test_positions_are_resized_for_images_of_another_size(name, size, tmp_path):
     path = save_checkpoint(tmp_path / "x", vitbook.create_model(name).eval())
     larger = load_checkpoint(path, image_size=size).model
     height, width = (size, size) if isinstance(size, int) else size

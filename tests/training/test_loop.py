@@ -86,10 +86,10 @@ def test_the_learning_rate():
 
 def test_label_smoothing_by_hand():
     # Two classes with logits 0 and ln 3, so probabilities 1/4 and 3/4; smoothing 0.2 asks for 0.9
-    # of the right class and 0.1 of the other. The right one of a mixed picture is 0.3 and 0.7.
+    # of the right class and 0.1 of the other. The right one of a mixed image is 0.3 and 0.7.
     class Fixed(torch.nn.Linear):
-        def forward(self, pictures):
-            return self.weight.expand(len(pictures), 2)
+        def forward(self, images):
+            return self.weight.expand(len(images), 2)
 
     logits, low, high = torch.tensor([[0.0, math.log(3)]]), math.log(4), math.log(4 / 3)
     for label, wanted in ((0, 0.9 * low + 0.1 * high), (1, 0.1 * low + 0.9 * high)):
@@ -190,7 +190,7 @@ def test_every_epoch_is_reported_and_probed():
 def test_data_passes_are_counted_honestly():
     recipe = replace(SHORT, batch_size=100, repeats=3, epochs=2)
     run = train(micro(), few_digits(n=256), recipe, progress=False)
-    assert run.data_passes == 2 * 7 * 100 / 256  # 768 pictures shown an epoch, 7 whole batches
+    assert run.data_passes == 2 * 7 * 100 / 256  # 768 images shown an epoch, 7 whole batches
 
 
 def test_chance_outside_a_run_stays_what_it_was():
@@ -207,15 +207,15 @@ def micro_with_state_kept():
 
 
 class Greedy(torch.nn.Linear):
-    """Takes up to ten pictures."""
+    """Takes up to ten images."""
 
     def __init__(self):
         super().__init__(64, 10)
 
-    def forward(self, pictures):
-        if len(pictures) > 10 and self.training:
+    def forward(self, images):
+        if len(images) > 10 and self.training:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return super().forward(pictures.flatten(1))
+        return super().forward(images.flatten(1))
 
 
 def test_out_of_memory_says_which_batch_would_fit():

@@ -71,10 +71,10 @@ def test_one_and_two_processes_learn_the_same(tmp_path):
     print("largest difference of a weight:", difference)
     assert difference < 1e-5
     assert shared[0]["loss"] == pytest.approx(curve[0]["loss"], abs=1e-5)
-    assert shared[0]["accuracy"] == curve[0]["accuracy"]  # each held-out picture counted once
+    assert shared[0]["accuracy"] == curve[0]["accuracy"]  # each held-out image counted once
 
 
-def test_processes_share_the_pictures_of_a_batch():
+def test_processes_share_the_images_of_a_batch():
     data, recipe = few("train", 100), Recipe(**RECIPE)
     cpu = torch.device("cpu")
     alone = Batches(data, recipe, 3, cpu)[5]
@@ -84,7 +84,7 @@ def test_processes_share_the_pictures_of_a_batch():
         assert torch.allclose(whole[1::2], second, atol=1e-6)
 
 
-def test_an_epoch_shows_each_picture_as_often_as_it_says():
+def test_an_epoch_shows_each_image_as_often_as_it_says():
     data = few("train", 100)
     recipe = Recipe(name="r", epochs=1, batch_size=30, learning_rate=1.0, repeats=3)
     batches = Batches(data, recipe, 0, torch.device("cpu"))
@@ -101,7 +101,7 @@ def test_an_epoch_shows_each_picture_as_often_as_it_says():
     [
         (30, 4, "batch_size 30 does not divide over 4 processes, and is mixed in pairs: use a "),
         (33, 1, "use a multiple of 2, for example 32"),
-        (200, 1, "batch_size 200 is more than the 100 pictures of an epoch: use at most 100"),
+        (200, 1, "batch_size 200 is more than the 100 images of an epoch: use at most 100"),
     ],
 )
 def test_a_batch_that_cannot_be(batch, processes, words):

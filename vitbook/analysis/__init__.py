@@ -29,7 +29,7 @@ from vitbook.analysis.faithfulness import (
 from vitbook.analysis.filters import (
     EmbeddingFilters,
     PrincipalFilters,
-    as_pictures,
+    as_images,
     embedding_filters,
     principal_filters,
 )
@@ -66,7 +66,7 @@ __all__ = [
     "PositionTable",
     "PrincipalFilters",
     "Scores",
-    "as_pictures",
+    "as_images",
     "attention_distance",
     "attention_error",
     "attention_inputs",

@@ -1,6 +1,6 @@
 """Which pixels and patches an answer rests on, by Captum: one call that knows the tokens.
 
-Each takes pictures and one class for each, and gives a number for each patch, "batch rows
+Each takes images and one class for each, and gives a number for each patch, "batch rows
 columns". Captum's layer-wise relevance propagation is not here: it raises on these models, as it
 has no rule for a LayerNorm.
 """
@@ -31,7 +31,7 @@ def integrated_gradients(
     batch_size: int = 32,
     grid_size: Pair | None = None,
 ) -> Float[Tensor, "batch rows columns"]:
-    r"""The gradient of a logit, summed on the straight way from a baseline to the picture.
+    r"""The gradient of a logit, summed on the straight way from a baseline to the image.
 
     .. math::
         a_i = (x_i - x'_i) \int_0^1 \frac{\partial F(x' + \alpha (x - x'))}{\partial x_i}\,d\alpha,
@@ -47,17 +47,17 @@ def integrated_gradients(
     Args:
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
-        targets: the class that is asked about, of each picture; by default the model's answer.
+        targets: the class that is asked about, of each image; by default the model's answer.
         baseline: as in :func:`~.baselines.baseline_images`; by default what is black for the
             model, by the mean and the standard deviation that it says.
         steps: points on the way; more of them bring the sum nearer.
         per_pixel: leave a number for each pixel, "batch height width"; no grid is asked for.
-        batch_size: pictures that the model is given at once, those on the way included.
+        batch_size: images that the model is given at once, those on the way included.
         grid_size: (rows, columns) of patches, for a model that does not say it.
 
     Raises:
         ModuleNotFoundError: Captum is not installed.
-        ValueError: a class that the model does not have, not one for each picture, or a model
+        ValueError: a class that the model does not have, not one for each image, or a model
             that gives no logits or does not say its grid.
 
     Example:
@@ -159,10 +159,10 @@ def captum() -> ModuleType:
 def asked_targets(
     targets: Tensor | None, images: Tensor, model: nn.Module, batch_size: int
 ) -> Int64[Tensor, " batch"]:
-    """The class that is asked about, of each picture: what was given, or the model's answer.
+    """The class that is asked about, of each image: what was given, or the model's answer.
 
     Raises:
-        ValueError: not one class for each picture, or one that the model does not have.
+        ValueError: not one class for each image, or one that the model does not have.
     """
     if targets is None:
         with torch.no_grad(), evaluating(model):
@@ -186,7 +186,7 @@ def asked_targets(
 
 def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
-    pixels_per_token(images, grid_size)  # refuses a grid that does not divide the picture
+    pixels_per_token(images, grid_size)  # refuses a grid that does not divide the image
     return grid_size
 
 
@@ -198,7 +198,7 @@ def _explained(
     at_once: int,
     explain: Callable[[Tensor, Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """``explain`` of every picture, its class and its baseline, some at a time."""
+    """``explain`` of every image, its class and its baseline, some at a time."""
     nothing = baseline_images(images, baseline, model)
     with evaluating(model):
         first = next(batches(model, images, at_once))

@@ -1,4 +1,4 @@
-"""What stands where a part of a picture is taken away: no answer without it."""
+"""What stands where a part of an image is taken away: no answer without it."""
 
 from collections.abc import Mapping
 
@@ -17,12 +17,12 @@ def black_level(model: nn.Module, channels: int) -> Float[Tensor, "channels"]:
     r"""What a black pixel is for a model, in each channel: :math:`(0 - \mu) / \sigma`.
 
     The mean and the standard deviation are those that the model says it was trained with, as
-    timm's models do (``pretrained_cfg``). A model that says nothing takes pictures between -1 and
+    timm's models do (``pretrained_cfg``). A model that says nothing takes images between -1 and
     1, as ours do (:func:`vitbook.datasets.normalize`): black is -1.
 
     Args:
         model: any.
-        channels: of the pictures.
+        channels: of the images.
 
     Raises:
         ValueError: the model says it for another number of channels.
@@ -44,17 +44,17 @@ def baseline_images(
     baseline: Baseline,
     model: nn.Module | None = None,
 ) -> Float[Tensor, "batch channels height width"]:
-    """The pictures with nothing in them.
+    """The images with nothing in them.
 
     Args:
         images: as the model takes them.
         baseline: "black", what it is for the model (:func:`black_level`); a number for every
-            pixel; a number for each channel, "channels"; "mean", each picture's own mean colour;
-            "blur", each picture blurred (Petsiuk et al. 2018, RISE); or pictures.
-        model: asked what black is; without one the pictures lie between -1 and 1.
+            pixel; a number for each channel, "channels"; "mean", each image's own mean colour;
+            "blur", each image blurred (Petsiuk et al. 2018, RISE); or images.
+        model: asked what black is; without one the images lie between -1 and 1.
 
     Raises:
-        ValueError: another word, or numbers or pictures of another shape.
+        ValueError: another word, or numbers or images of another shape.
     """
     channels = images.shape[1]
     if isinstance(baseline, str) and baseline == "black":
@@ -65,7 +65,7 @@ def baseline_images(
         if baseline.shape[-3:] != images.shape[-3:] or baseline.ndim > 4:
             raise ValueError(
                 f"a baseline of shape {tuple(baseline.shape)} for images of "
-                f"{tuple(images.shape)}: expected a number for each channel, one picture, or as "
+                f"{tuple(images.shape)}: expected a number for each channel, one image, or as "
                 "many as there are images"
             )
         return baseline.to(images).expand_as(images)
@@ -79,5 +79,5 @@ def baseline_images(
         return gaussian_blur(images, (min(kernel, largest),) * 2, (deviation,) * 2)
     raise ValueError(
         f"baseline {baseline!r}: expected 'black', 'mean', 'blur', a number, a number for each "
-        "channel, or pictures"
+        "channel, or images"
     )

@@ -17,7 +17,7 @@ def gaussian_blur(
     """Each channel blurred, mirrored at the border: down, then across.
 
     Args:
-        size: pixels that a sum reaches over, down and across; odd, and below twice the picture's.
+        size: pixels that a sum reaches over, down and across; odd, and below twice the image's.
         deviation: of the Gaussian, in pixels, down and across.
     """
     channels = images.shape[1]

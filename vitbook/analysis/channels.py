@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
-from vitbook.analysis.running import check_pictures
+from vitbook.analysis.running import check_images
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def feature_maps(
     grid_size: Pair | None = None,
     num_prefix_tokens: int | None = None,
 ) -> dict[str, Float[Tensor, "images _ _ _"]]:
-    """What layers give out for some images, each channel as a picture.
+    """What layers give out for some images, each channel as an image.
 
     A convolution's map stays as it is. Tokens lose their prefix and are laid on the grid, those
     between the soft splits of Tokens-to-Token on the split's own. The model runs in evaluation
@@ -80,7 +80,7 @@ def feature_maps(
         >>> {layer: tuple(map.shape) for layer, map in maps.items()}
         {'encoder.blocks.0': (3, 64, 4, 4), 'encoder.blocks.3': (3, 64, 4, 4)}
     """
-    check_pictures(images)
+    check_images(images)
     chosen = default_layers(model) if layers is None else tuple(layers)
     check_layers(model, chosen)
     as_map = map_maker(model, images, grid_size, num_prefix_tokens)
@@ -125,7 +125,7 @@ def _health(path: str, maps: Tensor, factor: float) -> ChannelHealth:
 
 
 def default_layers(model: nn.Module) -> tuple[str, ...]:
-    """Layers worth a look, from the picture on: see :func:`feature_maps`."""
+    """Layers worth a look, from the image on: see :func:`feature_maps`."""
     blocks = list_blocks(model)
     found = []
     for path, module in model.named_modules():

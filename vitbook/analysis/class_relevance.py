@@ -13,12 +13,12 @@ from vitbook.analysis.layout import Pair, check_map, of_layer, token_layout
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import (
     Query,
-    carry,
     check_one_map,
     counted,
     first_row,
     fused_by_pieces,
     on_grid,
+    roll_out,
 )
 from vitbook.analysis.running import batches, encoder_of, logits_of
 from vitbook.modes import evaluating
@@ -68,7 +68,7 @@ def gradient_rollout(
     found, read = [], cache(partial(tokens_read, model, images, *given))
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        found.append(carry(first_row(fused[0], *given, query, read), fused, residual))
+        found.append(roll_out(first_row(fused[0], *given, query, read), fused, residual))
     return on_grid(torch.cat(found), *given)
 
 

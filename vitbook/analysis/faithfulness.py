@@ -15,7 +15,7 @@ from vitbook.modes import evaluating
 
 @dataclass(frozen=True)
 class Curve:
-    """How sure the model is of a class while cells of the picture go, or come.
+    """How sure the model is of a class while cells of the image go, or come.
 
     Attributes:
         shares: of the cells that are gone, or there; from 0 to 1.
@@ -44,20 +44,20 @@ def deletion(
     """Take cells away, those that the explanation names first; a low area is a good one.
 
     Petsiuk et al. 2018, "RISE". Where an explanation says the same of several cells, they go in
-    one fixed random order, the same for all pictures and explanations.
+    one fixed random order, the same for all images and explanations.
 
     Args:
         model: gives logits, "batch classes"; left as it came.
         images: as the model takes them.
-        targets: the class that was asked about, of each picture; None is what the model says of it.
-        maps: the explanation, a number for each cell of any grid that divides the picture: a
+        targets: the class that was asked about, of each image; None is what the model says of it.
+        maps: the explanation, a number for each cell of any grid that divides the image: a
             patch, or a pixel.
         baseline: what a cell becomes, as in :func:`~.baselines.baseline_images`.
         steps: into which the way is divided; at most one for each cell.
-        batch_size: pictures that the model is given at once.
+        batch_size: images that the model is given at once.
 
     Raises:
-        ValueError: maps that are NaN, not one for each picture or not on such a grid; what
+        ValueError: maps that are NaN, not one for each image or not on such a grid; what
             :func:`~.attribution.integrated_gradients` refuses.
 
     Example:
@@ -85,7 +85,7 @@ def insertion(
     steps: int = 16,
     batch_size: int = 64,
 ) -> Curve:
-    """Bring cells back into a picture of nothing, in the same order; a high area is a good one.
+    """Bring cells back into an image of nothing, in the same order; a high area is a good one.
 
     Arguments, order and errors are those of :func:`deletion`.
     """
@@ -126,7 +126,7 @@ def pointing(
     if tolerance < 0:
         raise ValueError(f"a tolerance of {tolerance} px: expected 0 or more")
     if not masks.any((1, 2)).all():
-        raise ValueError("a mask has no pixel: expected one for each picture that says where")
+        raise ValueError("a mask has no pixel: expected one for each image that says where")
     step = torch.tensor(pixels_per_token(masks, maps.shape[1:]), device=maps.device)
     hits = []
     for values, mask in zip(maps, masks.to(maps.device), strict=True):
@@ -139,7 +139,7 @@ def pointing(
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over pictures, and where it may lie."""
+    """A mean over images, and where it may lie."""
 
     mean: float
     low: float
@@ -149,10 +149,10 @@ class Interval:
 def bootstrap_interval(
     values: Float[Tensor, "images"], *, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
-    """The mean with its interval by the bootstrap: pictures drawn again, with replacement.
+    """The mean with its interval by the bootstrap: images drawn again, with replacement.
 
-    Percentiles of the means (Efron 1979). For two explanations of the same pictures give the
-    difference, picture by picture.
+    Percentiles of the means (Efron 1979). For two explanations of the same images give the
+    difference, image by image.
 
     Raises:
         ValueError: no values, or a level that is no share.
@@ -192,7 +192,7 @@ def _curve(
     steps: int,
     batch_size: int,
 ) -> Curve:
-    """From one picture to the other, cell by cell."""
+    """From one image to the other, cell by cell."""
     _check_maps(maps, start)
     cells = maps.shape[1] * maps.shape[2]
     if not 1 <= steps <= cells:
@@ -211,9 +211,9 @@ def _curve(
     return Curve(shares=(counts / cells).float(), scores=torch.stack(scores, dim=1))
 
 
-def _check_maps(maps: Tensor, pictures: Tensor) -> None:
-    if len(maps) != len(pictures):
-        raise ValueError(f"{len(maps)} maps for {len(pictures)} pictures: expected one for each")
+def _check_maps(maps: Tensor, images: Tensor) -> None:
+    if len(maps) != len(images):
+        raise ValueError(f"{len(maps)} maps for {len(images)} images: expected one for each")
     if maps.isnan().any():
         raise ValueError("maps hold NaN: expected a number for each cell")
-    pixels_per_token(pictures, maps.shape[1:])  # refuses a grid that does not divide the picture
+    pixels_per_token(images, maps.shape[1:])  # refuses a grid that does not divide the image

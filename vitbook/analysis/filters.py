@@ -14,13 +14,13 @@ from vitbook.devices import to_float64
 
 @dataclass(frozen=True)
 class EmbeddingFilters:
-    """The filters that read a model's pictures.
+    """The filters that read a model's images.
 
     Attributes:
-        filters: one for each number of a token; where a token reads several views of the picture
+        filters: one for each number of a token; where a token reads several views of the image
             (SPT, RPT) their colours stand one view after another.
-        num_views: 1 where the picture alone is read.
-        note: what they are, and what between picture and token they leave out.
+        num_views: 1 where the image alone is read.
+        note: what they are, and what between image and token they leave out.
     """
 
     filters: Float[Tensor, "width views_channels height filter_width"]
@@ -29,7 +29,7 @@ class EmbeddingFilters:
 
     @property
     def by_view(self) -> Float[Tensor, "width views channels height filter_width"]:
-        """The same, one picture for each view."""
+        """The same, one image for each view."""
         return rearrange(self.filters, "d (v c) p q -> d v c p q", v=self.num_views)
 
 
@@ -51,13 +51,13 @@ class PrincipalFilters:
 def principal_filters(
     filters: Float[Tensor, "width channels height filter_width"], count: int = 28
 ) -> PrincipalFilters:
-    r"""The few pictures that most of the filters are mixtures of.
+    r"""The few images that most of the filters are mixtures of.
 
     .. math:: W - \bar W = U \Sigma V^\top, \qquad
               \text{share}_i = \sigma_i^2 \Big/ \sum_j \sigma_j^2
 
     ViT paper, figure 7 (left), shows the first 28 rows of :math:`V^\top`. The mean filter
-    :math:`\bar W` is taken off first, as principal component analysis does. Patches of pictures,
+    :math:`\bar W` is taken off first, as principal component analysis does. Patches of images,
     "patches channels height width", can be given as well: their components are a null to compare
     with. Computed in float64.
 
@@ -82,13 +82,13 @@ def principal_filters(
     count = min(count, len(filters) - 1, rows.shape[1])
     components, squares = components[:count], values.square()
     largest = components.gather(1, components.abs().argmax(1, keepdim=True))
-    pictures = (components * largest.sign()).reshape(count, *filters.shape[1:])
+    images = (components * largest.sign()).reshape(count, *filters.shape[1:])
     exact = torch.promote_types(filters.dtype, torch.float32)
-    return PrincipalFilters(pictures.to(exact), (squares[:count] / squares.sum()).to(exact))
+    return PrincipalFilters(images.to(exact), (squares[:count] / squares.sum()).to(exact))
 
 
-def as_pictures(filters: Float[Tensor, "*lead"]) -> Float[Tensor, "*lead"]:
-    r"""Numbers from 0 to 1 to show filters as pictures, on one scale for all of them.
+def as_images(filters: Float[Tensor, "*lead"]) -> Float[Tensor, "*lead"]:
+    r"""Numbers from 0 to 1 to show filters as images, on one scale for all of them.
 
     .. math:: \tfrac{1}{2} + w / (2 \max |w|)
 
@@ -102,9 +102,9 @@ def as_pictures(filters: Float[Tensor, "*lead"]) -> Float[Tensor, "*lead"]:
 
 @torch.no_grad()
 def embedding_filters(model: nn.Module) -> EmbeddingFilters:
-    r"""The filters with which a model reads its pictures first, ours or not.
+    r"""The filters with which a model reads its images first, ours or not.
 
-    - A convolution on the picture (patches, overlapping patches, the stem of a residual network
+    - A convolution on the image (patches, overlapping patches, the stem of a residual network
       or of a hybrid; timm's, torchvision's, Hugging Face's): its weights as they are used,
       standardised for example.
     - A linear layer behind a LayerNorm on flattened patches (SPT, RPT): both as one. With gain
@@ -118,7 +118,7 @@ def embedding_filters(model: nn.Module) -> EmbeddingFilters:
       their own, and later splits mix what these found.
 
     Raises:
-        ValueError: a model that reads its pictures otherwise.
+        ValueError: a model that reads its images otherwise.
     """
     for module in model.modules():
         if hasattr(module, "soft_splits") and hasattr(module, "block1"):
@@ -131,13 +131,13 @@ def embedding_filters(model: nn.Module) -> EmbeddingFilters:
             break
     raise ValueError(
         f"{type(model).__name__} has no filters that embedding_filters knows: expected a "
-        "convolution on the picture, or a tokenizer of vitbook; principal_filters takes weights "
+        "convolution on the image, or a tokenizer of vitbook; principal_filters takes weights "
         "laid out as (width, channels, height, width of a filter)"
     )
 
 
 def _of_convolution(module: nn.Conv2d) -> EmbeddingFilters:
-    note = "weights of a convolution on the picture"
+    note = "weights of a convolution on the image"
     spans = zip(module.kernel_size, module.dilation, strict=True)
     sides = [step * (side - 1) + 1 for side, step in spans]
     with _ConvolutionCall() as call:  # forward itself, which no hook and no compiler changes

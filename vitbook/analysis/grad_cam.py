@@ -40,7 +40,7 @@ def token_grad_cam(
     Args:
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
-        targets: the class that is asked about, of each picture; by default the model's answer.
+        targets: the class that is asked about, of each image; by default the model's answer.
         layer: gives "batch tokens width"; by default the last block but one. After the last
             block a class token is all that the head reads, and a patch has no gradient.
         signed: leave the ReLU out.
@@ -52,7 +52,7 @@ def token_grad_cam(
 
     Raises:
         ModuleNotFoundError: Captum is not installed.
-        ValueError: a class that the model does not have, not one for each picture, a layer of
+        ValueError: a class that the model does not have, not one for each image, a layer of
             another model, or one that does not give such tokens or from which no patch reaches
             the logits, or a model that does not say its grid or its blocks.
     """

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitbook.analysis.outputs import list_blocks
-from vitbook.analysis.running import as_model_takes, check_pictures
+from vitbook.analysis.running import as_model_takes, check_images
 from vitbook.devices import to_float64
 from vitbook.modes import evaluating
 
@@ -44,7 +44,7 @@ def gradient_norms(
         TypeError: images that are not floating point.
         ValueError: no images, NaN in them, another number of labels, or no parameter to learn.
     """
-    check_pictures(images)
+    check_images(images)
     if len(labels) != len(images):
         raise ValueError(f"{len(labels)} labels for {len(images)} images: expected one for each")
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}

@@ -56,7 +56,7 @@ def _layout(module: nn.Module, images: Tensor) -> dict[str, Any]:
 def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
     """What a token steps, down and across: the image's size over the grid's.
 
-    Asked of the picture and not of the model, since the "patch size" of a hybrid is one cell of
+    Asked of the image and not of the model, since the "patch size" of a hybrid is one cell of
     its feature map.
 
     Raises:

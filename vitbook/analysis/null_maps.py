@@ -16,7 +16,7 @@ def random_maps(
 
 
 def centre_maps(number: int, grid_size: Pair) -> Float[Tensor, "number rows columns"]:
-    """The nearer to the middle of the picture, the more."""
+    """The nearer to the middle of the image, the more."""
     y, x = (torch.linspace(-1, 1, side + 1)[:-1] + 1 / side for side in grid_size)
     return (-torch.hypot(y[:, None], x)).expand(number, -1, -1)
 
@@ -24,13 +24,13 @@ def centre_maps(number: int, grid_size: Pair) -> Float[Tensor, "number rows colu
 def edge_maps(
     images: Float[Tensor, "batch channels height width"], grid_size: Pair
 ) -> Float[Tensor, "batch rows columns"]:
-    """The steeper the picture, the more: differences of neighbouring pixels, summed over a cell.
+    """The steeper the image, the more: differences of neighbouring pixels, summed over a cell.
 
     Adebayo et al. 2018, "Sanity checks for saliency maps": what an edge detector draws looks like
     an explanation.
 
     Raises:
-        ValueError: a grid that does not divide the pictures.
+        ValueError: a grid that does not divide the images.
     """
     down, across = pixels_per_token(images, grid_size)
     steep = torch.zeros_like(images)

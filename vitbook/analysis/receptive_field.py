@@ -1,4 +1,4 @@
-"""What a token can see of the picture: by the formula, and by the gradient."""
+"""What a token can see of the image: by the formula, and by the gradient."""
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vitbook.analysis.channels import map_maker
 from vitbook.analysis.layout import Pair
 from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
-from vitbook.analysis.running import as_model_takes, check_pictures
+from vitbook.analysis.running import as_model_takes, check_images
 from vitbook.devices import float64_device
 from vitbook.modes import evaluating
 
@@ -20,12 +20,12 @@ def window(kernels_and_strides: Iterable[tuple[int, int]]) -> int:
 
     .. math:: r_\mathrm{in} = s\,(r_\mathrm{out} - 1) + k
 
-    from the last layer, where :math:`r_\mathrm{out} = 1`, back to the picture. A patch embedding
+    from the last layer, where :math:`r_\mathrm{out} = 1`, back to the image. A patch embedding
     is one window whose stride is its kernel; the three soft splits of T2T-ViT, (7, 4), (3, 2) and
     (3, 2), see 31 pixels.
 
     Args:
-        kernels_and_strides: (kernel, stride) of each layer, the one on the picture first.
+        kernels_and_strides: (kernel, stride) of each layer, the one on the image first.
 
     Example:
         >>> from vitbook.analysis import window
@@ -48,17 +48,17 @@ def pixels_seen(
 ) -> Bool[Tensor, "tokens height width"]:
     """Which pixels change a token: the support of its gradient, on the real module.
 
-    A copy of the module runs in evaluation mode on one random picture, in float64 so that a small
+    A copy of the module runs in evaluation mode on one random image, in float64 so that a small
     gradient is not taken for none.
 
     Args:
-        tokenizer: pictures to "batch tokens width": a tokenizer of ours, or any such module.
+        tokenizer: images to "batch tokens width": a tokenizer of ours, or any such module.
         image_size: (height, width) in pixels.
-        channels: of the picture.
+        channels: of the image.
         tokens: numbers of the tokens, row by row; by default all.
 
     Raises:
-        ValueError: the module gives no tokens for such a picture, or not that one.
+        ValueError: the module gives no tokens for such an image, or not that one.
 
     Example:
         >>> from vitbook.analysis import pixels_seen
@@ -69,12 +69,12 @@ def pixels_seen(
     """
     place = float64_device(next(tokenizer.parameters(), torch.zeros(())).device)
     copy = deepcopy(tokenizer).eval().to(place).double()
-    picture = torch.rand(1, channels, *image_size, dtype=torch.float64, device=place)
-    out = copy(picture.requires_grad_())
+    image = torch.rand(1, channels, *image_size, dtype=torch.float64, device=place)
+    out = copy(image.requires_grad_())
     if out.ndim != 3 or not out.requires_grad:
         raise ValueError(
             f"{type(tokenizer).__name__} gave {tuple(out.shape)}: expected tokens, "
-            "(batch, tokens, width), that depend on the picture"
+            "(batch, tokens, width), that depend on the image"
         )
     chosen = range(out.shape[1]) if tokens is None else list(tokens)
     if wrong := [token for token in chosen if not 0 <= token < out.shape[1]]:
@@ -82,7 +82,7 @@ def pixels_seen(
     mixed = (out[0] * torch.rand_like(out[0])).sum(-1)
     seen = []
     for token in chosen:
-        (gradient,) = torch.autograd.grad(mixed[token], picture, retain_graph=True)
+        (gradient,) = torch.autograd.grad(mixed[token], image, retain_graph=True)
         seen.append((gradient[0] != 0).any(0))
     return torch.stack(seen)
 
@@ -123,7 +123,7 @@ def effective_field(
     Raises:
         TypeError: images that are not floating point.
         ValueError: no images, NaN in them, no layers, an output that does not lie on the grid or
-            does not depend on the picture, or no such place.
+            does not depend on the image, or no such place.
         UnknownNameError: a path that leads to no module; names the nearest.
         RuntimeError: a layer that did not run.
 
@@ -137,30 +137,30 @@ def effective_field(
         >>> tuple(field.shape), int((field > 0).sum())  # of one patch
         ((8, 8), 4)
     """
-    check_pictures(images)
+    check_images(images)
     layers = list_blocks(model)[-1:] if layer is None else (layer,)
     check_layers(model, layers)
     as_map = map_maker(model, images, grid_size, num_prefix_tokens)
     generator = torch.Generator().manual_seed(seed)
     total = torch.zeros(())
     for batch in images.split(batch_size):
-        pictures = as_model_takes(model, batch).detach().clone().requires_grad_()
+        inputs = as_model_takes(model, batch).detach().clone().requires_grad_()
         with (
             torch.enable_grad(),
             evaluating(model),
             capture_outputs(model, layers, as_map) as outputs,
         ):
-            model(pictures)
+            model(inputs)
             if not outputs:
                 raise RuntimeError(f"layer {layers[0]} did not run: expected one that is called")
             tokens = _at(outputs[layers[0]], place)
             signs = torch.randint(2, tokens.shape, generator=generator).to(tokens) * 2 - 1
             if tokens.requires_grad:
                 mixed = (tokens * signs).sum()
-                (gradient,) = torch.autograd.grad(mixed, pictures, allow_unused=True)
+                (gradient,) = torch.autograd.grad(mixed, inputs, allow_unused=True)
             if not tokens.requires_grad or gradient is None:
                 raise ValueError(
-                    f"{layers[0]} gives what does not depend on the picture: expected a layer "
+                    f"{layers[0]} gives what does not depend on the image: expected a layer "
                     "that sees it"
                 )
         exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""A map over patches laid on its picture, as the authors of the ViT paper draw it."""
+"""A map over patches laid on its image, as the authors of the ViT paper draw it."""
 
 import math
 
@@ -15,7 +15,7 @@ from vitbook.extras import from_extra
 def soft_masks(
     maps: Float[Tensor, "batch rows columns"], height: int, width: int, *, stretch: bool = True
 ) -> Float[Tensor, "batch height width"]:
-    """Maps at the size of the picture, from 0 to 1.
+    """Maps at the size of the image, from 0 to 1.
 
     Divided by the maximum, enlarged (Lanczos), blurred (Gaussian, its standard deviation a patch),
     then stretched so that each reaches from 0 to 1: the steps that the authors give for figure 6
@@ -27,12 +27,12 @@ def soft_masks(
 
     Args:
         maps: a number for each patch, none below 0.
-        height: of the picture, in pixels; a multiple of the rows.
+        height: of the image, in pixels; a multiple of the rows.
         width: likewise.
         stretch: False leaves the last step out: 0 is then nothing, and an even map is bright.
 
     Raises:
-        ValueError: NaN, infinity or a number below 0; a grid that does not divide the picture; a
+        ValueError: NaN, infinity or a number below 0; a grid that does not divide the image; a
             map that is 0 everywhere.
     """
     if not maps.isfinite().all() or (maps < 0).any():
@@ -58,24 +58,24 @@ def soft_masks(
 
 
 def overlay(
-    pictures: UInt8[Tensor, "batch channels height width"],
+    images: UInt8[Tensor, "batch channels height width"],
     maps: Float[Tensor, "maps rows columns"],
     *,
     stretch: bool = True,
 ) -> UInt8[Tensor, "batch channels height width"]:
-    """Pictures lit where the map is high, and dark elsewhere: times :func:`soft_masks`.
+    """Images lit where the map is high, and dark elsewhere: times :func:`soft_masks`.
 
     Raises:
-        ValueError: another number of maps than of pictures, or what :func:`soft_masks` refuses.
+        ValueError: another number of maps than of images, or what :func:`soft_masks` refuses.
     """
-    if len(maps) != len(pictures):
-        raise ValueError(f"{len(maps)} maps for {len(pictures)} pictures: expected one for each")
-    masks = soft_masks(maps, *pictures.shape[2:], stretch=stretch).to(pictures.device)
-    return (pictures * masks[:, None]).round().to(torch.uint8)
+    if len(maps) != len(images):
+        raise ValueError(f"{len(maps)} maps for {len(images)} images: expected one for each")
+    masks = soft_masks(maps, *images.shape[2:], stretch=stretch).to(images.device)
+    return (images * masks[:, None]).round().to(torch.uint8)
 
 
 def _enlarge(map: np.ndarray, height: int, width: int) -> np.ndarray:
     with from_extra("data"):
         from PIL import Image
-    picture = Image.fromarray(map)  # 32-bit grey: nothing is rounded on the way
-    return np.array(picture.resize((width, height), Image.Resampling.LANCZOS))
+    image = Image.fromarray(map)  # 32-bit grey: nothing is rounded on the way
+    return np.array(image.resize((width, height), Image.Resampling.LANCZOS))

@@ -104,11 +104,11 @@ def attention_rollout(
     for layers in batches:
         fused = counted(layers, start_layer)
         start = first_row(fused[0], grid_size, num_prefix_tokens, query, read)
-        found.append(carry(start, fused, residual))
+        found.append(roll_out(start, fused, residual))
     return on_grid(torch.cat(found), grid_size, num_prefix_tokens)
 
 
-def carry(
+def roll_out(
     start: Float[Tensor, "batch *some tokens"],
     layers: Iterable[Float[Tensor, "batch tokens tokens"]],
     residual: float = 0.5,
@@ -236,7 +236,7 @@ def counted(layers: Mapping[str, Tensor], start_layer: int) -> list[Tensor]:
 def on_grid(
     rows: Float[Tensor, "batch tokens"], grid_size: Pair, num_prefix_tokens: int
 ) -> Float[Tensor, "batch rows columns"]:
-    """The patches' part of a row, laid where they are in the picture."""
+    """The patches' part of a row, laid where they are in the image."""
     return rearrange(rows[:, num_prefix_tokens:], "b (r c) -> b r c", r=grid_size[0])
 
 

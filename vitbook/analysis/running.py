@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 
-def check_pictures(images: Tensor) -> None:
+def check_images(images: Tensor) -> None:
     """Refuse what no model can be probed with.
 
     Raises:
@@ -37,7 +37,7 @@ def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tenso
         TypeError: images that are not floating point.
         ValueError: no images, or NaN or infinity in them.
     """
-    check_pictures(images)
+    check_images(images)
     for batch in images.split(batch_size):
         yield as_model_takes(model, batch)
 

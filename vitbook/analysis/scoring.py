@@ -27,7 +27,7 @@ _AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Scores:
-    """How right an explanation is, picture by picture.
+    """How right an explanation is, image by image.
 
     Attributes:
         pointing: 1 where its highest cell lies in the mask; more is better.
@@ -35,9 +35,9 @@ class Scores:
         insertion: the same, cells brought back; more is.
     """
 
-    pointing: Float[Tensor, "pictures"]
-    deletion: Float[Tensor, "pictures"]
-    insertion: Float[Tensor, "pictures"]
+    pointing: Float[Tensor, "images"]
+    deletion: Float[Tensor, "images"]
+    insertion: Float[Tensor, "images"]
 
 
 def last_attention(
@@ -88,7 +88,7 @@ def null_explanations(
     masks: Bool[Tensor, "batch height width"],
     grid_size: Pair,
 ) -> dict[str, Float[Tensor, "batch rows columns"]]:
-    """Maps that were made without a model: of the picture, of its frame, of nothing; and the mask.
+    """Maps that were made without a model: of the image, of its frame, of nothing; and the mask.
 
     The last knows the answer and still nothing of the model: what the truth itself would score.
     """
@@ -113,16 +113,16 @@ def score_explanations(
     """Each explanation by where it points, and by what the model does along its order.
 
     :func:`~.faithfulness.pointing` without tolerance, :func:`~.faithfulness.deletion` to the mean
-    colour, :func:`~.faithfulness.insertion` from the blurred picture.
+    colour, :func:`~.faithfulness.insertion` from the blurred image.
 
     Args:
         model: gives logits, "batch classes"; left as it came.
         images: as the model takes them.
-        targets: the class that was asked about, of each picture.
+        targets: the class that was asked about, of each image.
         masks: true where the answer lies.
         maps: name -> a number for each cell.
         steps: of the curves.
-        batch_size: pictures that the model is given at once.
+        batch_size: images that the model is given at once.
 
     Raises:
         ValueError: no map; what the three scores refuse, with the explanation's name.
@@ -148,9 +148,9 @@ def score_rows(scores: Mapping[str, Scores], against: str = "edges") -> list[dic
 
     Each number is [mean, low, high] with the 95 % interval of
     :func:`~.faithfulness.bootstrap_interval`. "pointing lead" and so on are the differences to
-    the explanation ``against``, picture by picture, turned so that more than 0 is better than it;
-    "pointing wins" and so on the share of pictures where it is better, a draw counted half: a mean
-    may hang on a few pictures.
+    the explanation ``against``, image by image, turned so that more than 0 is better than it;
+    "pointing wins" and so on the share of images where it is better, a draw counted half: a mean
+    may hang on a few images.
 
     Raises:
         KeyError: no scores of ``against``.

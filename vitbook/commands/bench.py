@@ -8,7 +8,12 @@ import torch
 import typer
 
 from vitbook import measure, results
-from vitbook.commands.contender import FORWARD, TRAINING, Contender, load_contender
+from vitbook.commands.benchmarked_model import (
+    FORWARD,
+    TRAINING,
+    BenchmarkedModel,
+    load_benchmarked_model,
+)
 from vitbook.commands.options import Device
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device
@@ -27,19 +32,19 @@ def bench(
         list[str],
         typer.Argument(help="Names from `vitbook models`, timm:NAME, or checkpoints."),
     ],
-    batch: Annotated[int, typer.Option(help="Pictures at once.", min=1)] = 16,
+    batch: Annotated[int, typer.Option(help="Images at once.", min=1)] = 16,
     rounds: Annotated[int, typer.Option(help="In each, all are timed in turn.", min=2)] = 20,
     precision: Annotated[str, typer.Option(help="float32, or bf16 by autocast.")] = "float32",
     compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
     training: Annotated[bool, typer.Option(help="Time a training step too.")] = True,
     pre_training: Annotated[
-        str, typer.Option(help="Pictures x passes; by default ImageNet-1k and DeiT's 300.")
+        str, typer.Option(help="Images x passes; by default ImageNet-1k and DeiT's 300.")
     ] = "1281167x300",
     fine_tuning: Annotated[
         str, typer.Option(help="Likewise; by default CIFAR-10 and 100 passes.")
     ] = "50000x100",
     answers: Annotated[
-        int, typer.Option(help="Pictures that the finished model answers.", min=1)
+        int, typer.Option(help="Images that the finished model answers.", min=1)
     ] = 1_000_000,
     out: Annotated[
         Path | None, typer.Option(help="Folder in which to keep the table; by default nowhere.")
@@ -59,16 +64,16 @@ def bench(
     if out is not None:
         check_writable(out)
     dtype = PRECISIONS[precision]
-    contenders = [
-        load_contender(name, batch, place, dtype, compile=compile, training=training)
+    benchmarked = [
+        load_benchmarked_model(name, batch, place, dtype, compile=compile, training=training)
         for name in models
     ]
     matmul = measure.Matmul(place, dtype)
     rows = []
-    for kind in contenders[0].passes:
-        works = [contender.passes[kind] for contender in contenders]
+    for kind in benchmarked[0].passes:
+        works = [model.passes[kind] for model in benchmarked]
         throughputs, peak = measure.measure_throughput(works, matmul, rounds, label=kind)
-        rows += [_row(c, kind, t, peak) for c, t in zip(contenders, throughputs, strict=True)]
+        rows += [_row(c, kind, t, peak) for c, t in zip(benchmarked, throughputs, strict=True)]
     print_table([_line(row) for row in rows])
     typer.echo(READING.format(side=matmul.side, peak=rows[-1]["matmul_macs_per_second"] / 1e9))
     if training:
@@ -99,17 +104,17 @@ def _file_name(models: list[str]) -> str:
     return f"{name[:60]}-and-{len(models) - 1}-more-{digest}"
 
 
-def _row(contender: Contender, kind: str, found: measure.Throughput, peak: float) -> dict:
-    work, used, speed = contender.passes[kind], found.utilisation, found.speed
+def _row(model: BenchmarkedModel, kind: str, found: measure.Throughput, peak: float) -> dict:
+    work, used, speed = model.passes[kind], found.utilisation, found.speed
     return {
-        "model": contender.name,
+        "model": model.name,
         "pass": kind,
-        "parameters": contender.parameters,
+        "parameters": model.parameters,
         "macs_per_image": work.macs // work.images,
         "images_per_second": found.images_per_second,
         "utilisation": [used.median, used.low, used.high],
         "speed_over_first": [speed.median, speed.low, speed.high],
-        "memory_bytes": contender.memory[kind],
+        "memory_bytes": model.memory[kind],
         "matmul_macs_per_second": peak,
     }
 
@@ -136,9 +141,9 @@ def _costs(
 ) -> dict[str, str]:
     """The three costs: counted in multiply-adds, their hours carried on from measured rates."""
 
-    def run(kind: str, pictures: int, passes: float | int) -> measure.Run:
+    def run(kind: str, images: int, passes: float | int) -> measure.Run:
         row = next(row for row in rows if (row["model"], row["pass"]) == (model, kind))
-        return measure.Run(pictures, passes, row["macs_per_image"], row["images_per_second"])
+        return measure.Run(images, passes, row["macs_per_image"], row["images_per_second"])
 
     costs = measure.Costs(
         pre_training=run(TRAINING, *first_run),
@@ -156,10 +161,10 @@ def _costs(
 
 def _schedule(option: str, words: str) -> tuple[int, float | int]:
     try:
-        pictures, passes = words.lower().split("x")
-        schedule = int(pictures), float(passes)
+        images, passes = words.lower().split("x")
+        schedule = int(images), float(passes)
     except ValueError:
         schedule = (0, 0.0)
     if not all(number > 0 for number in schedule):
-        raise ValueError(f"{option} {words}: expected pictures x passes, such as 50000x100")
+        raise ValueError(f"{option} {words}: expected images x passes, such as 50000x100")
     return schedule

@@ -79,13 +79,13 @@ def _lacking(image_set: ImageSet, folder: Path) -> list[str]:
 
 @app.command(name="check")
 def check_data(name: DataName, root: Root = None) -> None:
-    """Read every file, decode every picture and count the classes."""
+    """Read every file, decode every image and count the classes."""
     for report in check(_image_set(name), data_root(root)):
         about, counts = report.provenance, report.per_class
         low, high = min(counts), max(counts)
         sizes = [f"{width} x {height}" for width, height in report.sizes]
         typer.echo(
-            f"{about['split']}: {about['name']}, {about['pictures']:,} pictures ({about['format']},"
+            f"{about['split']}: {about['name']}, {about['pictures']:,} images ({about['format']},"
             f" {sizes[0] if len(sizes) == 1 else f'{len(sizes)} sizes'}) of {len(counts)} classes,"
             f" {f'{low:,}' if low == high else f'{low:,} to {high:,}'} each; {about['digest'][:23]}"
         )
@@ -105,7 +105,7 @@ def pack_data(
 ) -> None:
     """Write data sets as files of a limited size; VITBOOK_DATA=OUT then loads them.
 
-    Pictures stay as they are encoded: the JPEG copy of CIFAR-10 is 18 MB, its pixels are 184 MB.
+    Images stay as they are encoded: the JPEG copy of CIFAR-10 is 18 MB, its pixels are 184 MB.
     """
     if not 0 < max_mb < float("inf"):
         raise ValueError(f"--max-mb {max_mb}: expected more than 0, in 10^6 bytes")

@@ -17,7 +17,7 @@ def models(
         bool, typer.Option("--audit", help="Count again what the papers print, and compare.")
     ] = False,
 ) -> None:
-    """List every model with its picture size and number of parameters."""
+    """List every model with its image size and number of parameters."""
     if check:
         _print_audit()
         return

@@ -1,4 +1,4 @@
-"""``vitbook probe``: look into a model with pictures of one's own, and write a page."""
+"""``vitbook probe``: look into a model with images of one's own, and write a page."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from vitbook.commands.options import Device
-from vitbook.commands.subject import load_subject, read_pictures
+from vitbook.commands.probed_model import load_probed_model, read_images
 from vitbook.devices import choose_device
 from vitbook.errors import UnknownNameError
 from vitbook.files import check_writable
@@ -41,28 +41,27 @@ def probe(
     if not names:
         raise ValueError(f"--probe names none: expected some of {', '.join(PROBES)}")
     check_writable(out)
-    subject = load_subject(model, pretrained)
-    pictures, skipped = read_pictures(images, subject.size, subject.channels)
+    probed = load_probed_model(model, pretrained)
+    given, skipped = read_images(images, probed.size, probed.channels)
     place = choose_device(device)
-    for each in filter(None, (subject.model, subject.fresh)):
+    for each in filter(None, (probed.model, probed.fresh)):
         each.to(place)
     sections = []
     for name in names:
         try:
-            sections.append(PROBES[name](subject, pictures))
+            sections.append(PROBES[name](probed, given))
         except (ValueError, RuntimeError, TypeError) as error:
             sections.append(Section(name, refused=str(error)))
             typer.echo(f"{name}: not run: {error}")
     facts = {
-        "model": subject.name,
-        "weights": subject.weights,
-        "parameters": f"{count_parameters(subject.model):,}",
-        "pictures": f"{len(pictures)}, the centre square at {subject.size} px: "
-        + ", ".join(pictures),
+        "model": probed.name,
+        "weights": probed.weights,
+        "parameters": f"{count_parameters(probed.model):,}",
+        "images": f"{len(given)}, the centre square at {probed.size} px: " + ", ".join(given),
     }
     for name, why in skipped.items():
         typer.echo(f"skipped {name}: {why}")
     if skipped:
         facts["skipped"] = "; ".join(f"{name} ({why})" for name, why in skipped.items())
-    page = write_report(out, f"Looking into {subject.name}", facts, sections)
+    page = write_report(out, f"Looking into {probed.name}", facts, sections)
     typer.echo(f"wrote {page}")

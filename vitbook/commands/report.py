@@ -1,4 +1,4 @@
-"""One HTML page that stands alone: pictures inside, no script, no request."""
+"""One HTML page that stands alone: images inside, no script, no request."""
 
 import base64
 import io

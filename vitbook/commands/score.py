@@ -1,4 +1,4 @@
-"""``vitbook score``: explanations of a checkpoint, scored on pictures whose answer is known."""
+"""``vitbook score``: explanations of a checkpoint, scored on images whose answer is known."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from vitbook.analysis.scoring import (
     score_rows,
 )
 from vitbook.commands.options import Device
-from vitbook.commands.subject import fresh_twin
+from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_writable
@@ -29,8 +29,8 @@ def score(
     checkpoint: Annotated[
         str, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
     ],
-    pictures: Annotated[
-        int | None, typer.Option(min=2, help="Of the held-out ones; by default all.")
+    num_images: Annotated[
+        int | None, typer.Option("--images", min=2, help="Of the held-out ones; by default all.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
@@ -43,18 +43,18 @@ def score(
     learned = loaded.provenance.get("dataset", "what it does not say")
     if learned not in MASKS:
         raise ValueError(
-            f"{checkpoint} learned from {learned}, whose pictures do not say where their answer "
+            f"{checkpoint} learned from {learned}, whose images do not say where their answer "
             f"lies: expected a checkpoint of {', '.join(MASKS)}"
         )
     device = choose_device(device)
     split = datasets.held_out_split(learned)
-    held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:pictures]
+    held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:num_images]
     model, fresh = loaded.model.to(device), fresh_twin(loaded.model).to(device)
-    images = datasets.normalize(held_out.images[:pictures]).to(device)
-    targets = held_out.labels[:pictures].to(device)
+    images = datasets.normalize(held_out.images[:num_images]).to(device)
+    targets = held_out.labels[:num_images].to(device)
     maps = {}
     for name, explain in EXPLANATIONS.items():
-        typer.echo(f"{name} of {len(images)} pictures", err=True)
+        typer.echo(f"{name} of {len(images)} images", err=True)
         maps[name] = explain(model, images, targets)
         maps[f"{name}, untrained twin"] = explain(fresh, images, targets)
     maps |= null_explanations(images, masks.to(device), model.grid_size)
@@ -74,7 +74,7 @@ def score(
         settings={
             "dataset": learned, "split": split, "pictures": len(images), "against": AGAINST,
             "steps": STEPS, "deletion": "to the mean colour",
-            "insertion": "from the blurred picture",
+            "insertion": "from the blurred image",
             "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
             "twin": "fresh weights, seed 0",
         },

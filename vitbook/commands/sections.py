@@ -1,4 +1,4 @@
-"""What each probe of ``vitbook probe`` says of a model and pictures."""
+"""What each probe of ``vitbook probe`` says of a model and images."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,26 +10,26 @@ from torch import Tensor, nn
 
 from vitbook import analysis, plotting
 from vitbook.analysis.layout import pixels_per_token, token_layout
+from vitbook.commands.probed_model import ProbedModel
 from vitbook.commands.report import Section
-from vitbook.commands.subject import Subject
-from vitbook.plotting import maps_beside_pictures
+from vitbook.plotting import maps_beside_images
 
-SHOWN = 8  # pictures in a figure: more are measured, not drawn
-Probe = Callable[[Subject, dict[str, Tensor]], Section]
+SHOWN = 8  # images in a figure: more are measured, not drawn
+Probe = Callable[[ProbedModel, dict[str, Tensor]], Section]
 Explain = Callable[[nn.Module, Tensor], Tensor]
 
 
-def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
-    images = subject.prepare(torch.stack(list(pictures.values())))
-    grid_size, prefix = token_layout(subject.model, images, grid_size=None, num_prefix_tokens=None)
-    uniform = analysis.uniform_attention_distance(grid_size, pixels_per_token(images, grid_size))
-    found = analysis.mean_attention_distance(subject.model, images).cpu()
-    on_prefix = analysis.mean_weight_on_prefix(subject.model, images).cpu()
-    null = subject.fresh and {
-        subject.name: analysis.mean_attention_distance(subject.fresh, images).cpu()
+def _distance(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
+    inputs = probed.prepare(torch.stack(list(images.values())))
+    grid_size, prefix = token_layout(probed.model, inputs, grid_size=None, num_prefix_tokens=None)
+    uniform = analysis.uniform_attention_distance(grid_size, pixels_per_token(inputs, grid_size))
+    found = analysis.mean_attention_distance(probed.model, inputs).cpu()
+    on_prefix = analysis.mean_weight_on_prefix(probed.model, inputs).cpu()
+    null = probed.fresh and {
+        probed.name: analysis.mean_attention_distance(probed.fresh, inputs).cpu()
     }
     reading = (
-        "A dot is a head: how far it looks, in pixels, averaged over patches and pictures (ViT "
+        "A dot is a head: how far it looks, in pixels, averaged over patches and images (ViT "
         "paper, appendix D.7). The dashed line is attention alike on every patch. What a head "
         "gives the prefix tokens counts as no distance, so read the second figure beside it."
     )
@@ -39,11 +39,11 @@ def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
     return Section(
         "distance", reading,
         {
-            f"{title}, {len(pictures)} pictures": plotting.distance_by_layer(
-                {subject.name: found}, uniform, title, null=null
+            f"{title}, {len(images)} images": plotting.distance_by_layer(
+                {probed.name: found}, uniform, title, null=null
             ),
             "Weight that patches give to prefix tokens, by layer": plotting.distance_by_layer(
-                {subject.name: on_prefix}, prefix / (prefix + grid_size[0] * grid_size[1]),
+                {probed.name: on_prefix}, prefix / (prefix + grid_size[0] * grid_size[1]),
                 "Weight on prefix tokens by layer", unit="", quantity="share of the weight",
             ),
         },
@@ -55,22 +55,22 @@ def _distance(subject: Subject, pictures: dict[str, Tensor]) -> Section:
 
 
 def _maps(title: str, explain: Explain, reading: str) -> Probe:
-    """A section of one map over the patches for each picture."""
+    """A section of one map over the patches for each image."""
 
-    def section(subject: Subject, pictures: dict[str, Tensor]) -> Section:
-        images = subject.prepare(torch.stack(list(pictures.values())))
-        columns = {title: explain(subject.model, images).cpu()}
+    def section(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
+        inputs = probed.prepare(torch.stack(list(images.values())))
+        columns = {title: explain(probed.model, inputs).cpu()}
         words = reading
-        if subject.fresh is not None:
-            columns["random weights"] = explain(subject.fresh, images).cpu()
+        if probed.fresh is not None:
+            columns["random weights"] = explain(probed.fresh, inputs).cpu()
             words += " Beside it, on the same scale, the same model with random weights."
-        shown = dict(list(pictures.items())[:SHOWN])
-        figure = maps_beside_pictures(
+        shown = dict(list(images.items())[:SHOWN])
+        figure = maps_beside_images(
             shown, {name: maps[:SHOWN] for name, maps in columns.items()},
-            f"{title.capitalize()}, picture by picture",
+            f"{title.capitalize()}, image by image",
         )  # fmt: skip
         numbers = {
-            name: {picture: map.tolist() for picture, map in zip(pictures, maps, strict=True)}
+            name: {image: map.tolist() for image, map in zip(images, maps, strict=True)}
             for name, maps in columns.items()
         }
         return Section(title, words, {f"{title} of {', '.join(shown)}": figure}, numbers)
@@ -87,33 +87,33 @@ _rollout_maps = _maps(
 )
 
 
-def _rollout(subject: Subject, pictures: dict[str, Tensor]) -> Section:
-    """The maps on their grid, then laid over the pictures."""
-    section = _rollout_maps(subject, pictures)
-    names = list(pictures)[:SHOWN]
+def _rollout(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
+    """The maps on their grid, then laid over the images."""
+    section = _rollout_maps(probed, images)
+    names = list(images)[:SHOWN]
     found = torch.tensor([section.numbers["rollout"][name] for name in names])
-    lit = analysis.overlay(torch.stack([pictures[name] for name in names]), found)
+    lit = analysis.overlay(torch.stack([images[name] for name in names]), found)
     title = "As the ViT paper's authors draw it"
-    section.figures[f"{title}: {', '.join(names)}"] = plotting.pictures(
+    section.figures[f"{title}: {', '.join(names)}"] = plotting.image_grid(
         dict(zip(names, lit, strict=True)), title, columns=3
     )
     reading = section.reading + (
-        " The last figure lays the map over its picture as the authors of the paper do: enlarged, "
+        " The last figure lays the map over its image as the authors of the paper do: enlarged, "
         "blurred by a patch, and stretched from black to full light, however even the map is."
     )
     return replace(section, reading=reading)
 
 
-def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
-    found = analysis.embedding_filters(subject.model)
+def _filters(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
+    found = analysis.embedding_filters(probed.model)
     parts = {"components": analysis.principal_filters(found.filters)}
     reading = (
-        "The first principal components of the filters that read the picture, row by row, on one "
+        "The first principal components of the filters that read the image, row by row, on one "
         f"scale whose grey is zero (ViT paper, figure 7, left): {found.note}. They hold "
         f"{100 * parts['components'].shares.sum():.0f} % of the filters' variance."
     )
-    if subject.fresh is not None:
-        null = analysis.principal_filters(analysis.embedding_filters(subject.fresh).filters)
+    if probed.fresh is not None:
+        null = analysis.principal_filters(analysis.embedding_filters(probed.fresh).filters)
         parts["random weights"] = null
         reading += f" With random weights they hold {100 * null.shares.sum():.0f} %."
     sheets = {
@@ -121,7 +121,7 @@ def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
         for name, each in parts.items()
         for view, sheet in enumerate(_sheets(each.filters, found.num_views))
     }
-    figure = plotting.pictures(sheets, "Principal filters", columns=3)
+    figure = plotting.image_grid(sheets, "Principal filters", columns=3)
     words = f"Principal components of the embedding filters: {', '.join(sheets)}"
     shares = {f"shares, {name}": each.shares.tolist() for name, each in parts.items()}
     return Section("filters", reading, {words: figure}, shares)
@@ -129,19 +129,19 @@ def _filters(subject: Subject, pictures: dict[str, Tensor]) -> Section:
 
 def _sheets(filters: Tensor, num_views: int) -> Tensor:
     """All components on one sheet for each view, seven to a line."""
-    shown = (255 * analysis.as_pictures(filters)).round().to(torch.uint8).cpu()
+    shown = (255 * analysis.as_images(filters)).round().to(torch.uint8).cpu()
     framed = F.pad(shown, (1, 1, 1, 1), value=255)
     missing = -len(framed) % 7
     framed = torch.cat([framed, framed.new_full((missing, *framed.shape[1:]), 255)])
     return rearrange(framed, "(r s) (v c) p q -> v c (r p) (s q)", s=7, v=num_views)
 
 
-def _positions(subject: Subject, pictures: dict[str, Tensor]) -> Section:
-    path, table = next(iter(analysis.position_tables(subject.model).items()))
+def _positions(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
+    path, table = next(iter(analysis.position_tables(probed.model).items()))
     rows, columns = table.grid_size
     maps = {"cosines": _tiles(analysis.positional_similarity(*table))}
-    if subject.fresh is not None:
-        null = analysis.position_tables(subject.fresh)[path]
+    if probed.fresh is not None:
+        null = analysis.position_tables(probed.fresh)[path]
         maps["random weights"] = _tiles(analysis.positional_similarity(*null))
     figure = plotting.likeness(
         maps, "Each place's tile: how alike every place is", tile=(rows, columns)

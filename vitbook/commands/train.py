@@ -130,15 +130,15 @@ def _change(words: str) -> tuple[str, object]:
 def _look(model: nn.Module, held_out: Dataset) -> dict:
     """What the ledger keeps of a model that goes on learning."""
     device = next(model.parameters()).device
-    pictures = datasets.normalize(held_out.images[:128].to(device))
+    images = datasets.normalize(held_out.images[:128].to(device))
     try:
-        distance = mean_attention_distance(model, pictures)
+        distance = mean_attention_distance(model, images)
     except RuntimeError as error:
         raise ValueError(f"--probe-at: {error}") from error
     return {
-        "pictures": len(pictures),
+        "pictures": len(images),
         "attention_distance": _rounded(distance),
-        "weight_on_prefix": _rounded(mean_weight_on_prefix(model, pictures)),
+        "weight_on_prefix": _rounded(mean_weight_on_prefix(model, images)),
     }
 
 

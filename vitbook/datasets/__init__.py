@@ -1,4 +1,4 @@
-"""Real pictures, one face: ``load(name, split)``."""
+"""Real images, one face: ``load(name, split)``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -91,13 +91,13 @@ def load(
         root: folder that holds ``<name>/<split>-00000-of-00001.parquet`` and so on; by default
             ``VITBOOK_DATA``, else ``data/`` of the checkout. What is not there is fetched from
             its official address, with progress, and kept there. An embedded set needs none.
-        image_size: pixels a side, by default the set's own. Of pictures of another size the
+        image_size: pixels a side, by default the set's own. Of images of another size the
             centre square is taken and resized, bicubic with antialiasing.
 
     Raises:
         UnknownNameError: no such data set or split; names the nearest.
-        DatasetError: a file that is damaged, of another layout, or holds no picture where one
-            should be; a class without a picture to train on; no connection to fetch it.
+        DatasetError: a file that is damaged, of another layout, or holds no image where one
+            should be; a class without an image to train on; no connection to fetch it.
         MissingPackageError: the extra "data" is not installed.
         OSError: the disk is full.
 

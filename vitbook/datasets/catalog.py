@@ -29,13 +29,13 @@ class ImageSet:
     Attributes:
         name: as ``load`` takes it.
         title: as the ledger and the book print it.
-        splits: to the number of pictures that the official one has; the last is held out.
-        image_size: pixels a side that a picture is loaded with by default.
-        lossless: published as pixels, so that a JPEG of them is not the same picture.
-        original_size: pixels a side of an unaltered picture; None where they differ.
+        splits: to the number of images that the official one has; the last is held out.
+        image_size: pixels a side that an image is loaded with by default.
+        lossless: published as pixels, so that a JPEG of them is not the same image.
+        original_size: pixels a side of an unaltered image; None where they differ.
         archive: where the official set comes from.
-        terms: under which the pictures may be used.
-        rule: how the pictures were split.
+        terms: under which the images may be used.
+        rule: how the images were split.
         shards: split -> files that its conversion makes, where that is not one.
     """
 
@@ -115,7 +115,7 @@ IMAGE_SETS = {
             "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
         ),
         terms="non-commercial research, not to be redistributed",
-        rule="the official split; the official test pictures have no labels",
+        rule="the official split; the official test images have no labels",
         shards={"train": 3},
     ),
 }

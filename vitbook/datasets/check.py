@@ -1,4 +1,4 @@
-"""Looking at every picture of a data set, to be sure of it."""
+"""Looking at every image of a data set, to be sure of it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.dataset import DatasetError
 from vitbook.datasets.shards import Shards, find_splits
-from vitbook.datasets.stored import Contents, check_classes, provenance, read_pictures
+from vitbook.datasets.stored import Contents, check_classes, provenance, read_images
 
 
 @dataclass(frozen=True)
 class Report:
-    """One split, every picture of it decoded.
+    """One split, every image of it decoded.
 
     Attributes:
         provenance: as ``Dataset`` has it.
-        per_class: pictures of each class, in the order of the labels.
-        sizes: width and height of the pictures.
+        per_class: images of each class, in the order of the labels.
+        sizes: width and height of the images.
     """
 
     provenance: dict[str, str | int]
@@ -25,7 +25,7 @@ class Report:
 
 
 def check(image_set: ImageSet, root: Path) -> list[Report]:
-    """Read every file and decode every picture.
+    """Read every file and decode every image.
 
     Raises:
         DatasetError: none is here, or the first thing that is wrong with them.
@@ -41,7 +41,7 @@ def check(image_set: ImageSet, root: Path) -> list[Report]:
 
 def _check_split(image_set: ImageSet, split: str, shards: Shards) -> Report:
     contents = Contents()
-    for _ in read_pictures(shards, contents):
+    for _ in read_images(shards, contents):
         pass
     check_classes(split, shards, contents)
     counts = [0] * len(shards.class_names)

@@ -12,7 +12,7 @@ from einops import rearrange
 from vitbook.datasets.archives import read_members
 from vitbook.datasets.conversion import Converted
 from vitbook.datasets.dataset import DatasetError
-from vitbook.datasets.pictures import encode_png
+from vitbook.datasets.images import encode_png
 from vitbook.datasets.shards import Row
 from vitbook.datasets.unpickle import read_pickle
 

@@ -1,4 +1,4 @@
-"""Digits among fragments of other digits: pictures of which it is known where the answer lies."""
+"""Digits among fragments of other digits: images of which it is known where the answer lies."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from vitbook.errors import UnknownNameError
 
 CANVAS, DIGIT, FRAGMENT = 32, 8, 4  # pixels a side
 NUM_FRAGMENTS = 8
-COPIES = {"train": 10, "test": 1}  # pictures of each digit
+COPIES = {"train": 10, "test": 1}  # images of each digit
 SEEDS = {"train": 0, "test": 1}
 
 
@@ -22,7 +22,7 @@ def load_cluttered_digits(split: str) -> Dataset:
 
     After the cluttered MNIST of Mnih et al. 2014 ("Recurrent models of visual attention"), whose
     pieces are 8 x 8 pixels of digits of 28 x 28. Here a piece may overlap another piece, but not
-    the digit, and it is drawn without regard to the label: what a picture says of its label it
+    the digit, and it is drawn without regard to the label: what an image says of its label it
     says inside :func:`digit_masks`.
 
     Digits and pieces of a split are those of the same split of ``digits``. Chance is the stream of
@@ -48,7 +48,7 @@ def load_cluttered_digits(split: str) -> Dataset:
         provenance=digits.provenance
         | {
             "name": "cluttered_digits",
-            "rule": f"{digits.provenance['rule']}; {COPIES[split]} pictures of each, at a random "
+            "rule": f"{digits.provenance['rule']}; {COPIES[split]} images of each, at a random "
             f"place of {CANVAS}x{CANVAS} px among {NUM_FRAGMENTS} pieces of "
             f"{FRAGMENT}x{FRAGMENT} px of other digits of the split, PCG64({SEEDS[split]})",
         },
@@ -56,7 +56,7 @@ def load_cluttered_digits(split: str) -> Dataset:
 
 
 def digit_masks(split: str) -> Bool[Tensor, "n height width"]:
-    """Where the digit of each picture lies: its 8 x 8 pixels, ink and paper.
+    """Where the digit of each image lies: its 8 x 8 pixels, ink and paper.
 
     Args:
         split: "train" or "test", as it was given to ``load("cluttered_digits", split)``.
@@ -89,7 +89,7 @@ def _places(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _squares(which: np.ndarray, tops: np.ndarray, lefts: np.ndarray, side: int) -> tuple:
-    """The index of a square of each picture."""
+    """The index of a square of each image."""
     steps = np.arange(side)
     return (
         which[:, None, None],
@@ -99,7 +99,7 @@ def _squares(which: np.ndarray, tops: np.ndarray, lefts: np.ndarray, side: int) 
 
 
 def _free_places(tops: np.ndarray, lefts: np.ndarray) -> np.ndarray:
-    """Of each picture the number of free places up to each place of a piece, row by row."""
+    """Of each image the number of free places up to each place of a piece, row by row."""
     place = np.arange(CANVAS - FRAGMENT + 1)
 
     def meets(start: np.ndarray) -> np.ndarray:

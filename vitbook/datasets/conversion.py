@@ -14,11 +14,11 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Converted:
-    """The whole of a data set in memory, pictures encoded.
+    """The whole of a data set in memory, images encoded.
 
     Attributes:
         class_names: in the order of the labels.
-        rows: split -> its pictures, in an order that depends on the archive alone.
+        rows: split -> its images, in an order that depends on the archive alone.
         beside: files to keep with them: the licence, readable class names.
     """
 

@@ -13,17 +13,17 @@ class DatasetError(ValueError):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Pictures and labels in memory.
+    """Images and labels in memory.
 
     Attributes:
         images: "n channels height width", uint8 from 0 to 255.
         labels: "n", int64, each an index into ``class_names``.
         class_names: one for each class.
-        provenance: where the pictures come from and what was done to them.
+        provenance: where the images come from and what was done to them.
 
     Raises:
         TypeError: images that are not uint8.
-        ValueError: labels out of range, or not one for each picture.
+        ValueError: labels out of range, or not one for each image.
     """
 
     images: UInt8[Tensor, "n channels height width"]
@@ -56,13 +56,13 @@ class Dataset:
 
 
 def normalize(images: Tensor) -> Float[Tensor, "*batch channels height width"]:
-    """uint8 pictures as a model takes them: float32 between -1 and 1.
+    """uint8 images as a model takes them: float32 between -1 and 1.
 
     One convention for all models of the book, that of the ViT authors: (x / 255 - 0.5) / 0.5.
     Floats between 0 and 1 are taken too.
 
     Raises:
-        ValueError: floats outside 0 to 1, as from a picture that was never divided by 255.
+        ValueError: floats outside 0 to 1, as from an image that was never divided by 255.
         TypeError: whole numbers other than uint8.
 
     Example:

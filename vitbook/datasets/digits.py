@@ -1,4 +1,4 @@
-"""1,797 handwritten digits that come inside scikit-learn: real pictures with no download."""
+"""1,797 handwritten digits that come inside scikit-learn: real images with no download."""
 
 import numpy as np
 import torch

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.dataset import DatasetError
-from vitbook.datasets.pictures import encode_png, open_picture, square
+from vitbook.datasets.images import encode_png, open_image, square
 from vitbook.datasets.shard_writer import ShardWriter
 from vitbook.datasets.shards import Packed, Row, Shards, find_splits, shard_name
-from vitbook.datasets.stored import Contents, alterations, read_pictures
+from vitbook.datasets.stored import Contents, alterations, read_images
 from vitbook.files import could_not_write, write_atomically
 
 MANIFEST = "manifest.json"
 
-_ROOM = 100_000  # bytes of a file that are not pictures: names of classes, places of pages
-_ROW = 32  # bytes of a row that are not its picture: label, lengths
+_ROOM = 100_000  # bytes of a file that are not images: names of classes, places of pages
+_ROW = 32  # bytes of a row that are not its image: label, lengths
 _MOST = 1000  # rows that are compressed and read together
 
 
@@ -30,10 +30,10 @@ def pack(
 ) -> dict[str, int]:
     """Write what is here of a data set to ``<out>/<name>/``, no file over ``max_bytes``.
 
-    ``VITBOOK_DATA=<out>`` then loads the same pictures under the same name and digest; what was
+    ``VITBOOK_DATA=<out>`` then loads the same images under the same name and digest; what was
     missing is still said to be. ``<out>/manifest.json`` lists every file with its size and sha256.
 
-    Pictures stay as they are encoded: 18 MB for the JPEG copy of CIFAR-10, whose pixels would be
+    Images stay as they are encoded: 18 MB for the JPEG copy of CIFAR-10, whose pixels would be
     184 MB. With ``image_size`` the others become squares of that size, as lossless PNG; those that
     are of that size stay as they are.
 
@@ -41,7 +41,7 @@ def pack(
         Split -> the number of files written.
 
     Raises:
-        DatasetError: nothing to pack, something in the way, or a picture larger than a file.
+        DatasetError: nothing to pack, something in the way, or an image larger than a file.
         OSError: the disk is full or the folder not writable.
     """
     target, making = out / image_set.name, out / f".{image_set.name}.making"
@@ -85,8 +85,8 @@ def _pack_split(
     packed, rows = shards.origin, (row for shard in shards.found for row in shard.rows())
     if image_size is not None:
         contents = Contents()
-        for _ in read_pictures(shards, contents):
-            pass  # to know how the pictures are before they are changed
+        for _ in read_images(shards, contents):
+            pass  # to know how the images are before they are changed
         packed = Packed(alterations(image_set, shards, contents), packed.found, packed.missing)
         rows = (_resized(row, image_size) for row in rows)
     files: list[ShardWriter] = []
@@ -102,18 +102,18 @@ def _pack_split(
         if (size := file.path.stat().st_size) > max_bytes:
             raise DatasetError(
                 f"a file of {image_set.title} would have {size:,} bytes, expected at most "
-                f"{max_bytes:,}: a single picture is too large for it; allow larger files"
+                f"{max_bytes:,}: a single image is too large for it; allow larger files"
             )
         file.path.rename(folder / shard_name(split, index, len(files)))
     return len(files)
 
 
 def _resized(row: Row, size: int) -> Row:
-    picture = open_picture(row.encoded)
-    if picture.size == (size, size):
+    image = open_image(row.encoded)
+    if image.size == (size, size):
         return row
     name = str(Path(row.path).with_suffix(".png")) if row.path else ""
-    return Row(encode_png(square(picture, size)), name, row.label)
+    return Row(encode_png(square(image, size)), name, row.label)
 
 
 def _groups(rows: Iterator[Row], max_bytes: int) -> Iterator[tuple[list[Row], int]]:

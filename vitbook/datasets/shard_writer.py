@@ -43,7 +43,7 @@ class ShardWriter:
                 self._file,
                 _SCHEMA.with_metadata(metadata),
                 compression="zstd",
-                use_dictionary=False,  # no two pictures are the same
+                use_dictionary=False,  # no two images are the same
                 write_statistics=["label"],
                 write_page_checksum=True,  # a flipped bit is found when it is read
             )

@@ -1,4 +1,4 @@
-"""Parquet files in the layout of the Hugging Face Hub: pictures in their encoded form.
+"""Parquet files in the layout of the Hugging Face Hub: images in their encoded form.
 
 ``<split>-00000-of-00003.parquet`` holds a column ``image`` of struct(bytes, path), a column
 ``label`` of int64 and, in the schema's metadata under ``huggingface``, the names of the classes.
@@ -30,7 +30,7 @@ def shard_name(split: str, index: int, total: int) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A picture in its encoded form.
+    """An image in its encoded form.
 
     Attributes:
         encoded: a JPEG or PNG file.
@@ -48,7 +48,7 @@ class Packed:
     """What a packed shard says of the files that it was made from; empty in all others.
 
     Attributes:
-        notes: how their pictures differed from the official ones.
+        notes: how their images differed from the official ones.
         found: names of the files that were there.
         missing: names of the files that were not.
     """
@@ -82,7 +82,7 @@ class Shard:
         came = ", ".join(f"{field.name} ({field.type})" for field in self._schema)
         raise DatasetError(
             f"{self.path} has the columns {came or 'none'}: expected {' or '.join(names)} as "
-            f"{kind}; keep only the Hub's layout of pictures here"
+            f"{kind}; keep only the Hub's layout of images here"
         )
 
     @cached_property
@@ -110,7 +110,7 @@ class Shard:
     def rows(self) -> Iterator[Row]:
         """
         Raises:
-            DatasetError: damaged, a row without a picture, or a label that no class has.
+            DatasetError: damaged, a row without an image, or a label that no class has.
         """
         classes, index = len(self.class_names), -1
         for batch in self._batches():
@@ -119,7 +119,7 @@ class Shard:
                 index += 1
                 if image is None or image["bytes"] is None:
                     raise DatasetError(
-                        f"row {index} of {self.path} holds no picture: expected its bytes, not "
+                        f"row {index} of {self.path} holds no image: expected its bytes, not "
                         "only a path; fetch the file again"
                     )
                 if label is None or not 0 <= label < classes:
@@ -160,7 +160,7 @@ class Shards:
 
     @property
     def origin(self) -> Packed:
-        """The files that the pictures come from: those that were packed, if all of that is here,
+        """The files that the images come from: those that were packed, if all of that is here,
         else these. Packing changes neither what is missing nor how much of a set there is."""
         packed, names = self.found[0].packed, tuple(shard.path.name for shard in self.found)
         if packed.found and not self.absent:

@@ -1,4 +1,4 @@
-"""From Parquet files to pictures in memory."""
+"""From Parquet files to images in memory."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ import torch
 
 from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.dataset import Dataset, DatasetError
-from vitbook.datasets.pictures import PictureError, open_picture, pixels, square
+from vitbook.datasets.images import ImageError, open_image, pixels, square
 from vitbook.datasets.shards import Row, Shards
 from vitbook.extras import from_extra
 
@@ -18,7 +18,7 @@ with from_extra("data"):
 
 
 class Contents:
-    """What the pictures of a split turned out to be, gathered while they are read.
+    """What the images of a split turned out to be, gathered while they are read.
 
     Attributes:
         labels: in order.
@@ -32,50 +32,50 @@ class Contents:
         self.sizes: set[tuple[int, int]] = set()
         self._digest = hashlib.sha256()
 
-    def add(self, row: Row, picture: Image.Image) -> None:
+    def add(self, row: Row, image: Image.Image) -> None:
         self.labels.append(row.label)
-        self.formats.add(str(picture.format))
-        self.sizes.add(picture.size)
-        content = row.encoded if picture.format == "JPEG" else picture.tobytes()
+        self.formats.add(str(image.format))
+        self.sizes.add(image.size)
+        content = row.encoded if image.format == "JPEG" else image.tobytes()
         self._digest.update(row.label.to_bytes(8, "big") + hashlib.sha256(content).digest())
 
     @property
     def digest(self) -> str:
-        """Of labels and pictures in their order, however many shards hold them. Of a JPEG its
+        """Of labels and images in their order, however many shards hold them. Of a JPEG its
         bytes count, of a PNG its pixels, as every zlib packs these in its own way."""
         return "sha256:" + self._digest.hexdigest()
 
 
-def read_pictures(shards: Shards, contents: Contents) -> Iterator[tuple[Row, Image.Image]]:
-    """Every row with its picture, as the file has it.
+def read_images(shards: Shards, contents: Contents) -> Iterator[tuple[Row, Image.Image]]:
+    """Every row with its image, as the file has it.
 
     Raises:
-        DatasetError: a picture that does not decode; names the row and the file.
+        DatasetError: an image that does not decode; names the row and the file.
     """
     for shard in shards.found:
         for index, row in enumerate(shard.rows()):
             try:
-                picture = open_picture(row.encoded)
-            except PictureError as error:
+                image = open_image(row.encoded)
+            except ImageError as error:
                 raise DatasetError(
-                    f"row {index} of {shard.path} ({row.path}) is no picture: {error}; "
+                    f"row {index} of {shard.path} ({row.path}) is no image: {error}; "
                     "remove the file and fetch it again"
                 ) from error
-            contents.add(row, picture)
-            yield row, picture
+            contents.add(row, image)
+            yield row, image
 
 
 def read_split(image_set: ImageSet, split: str, shards: Shards, size: int | None) -> Dataset:
-    """All pictures of the shards that are there, as squares of ``size`` pixels.
+    """All images of the shards that are there, as squares of ``size`` pixels.
 
     Raises:
-        DatasetError: a damaged file or picture, or a class of a training set without one.
+        DatasetError: a damaged file or image, or a class of a training set without one.
     """
     size = image_set.image_size if size is None else size
     images = np.empty((shards.num_rows, 3, size, size), np.uint8)
     contents = Contents()
-    for index, (_, picture) in enumerate(read_pictures(shards, contents)):
-        images[index] = pixels(square(picture, size))
+    for index, (_, image) in enumerate(read_images(shards, contents)):
+        images[index] = pixels(square(image, size))
     check_classes(split, shards, contents)
     return Dataset(
         images=torch.from_numpy(images),
@@ -88,7 +88,7 @@ def read_split(image_set: ImageSet, split: str, shards: Shards, size: int | None
 def check_classes(split: str, shards: Shards, contents: Contents) -> None:
     """
     Raises:
-        DatasetError: no picture of some class in a training set; names the classes.
+        DatasetError: no image of some class in a training set; names the classes.
     """
     seen, names = set(contents.labels), shards.class_names
     absent = [name for label, name in enumerate(names) if label not in seen]
@@ -97,7 +97,7 @@ def check_classes(split: str, shards: Shards, contents: Contents) -> None:
         missing = shards.origin.missing
         advice = f"add {', '.join(missing)}" if missing else "fetch the set again"
         raise DatasetError(
-            f"{shards.found[0].path.parent} has no picture of {some} to train on: expected all "
+            f"{shards.found[0].path.parent} has no image of {some} to train on: expected all "
             f"{len(names)} classes; {advice}"
         )
 
@@ -130,31 +130,31 @@ def provenance(
     image_set: ImageSet, split: str, shards: Shards, contents: Contents, size: int
 ) -> dict[str, str | int]:
     """What the ledger keeps of a data set. Its name cannot be taken for the official set's where
-    the pictures are not the official ones, or not all of them."""
-    pictures, official = len(contents.labels), image_set.splits[split]
+    the images are not the official ones, or not all of them."""
+    images, official = len(contents.labels), image_set.splits[split]
     found, missing = shards.origin.found, shards.origin.missing
     notes = alterations(image_set, shards, contents)
-    if pictures != official:
-        notes = (*notes, f"{pictures:,} images")
+    if images != official:
+        notes = (*notes, f"{images:,} images")
     resized = "" if contents.sizes == {(size, size)} else f"; centre square, resized to {size} px"
     about: dict[str, str | int] = {
         "name": image_set.title + (f" ({', '.join(notes)})" if notes else ""),
         "split": split,
         "source": image_set.archive.url,
         "rule": image_set.rule + resized,
-        "pictures": pictures,
+        "pictures": images,
         "format": " and ".join(sorted(contents.formats)),
         "shards": f"{len(found)} of {len(found) + len(missing)}",
         "digest": contents.digest,
     }
     if missing:
-        lost = f"{official - pictures:,} of {official:,} pictures"
+        lost = f"{official - images:,} of {official:,} images"
         about["missing"] = f"{', '.join(missing)} ({lost})"
     return about
 
 
 def alterations(image_set: ImageSet, shards: Shards, contents: Contents) -> tuple[str, ...]:
-    """How the stored pictures differ from the official ones: what they show of it, and what the
+    """How the stored images differ from the official ones: what they show of it, and what the
     files say of those that they were packed from."""
     notes = list(shards.origin.notes)
     if image_set.lossless and "JPEG" in contents.formats:

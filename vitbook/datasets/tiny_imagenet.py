@@ -12,7 +12,7 @@ _TOP = "tiny-imagenet-200/"
 
 
 def convert_tiny_imagenet(archive: Path) -> Converted:
-    """A label indexes the sorted WordNet ids. The test pictures have none and stay behind.
+    """A label indexes the sorted WordNet ids. The test images have none and stay behind.
 
     Raises:
         DatasetError: not that archive, or one that is not safe to read.

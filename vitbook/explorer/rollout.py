@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from vitbook.analysis.rollout import carry
+from vitbook.analysis.rollout import roll_out
 from vitbook.explorer.drawing import (
     CIVIDIS,
     Number,
@@ -42,7 +42,7 @@ def rollout_map(
 
     The page holds each layer's map, the mean over its heads, in bytes along the square root
     (:func:`vitbook.explorer.maps.quantize`), and carries rows through them as
-    :func:`vitbook.analysis.rollout.carry` does.
+    :func:`vitbook.analysis.rollout.roll_out` does.
 
     Args:
         image: uint8 "c h w".
@@ -106,7 +106,7 @@ def rollout_map(
 def rolled(fused: np.ndarray, residual: Number) -> np.ndarray:
     """All tokens' rows through these layers, "layers tokens tokens" -> "tokens tokens"."""
     layers = torch.from_numpy(np.asarray(fused, dtype=np.float64))[:, None]
-    return carry(torch.eye(layers.shape[-1]).double()[None], layers, float(residual))[0].numpy()
+    return roll_out(torch.eye(layers.shape[-1]).double()[None], layers, float(residual))[0].numpy()
 
 
 def difference(rows: np.ndarray) -> float:

@@ -5,35 +5,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Run:
-    """How many pictures a model is shown, and what each takes.
+    """How many images a model is shown, and what each takes.
 
     Attributes:
-        pictures: in the data.
+        images: in the data.
         passes: over them.
-        macs: multiply-adds for one picture: of a training step, or of a forward pass.
+        macs: multiply-adds for one image: of a training step, or of a forward pass.
         images_per_second: measured; None where it was not.
     """
 
-    pictures: int
+    images: int
     passes: float | int
     macs: int
     images_per_second: float | int | None = None
 
     def __post_init__(self):
         rate = self.images_per_second
-        if min(self.pictures, self.passes, self.macs) <= 0 or (rate is not None and rate <= 0):
+        if min(self.images, self.passes, self.macs) <= 0 or (rate is not None and rate <= 0):
             raise ValueError(f"{self}: expected numbers above 0")
 
     @property
     def total_macs(self) -> float | int:
-        return self.pictures * self.passes * self.macs
+        return self.images * self.passes * self.macs
 
     @property
     def hours(self) -> float | None:
         """On the device on which the rate was measured: carried on from a few batches."""
         if self.images_per_second is None:
             return None
-        return self.pictures * self.passes / self.images_per_second / 3600
+        return self.images * self.passes / self.images_per_second / 3600
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How many pictures a second, and what share of the device's arithmetic that is."""
+"""How many images a second, and what share of the device's arithmetic that is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

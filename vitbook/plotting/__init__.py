@@ -8,10 +8,10 @@ with from_extra("chapters"):
     from vitbook.plotting.curves import distance_by_layer, lines
     from vitbook.plotting.images import (
         heat_maps,
+        image_grid,
         likeness,
-        maps_beside_pictures,
+        maps_beside_images,
         photo_and_maps,
-        pictures,
     )
     from vitbook.plotting.scores import leads
 
@@ -21,10 +21,10 @@ __all__ = [
     "channel_lines",
     "distance_by_layer",
     "heat_maps",
+    "image_grid",
     "leads",
     "likeness",
     "lines",
-    "maps_beside_pictures",
+    "maps_beside_images",
     "photo_and_maps",
-    "pictures",
 ]

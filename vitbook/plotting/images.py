@@ -10,7 +10,7 @@ from torch import Tensor
 from vitbook.plotting.style import HEAT, draw_image, finish, mark_cell
 
 
-def pictures(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figure:
+def image_grid(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figure:
     """Images side by side, each under its name.
 
     Args:
@@ -118,7 +118,7 @@ def likeness(
     return finish(figure, title)
 
 
-def maps_beside_pictures(
+def maps_beside_images(
     images: Mapping[str, UInt8[Tensor, "channels height width"]],
     maps: Mapping[str, Float[Tensor, "images rows columns"]],
     title: str,

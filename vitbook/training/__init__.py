@@ -18,9 +18,9 @@ from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
 from vitbook.training.recipe import RECIPES, Recipe, get_recipe
+from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.runs import RunInUseError, run
 from vitbook.training.state import UnfinishedRunError
-from vitbook.training.watch import RunStoppedError, TrainingDivergedError
 
 __all__ = [
     "RECIPES",

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from vitbook.datasets import Dataset
 from vitbook.training.augment import augment
-from vitbook.training.draws import Draws, seed_of
+from vitbook.training.batch_random import BatchRandom, seed_of
 from vitbook.training.mixing import mix
 from vitbook.training.recipe import Recipe
 
@@ -39,7 +39,7 @@ class Batches:
         shown = recipe.epoch_images or len(dataset) * recipe.repeats
         if recipe.batch_size > shown:
             raise ValueError(
-                f"batch_size {recipe.batch_size} is more than the {shown} pictures of an epoch: "
+                f"batch_size {recipe.batch_size} is more than the {shown} images of an epoch: "
                 f"use at most {shown}"
             )
         unit = processes * (2 if recipe.mixes else 1)
@@ -61,14 +61,14 @@ class Batches:
     ]:
         size = self.recipe.batch_size
         batch = self.shown_at(step)[self.rank :: self.processes].to(self.images.device)
-        draws = Draws(size, self.seed, step, rank=self.rank, processes=self.processes)
-        pictures, labels = augment(self.images[batch], self.recipe, draws), self.labels[batch]
+        rng = BatchRandom(size, self.seed, step, rank=self.rank, processes=self.processes)
+        images, labels = augment(self.images[batch], self.recipe, rng), self.labels[batch]
         if not self.recipe.mixes:
-            return pictures, labels
-        return mix(pictures, labels, self.num_classes, self.recipe, draws)
+            return images, labels
+        return mix(images, labels, self.num_classes, self.recipe, rng)
 
     def shown_at(self, step: int) -> Int64[Tensor, "batch"]:
-        """Which pictures the whole batch of a step shows."""
+        """Which images the whole batch of a step shows."""
         size = self.recipe.batch_size
         if not self.recipe.epoch_images:
             epoch, place = divmod(step, self.steps_an_epoch)
@@ -80,7 +80,7 @@ class Batches:
         return stream[start : start + size]
 
     def order(self, number: int) -> Int64[Tensor, "shown"]:
-        """Which pictures a pass over the data shows, in turn."""
+        """Which images a pass over the data shows, in turn."""
         if number != self._pass:
             generator = torch.Generator().manual_seed(seed_of(self.seed, "order", number))
             shuffled = torch.randperm(len(self.images), generator=generator)

@@ -16,7 +16,7 @@ from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.digest import digest
-from vitbook.training.sharing import fill, state_once
+from vitbook.training.tied_weights import load_unique_state, unique_state
 
 FORMAT = 2
 # 1 had no constants and no digest.
@@ -81,7 +81,7 @@ def save_checkpoint(
         .detach()
         .cpu()
         .contiguous()
-        for name, tensor in state_once(model).items()
+        for name, tensor in unique_state(model).items()
     }
     for name, tensor in state.items():
         if not tensor.isfinite().all():
@@ -114,7 +114,7 @@ def load_checkpoint(
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
             without its ending.
         model: filled with the weights, which must fit; nothing is copied if they do not.
-        image_size: build the model for pictures of this size, with its table of positions
+        image_size: build the model for images of this size, with its table of positions
             resized; by default the size that it learned from.
 
     Raises:
@@ -154,7 +154,7 @@ def load_checkpoint(
         raise CheckpointError(
             f"{path} was written for another vitbook ({error}): train it again with this one"
         ) from error
-    own = state_once(usual)
+    own = unique_state(usual)
     try:
         check_state(state, own, path.name)
         set_constants(usual, constants)
@@ -162,26 +162,26 @@ def load_checkpoint(
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
     target = model if model is not None else create_model(**_arguments(spec))
     set_constants(target, constants)
-    fill(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
+    load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     return Checkpoint(target.eval(), class_names, provenance)
 
 
 def _resized(
     state: dict[str, torch.Tensor], spec: ModelSpec, image_size: int | Sequence[int]
 ) -> tuple[dict[str, torch.Tensor], ModelSpec]:
-    """The same weights for pictures of another size: tables of positions on another grid."""
+    """The same weights for images of another size: tables of positions on another grid."""
     spec_then = replace(
         spec, image_size=image_size if isinstance(image_size, int) else tuple(image_size)
     )
     source = create_model(**_arguments(spec))
     with torch.device("meta"):  # it only says its grids
         target = create_model(**_arguments(spec_then))
-    check_state(state, state_once(source), spec.name)
-    fill(source, {name: tensor.to(torch.float32) for name, tensor in state.items()})
+    check_state(state, unique_state(source), spec.name)
+    load_unique_state(source, {name: tensor.to(torch.float32) for name, tensor in state.items()})
     for path, part in source.named_modules():
         if hasattr(part, "resize"):
             part.resize(target.get_submodule(path).grid_size)
-    return dict(state_once(source)), spec_then
+    return dict(unique_state(source)), spec_then
 
 
 def _arguments(spec: ModelSpec) -> dict:

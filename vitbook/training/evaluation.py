@@ -11,9 +11,9 @@ from vitbook.training.processes import processes
 
 @torch.no_grad()
 def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float:
-    """Share of the pictures whose largest logit is the right one (top-1, 0 to 1).
+    """Share of the images whose largest logit is the right one (top-1, 0 to 1).
 
-    With several processes each looks at its own pictures, every one of them once.
+    With several processes each looks at its own images, every one of them once.
 
     Example:
         >>> import vitbook
@@ -36,7 +36,7 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
 def predict(
     model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
 ) -> Float[Tensor, "n classes"]:
-    """Logits of every picture, on the model's device; the mode of each part stays as it was."""
+    """Logits of every image, on the model's device; the mode of each part stays as it was."""
     device = next(model.parameters()).device
     with evaluating(model):
         return torch.cat([model(normalize(batch.to(device))) for batch in images.split(batch_size)])

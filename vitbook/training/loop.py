@@ -12,15 +12,15 @@ from torch.nn.parallel import DistributedDataParallel
 from vitbook.datasets import Dataset
 from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.models import set_stochastic_depth
+from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
-from vitbook.training.draws import seed_of
 from vitbook.training.evaluation import check_outputs, predict
 from vitbook.training.loss import cross_entropy
 from vitbook.training.memory import BatchTooLargeError, is_out_of_memory, say_what_fits
 from vitbook.training.optimization import adamw, learning_rate, moving_average
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
-from vitbook.training.watch import Watch
+from vitbook.training.recorder import Recorder
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class TrainingRun:
             and, if there was held-out data, ``accuracy`` on it (0 to 1).
         accuracy: of the final weights on the held-out data; None if there was none.
         probes: what ``probe`` returned, each with its ``epoch``; epoch 0 is before training.
-        data_passes: times that a picture was shown, on average.
+        data_passes: times that an image was shown, on average.
         training_s: seconds of training steps alone.
         wall_time_s: seconds in all, evaluation and probes included; of all parts, if the run was
             interrupted.
-        images_per_second: pictures trained on by all processes, per second of training.
+        images_per_second: images trained on by all processes, per second of training.
         precision: of the forward pass.
         device: its name; of all, if parts of the run were made on different ones.
         processes: that shared each batch.
@@ -62,9 +62,9 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step):
     for step in steps:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step / batches.steps_an_epoch, recipe)
-        pictures, targets = batches[step]  # shuffled, each picture changed in its own way
+        images, targets = batches[step]  # shuffled, each image changed in its own way
         with precision:
-            logits = model(pictures)
+            logits = model(images)
             loss = cross_entropy(logits, targets, recipe.label_smoothing)
         optimizer.zero_grad()
         loss.backward()
@@ -101,7 +101,7 @@ def train(
     Args:
         dataset: to learn from.
         test: to measure on after every epoch; it decides nothing.
-        seed: of the order of the pictures and of their augmentation.
+        seed: of the order of the images and of their augmentation.
         device: by default the GPU if there is one.
         compile: run the model through ``torch.compile``.
         progress: show a bar.
@@ -139,7 +139,7 @@ def train(
     set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
     batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
     optimizer, mean = adamw(model, recipe), moving_average(model, recipe)
-    watch = Watch(
+    recorder = Recorder(
         model,
         mean,
         optimizer,
@@ -164,7 +164,7 @@ def train(
     runner = torch.compile(model) if compile else model
     if here.count > 1:
         runner = DistributedDataParallel(runner)
-    first, last = watch.progress.step, recipe.epochs * batches.steps_an_epoch
+    first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
 
     def steps() -> Iterator[int]:
         for step in range(first, last):  # chance inside the model is a function of these too
@@ -173,20 +173,20 @@ def train(
 
     try:
         gpus = [] if device.type == "cpu" else [device]
-        with watch, torch.random.fork_rng(gpus, device_type=device.type):
+        with recorder, torch.random.fork_rng(gpus, device_type=device.type):
             precision = autocast(device, dtype)
-            fit(runner, mean, optimizer, batches, recipe, steps(), precision, watch)
+            fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         # The frames of the step that failed hold its activations: what fits is tried without them.
         traceback.clear_frames(error.__traceback__)
-        picture = torch.zeros(dataset.images.shape[1:], device=device)
+        image = torch.zeros(dataset.images.shape[1:], device=device)
         own = recipe.batch_size // here.count
-        raise BatchTooLargeError(say_what_fits(model, picture, own, here.count)) from error
+        raise BatchTooLargeError(say_what_fits(model, image, own, here.count)) from error
     if mean is not None:
         model.load_state_dict(mean.module.state_dict())
-    reached = watch.progress
+    reached = recorder.progress
     shown = last * recipe.batch_size
     return TrainingRun(
         recipe=recipe,

@@ -19,19 +19,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def largest_fitting_batch(model: nn.Module, picture: Tensor, below: int) -> int:
+def largest_fitting_batch(model: nn.Module, image: Tensor, below: int) -> int:
     """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none."""
     size = below // 2
     while size:
         try:
-            _step(model, picture.expand(size, *picture.shape))
+            _step(model, image.expand(size, *image.shape))
             return size
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         finally:
             model.zero_grad(set_to_none=True)
-        release_memory(picture.device)
+        release_memory(image.device)
         size //= 2
     return 0
 
@@ -42,20 +42,20 @@ def _step(model: nn.Module, images: Tensor) -> None:
     F.cross_entropy(logits, logits.argmax(dim=1)).backward()
 
 
-def say_what_fits(model: nn.Module, picture: Tensor, own: int, processes: int) -> str:
+def say_what_fits(model: nn.Module, image: Tensor, own: int, processes: int) -> str:
     """A sentence, found by trying smaller batches.
 
     Args:
-        picture: one, "channels height width", as the model takes it.
-        own: pictures a step of this process, which did not fit.
+        image: one, "channels height width", as the model takes it.
+        own: images a step of this process, which did not fit.
         processes: that share the batch.
     """
-    size = largest_fitting_batch(model, picture, own) * processes
-    where = "this machine" if picture.device.type == "cpu" else "the GPU"
+    size = largest_fitting_batch(model, image, own) * processes
+    where = "this machine" if image.device.type == "cpu" else "the GPU"
     if not size:
         return (
             f"batch_size {own * processes} does not fit into the memory of {where}, nor does a "
-            "single picture: take a smaller model or smaller pictures"
+            "single image: take a smaller model or smaller images"
         )
     return (
         f"batch_size {own * processes} does not fit into the memory of {where}; {size} does "

@@ -130,7 +130,7 @@ class PlannedRun:
 
     @property
     def images(self) -> int:
-        """Training images shown, a picture counted anew each time."""
+        """Training images shown, an image counted anew each time."""
         return self.recipe.epochs * self.images_an_epoch
 
     @property

@@ -1,7 +1,7 @@
 """AutoAugment, RandAugment and TrivialAugment by torchvision, drawn anew for each small group.
 
-torchvision's v2 transforms draw once for a whole batch. A call for each picture would cost more
-than the training step; a call for each few pictures is a compromise that one can set.
+torchvision's v2 transforms draw once for a whole batch. A call for each image would cost more
+than the training step; a call for each few images is a compromise that one can set.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from vitbook.extras import from_extra
-from vitbook.training.draws import Draws, seed_of
+from vitbook.training.batch_random import BatchRandom, seed_of
 from vitbook.training.recipe import Recipe
 
 
@@ -30,14 +30,14 @@ def _policy(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def apply_policy(
-    images: UInt8[Tensor, "batch channels height width"], recipe: Recipe, draws: Draws
+    images: UInt8[Tensor, "batch channels height width"], recipe: Recipe, rng: BatchRandom
 ) -> UInt8[Tensor, "batch channels height width"]:
     """``recipe.policy_group`` neighbours of the whole batch share what is done to them."""
     policy = _policy(recipe.policy)
-    groups, sizes = (draws.positions // recipe.policy_group).unique_consecutive(return_counts=True)
+    groups, sizes = (rng.positions // recipe.policy_group).unique_consecutive(return_counts=True)
     changed = []
     with torch.random.fork_rng(devices=[]):  # torchvision draws from torch's own generator
         for group, few in zip(groups.tolist(), images.split(sizes.tolist()), strict=True):
-            torch.random.default_generator.manual_seed(seed_of(*draws.place, "policy", group))
+            torch.random.default_generator.manual_seed(seed_of(*rng.place, "policy", group))
             changed.append(policy(few))
     return torch.cat(changed)

@@ -14,10 +14,10 @@ class Recipe:
     AdamW with a linear warm-up and a cosine; weight decay falls on matrices only.
 
     Attributes:
-        epochs: each shows every picture ``repeats`` times; a last short batch is left out.
+        epochs: each shows every image ``repeats`` times; a last short batch is left out.
         epoch_images: an epoch shows so many instead, pass after pass without a break, so that
             runs on small and large data sets take the same steps; 0 keeps it a whole pass.
-        batch_size: pictures a step, over all processes.
+        batch_size: images a step, over all processes.
         learning_rate: at its peak.
         final_learning_rate: at the end of the cosine.
         weight_decay: of AdamW.
@@ -28,18 +28,18 @@ class Recipe:
         drop_path_grows: from 0 in the first block; else every block has the same.
         ema: decay of the exponential mean of the weights, which is what is evaluated and kept;
             0 keeps the last weights.
-        repeats: times that an epoch shows each picture, one after the other, each changed in its
+        repeats: times that an epoch shows each image, one after the other, each changed in its
             own way (repeated augmentation, Hoffer et al. 2020): an epoch is as many data passes.
-        crop_padding: black border, in pixels, out of which each picture is cropped again.
-        flip: mirror each picture left to right, or not, by chance.
-        crop_area: smallest share of the picture that a crop keeps, which is then resized
+        crop_padding: black border, in pixels, out of which each image is cropped again.
+        flip: mirror each image left to right, or not, by chance.
+        crop_area: smallest share of the image that a crop keeps, which is then resized
             (Szegedy et al. 2015; sides 3:4 to 4:3); 1 crops nothing.
-        shift: largest shift of each picture, in pixels, both ways.
-        rotation: largest rotation of each picture, in degrees, both ways.
-        zoom: largest change of scale of each picture, as a factor: 0.1 is 0.9 to 1.1.
+        shift: largest shift of each image, in pixels, both ways.
+        rotation: largest rotation of each image, in degrees, both ways.
+        zoom: largest change of scale of each image, as a factor: 0.1 is 0.9 to 1.1.
         policy: one of :data:`POLICIES`, or None.
-        policy_group: pictures that share one draw of the policy.
-        erasing: probability that a rectangle of a picture turns grey (Zhong et al. 2017).
+        policy_group: images that share one draw of the policy.
+        erasing: probability that a rectangle of an image turns grey (Zhong et al. 2017).
         mixup: both parameters of the Beta of mixup (Zhang et al. 2018); 0 is no mixup.
         cutmix: the same of cutmix (Yun et al. 2019); with both, each batch takes one by chance.
         mix_probability: that a batch is mixed at all.
@@ -129,7 +129,7 @@ RECIPES = {
             rotation=10.0,
             zoom=0.1,
         ),
-        # Digits anywhere on a larger canvas, ten pictures of each: small changes, many steps.
+        # Digits anywhere on a larger canvas, ten images of each: small changes, many steps.
         Recipe(
             name="cluttered",
             epochs=20,
@@ -142,7 +142,7 @@ RECIPES = {
             rotation=10.0,
             zoom=0.1,
         ),
-        # Few passes over many small pictures: weak augmentation, a mean of the weights.
+        # Few passes over many small images: weak augmentation, a mean of the weights.
         Recipe(
             name="quick",
             epochs=30,
@@ -154,7 +154,7 @@ RECIPES = {
             crop_padding=4,
             flip=True,
         ),
-        # Many passes over few larger pictures.
+        # Many passes over few larger images.
         Recipe(
             name="flowers",
             epochs=100,

@@ -13,13 +13,13 @@ from vitbook.datasets import Dataset
 from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
 from vitbook.models import create_model, default_image_size
-from vitbook.training.board import board
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.differences import differences
 from vitbook.training.loop import train
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
+from vitbook.training.tensorboard import tensorboard_writer
 
 
 class RunInUseError(OSError):
@@ -52,7 +52,7 @@ def run(
 ) -> results.Result:
     """Train a model of the catalogue; leave ``NAME.safetensors`` and ``NAME.json`` in ``folder``.
 
-    The seed decides the first weights, the order of the pictures and their augmentation. A run
+    The seed decides the first weights, the order of the images and their augmentation. A run
     that was killed goes on where it stopped when it is called again; until it ends it keeps
     ``NAME.unfinished`` in the folder. Under ``torchrun`` all processes share the run, and the
     first one writes.
@@ -83,7 +83,7 @@ def run(
     with (
         joined(device) as own,
         _alone(unfinished.with_suffix(".lock")),
-        board(tensorboard, name) as draw,
+        tensorboard_writer(tensorboard, name) as draw,
     ):
         if processes().is_first:  # half a file that a killed run was writing
             for part in Path(folder).glob(f".{name}.*"):

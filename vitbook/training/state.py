@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vitbook.files import write_atomically
 from vitbook.training.differences import differences
 from vitbook.training.digest import digest
-from vitbook.training.sharing import fill, state_once
+from vitbook.training.tied_weights import load_unique_state, unique_state
 
 
 class UnfinishedRunError(ValueError):
@@ -34,9 +34,9 @@ def save_state(
         progress: what the run has reached, as JSON takes it.
         identity: what a run must share to be the same run.
     """
-    tensors = {f"model.{name}": tensor for name, tensor in state_once(model).items()}
+    tensors = {f"model.{name}": tensor for name, tensor in unique_state(model).items()}
     if mean is not None:
-        tensors |= {f"mean.{name}": tensor for name, tensor in state_once(mean).items()}
+        tensors |= {f"mean.{name}": tensor for name, tensor in unique_state(mean).items()}
     for index, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -91,9 +91,9 @@ def load_state(
     for name, tensor in part("optimizer.").items():
         index, kind = name.split(".", 1)
         moments.setdefault(int(index), {})[kind] = tensor
-    fill(model, part("model."))
+    load_unique_state(model, part("model."))
     if mean is not None:
-        fill(mean, part("mean."))
+        load_unique_state(mean, part("mean."))
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     return progress

@@ -41,7 +41,7 @@ class Progress:
     devices: list[str] = field(default_factory=list)  # one after the other
 
 
-class Watch:
+class Recorder:
     """Called after every step; keeps the progress of a run, in memory and on disk."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Watch:
                 f"stopped after step {step} of {self.bar.total}: the same call goes on from there"
             )
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "Recorder":
         return self
 
     def __exit__(self, *error) -> None:

@@ -1,4 +1,4 @@
-"""Randomness as a function: of the seed, the step, and the place of a picture in its batch.
+"""Randomness as a function: of the seed, the step, and the place of an image in its batch.
 
 Nothing is carried from one step to the next, so a run that was killed goes on with the same
 numbers, and two processes that share a batch draw what one process would.
@@ -18,14 +18,14 @@ def seed_of(*place: int | str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-class Draws:
+class BatchRandom:
     """The chances of one batch.
 
-    Numbers are drawn on the CPU for the whole batch; this process keeps those of its pictures,
+    Numbers are drawn on the CPU for the whole batch; this process keeps those of its images,
     every ``processes``-th from ``rank`` on.
 
     Args:
-        batch: pictures in the whole batch.
+        batch: images in the whole batch.
         place: what the numbers are a function of, for example the seed and the step.
     """
 
@@ -34,9 +34,9 @@ class Draws:
         self.positions = torch.arange(rank, batch, processes)
         self._each = torch.Generator().manual_seed(seed_of(*place, "each"))
         self._batch = batch
-        self.once = np.random.default_rng(seed_of(*place, "once"))
+        self.shared = np.random.default_rng(seed_of(*place, "once"))
 
     def uniform(self, low: float | int = 0.0, high: float | int = 1.0) -> Float[Tensor, "own"]:
-        """One number for each picture of this process."""
+        """One number for each image of this process."""
         everyone = torch.rand(self._batch, generator=self._each)
         return everyone[self.positions] * (high - low) + low

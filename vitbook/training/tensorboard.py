@@ -8,7 +8,9 @@ from vitbook.training.processes import processes
 
 
 @contextmanager
-def board(folder: str | Path | None, name: str) -> Iterator[Callable[[dict], None] | None]:
+def tensorboard_writer(
+    folder: str | Path | None, name: str
+) -> Iterator[Callable[[dict], None] | None]:
     """Yield a function that draws a row of the curve; None without a folder.
 
     Raises:

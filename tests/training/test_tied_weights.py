@@ -12,7 +12,7 @@ from vitbook.models.vit import MICRO_BODY
 from vitbook.models.vit_positions import one_for_all_layers, relative_vit
 from vitbook.training import Recipe, load_checkpoint, save_checkpoint, train
 from vitbook.training.optimization import parameter_groups
-from vitbook.training.sharing import fill, state_once
+from vitbook.training.tied_weights import load_unique_state, unique_state
 
 RECIPE = Recipe(
     name="four steps", epochs=4, batch_size=8, learning_rate=1e-2, warmup_epochs=1.0, ema=0.9
@@ -72,8 +72,8 @@ def learn(make, state=None, stop_at=None):
 @EACH
 def test_the_first_name_stands_for_all(make):
     model = make()
-    assert model.state_dict().keys() - state_once(model).keys() == names(make, 1, 2, 3)
-    assert names(make, 0) <= state_once(model).keys()
+    assert model.state_dict().keys() - unique_state(model).keys() == names(make, 1, 2, 3)
+    assert names(make, 0) <= unique_state(model).keys()
 
 
 @EACH
@@ -81,7 +81,7 @@ def test_it_is_written_once_and_shared_when_read(make, tmp_path):
     model = learn(make).eval()
     path = save_checkpoint(tmp_path / "shared.safetensors", model)
     with safe_open(path, framework="pt") as file:
-        assert set(file.keys()) == state_once(model).keys()
+        assert set(file.keys()) == unique_state(model).keys()
     back = load_checkpoint(path, make()).model
     images = torch.rand(2, 1, 8, 8)
     assert torch.equal(back(images), model(images))
@@ -116,8 +116,8 @@ def test_it_is_stepped_once_and_does_not_decay(make):
 @EACH
 def test_what_is_missing_is_said(make):
     model = make()
-    state = state_once(model)
+    state = unique_state(model)
     for name in names(make, 0):
         del state[name]
     with pytest.raises(RuntimeError, match="Missing key"):
-        fill(model, state)
+        load_unique_state(model, state)

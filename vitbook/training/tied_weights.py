@@ -7,7 +7,7 @@ keeps its function that finds the names private.
 from torch import Tensor, nn
 
 
-def state_once(module: nn.Module) -> dict[str, Tensor]:
+def unique_state(module: nn.Module) -> dict[str, Tensor]:
     """``module.state_dict()``, but a tensor that several parts share has its first name only.
 
     safetensors does not write one tensor under two names.
@@ -16,8 +16,8 @@ def state_once(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in module.state_dict().items() if first[name] == name}
 
 
-def fill(module: nn.Module, state: dict[str, Tensor]) -> None:
-    """Copy what :func:`state_once` gave back into such a module.
+def load_unique_state(module: nn.Module, state: dict[str, Tensor]) -> None:
+    """Copy what :func:`unique_state` gave back into such a module.
 
     Raises:
         RuntimeError: a name is missing, left over, or of another shape.

@@ -9,18 +9,18 @@ import torch
 from torch import Tensor
 
 from vitbook import measure
-from vitbook.commands.subject import load_subject
+from vitbook.commands.probed_model import load_probed_model
 from vitbook.devices import autocast
 from vitbook.training import BatchTooLargeError
 from vitbook.training.loss import cross_entropy
 from vitbook.training.memory import is_out_of_memory
 
 FORWARD, TRAINING = "forward", "training step"
-COUNTED = 2  # pictures; batch norms in training ask for more than one
+COUNTED = 2  # images; batch norms in training ask for more than one
 
 
 @dataclass(frozen=True)
-class Contender:
+class BenchmarkedModel:
     """A model that is measured.
 
     Attributes:
@@ -36,7 +36,7 @@ class Contender:
     memory: dict[str, int]
 
 
-def load_contender(
+def load_benchmarked_model(
     name: str,
     batch: int,
     device: torch.device,
@@ -44,24 +44,24 @@ def load_contender(
     *,
     compile: bool = False,
     training: bool = True,
-) -> Contender:
-    """A model by name, on random pictures of its own size; its memory is measured at once.
+) -> BenchmarkedModel:
+    """A model by name, on random images of its own size; its memory is measured at once.
 
     Raises:
         BatchTooLargeError: a pass that does not fit into memory.
-        What :func:`~.subject.load_subject` raises.
+        What :func:`~.probed_model.load_probed_model` raises.
     """
-    subject = load_subject(name)
+    probed = load_probed_model(name)
     torch.manual_seed(0)
-    shape = (batch, subject.channels, subject.size, subject.size)
+    shape = (batch, probed.channels, probed.size, probed.size)
     with _room_for("batch", name, batch):
         images = torch.randn(shape, device=device)
     precision = autocast(device, dtype)
-    still = subject.model.to(device)
+    still = probed.model.to(device)
 
-    def forward(pictures: Tensor) -> None:
+    def forward(images: Tensor) -> None:
         with torch.no_grad(), precision:
-            still(pictures)
+            still(images)
 
     steps: dict[str, Callable[[Tensor], None]] = {FORWARD: forward}
     held = {FORWARD: lambda: measure.memory_held(still)}
@@ -72,9 +72,9 @@ def load_contender(
         with torch.no_grad():
             labels = still(images[:1]).argmax(dim=1).expand(max(batch, COUNTED))
 
-        def step(pictures: Tensor) -> None:
+        def step(images: Tensor) -> None:
             with precision:
-                loss = cross_entropy(learner(pictures), labels[: len(pictures)])
+                loss = cross_entropy(learner(images), labels[: len(images)])
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()  # last, so that no gradient stands between two steps
@@ -95,7 +95,7 @@ def load_contender(
     for kind, work in passes.items():
         with _room_for(f"{kind} pass", name, batch):
             memory[kind] = measure.peak_memory(work.run, device) + held[kind]()
-    return Contender(name, measure.count_parameters(still), passes, memory)
+    return BenchmarkedModel(name, measure.count_parameters(still), passes, memory)
 
 
 @contextmanager
@@ -106,6 +106,6 @@ def _room_for(what: str, name: str, batch: int) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise BatchTooLargeError(
-            f"a {what} of {name} with {batch:,} pictures does not fit into memory: use a "
+            f"a {what} of {name} with {batch:,} images does not fit into memory: use a "
             "smaller --batch"
         ) from error

@@ -1,4 +1,4 @@
-"""What ``vitbook probe`` looks at: a model, and pictures as it takes them."""
+"""What ``vitbook probe`` looks at: a model, and images as it takes them."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook import datasets
-from vitbook.datasets.pictures import PictureError, as_shown, open_picture, pixels, square
+from vitbook.datasets.images import ImageError, as_shown, open_image, pixels, square
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
@@ -17,7 +17,7 @@ from vitbook.training import load_checkpoint
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProbedModel:
     """A model that can be looked into.
 
     Attributes:
@@ -25,9 +25,9 @@ class Subject:
         weights: where they come from, in words.
         model: in evaluation mode.
         fresh: its twin with random weights, to compare with; None where the weights are random.
-        size: side of the square picture that it takes, in pixels.
-        channels: of the picture.
-        prepare: uint8 pictures to what the model takes.
+        size: side of the square image that it takes, in pixels.
+        channels: of the image.
+        prepare: uint8 images to what the model takes.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Subject:
     prepare: Callable[[Tensor], Tensor]
 
 
-def load_subject(name: str, pretrained: bool = False) -> Subject:
+def load_probed_model(name: str, pretrained: bool = False) -> ProbedModel:
     """A model of the catalogue, of timm (``timm:NAME``), or a checkpoint, by file or name.
 
     Raises:
         UnknownNameError: none of them has this name.
         ConnectionError: pretrained weights that cannot be fetched.
-        ValueError: pretrained weights asked of anything but timm's, a model for pictures that are
+        ValueError: pretrained weights asked of anything but timm's, a model for images that are
             not square.
     """
     if pretrained and not name.startswith("timm:"):
@@ -77,10 +77,10 @@ def fresh_twin(model: nn.Module) -> nn.Module:
     ).eval()
 
 
-def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> Subject:
+def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> ProbedModel:
     spec = model.spec
     size = _side(name, spec.image_size)
-    return Subject(
+    return ProbedModel(
         name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, datasets.normalize
     )
 
@@ -88,11 +88,11 @@ def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> 
 def _side(name: str, size: int | tuple[int, int]) -> int:
     height, width = (size, size) if isinstance(size, int) else size
     if height != width:
-        raise ValueError(f"{name} takes pictures of {height}x{width}: expected a square")
+        raise ValueError(f"{name} takes images of {height}x{width}: expected a square")
     return height
 
 
-def _timm(name: str, pretrained: bool) -> Subject:
+def _timm(name: str, pretrained: bool) -> ProbedModel:
     with from_extra("pretrained"):
         import timm
     if not timm.is_model(name):
@@ -112,17 +112,17 @@ def _timm(name: str, pretrained: bool) -> Subject:
     config = timm.data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
     mean, spread = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
-    return Subject(
+    return ProbedModel(
         f"timm:{name}", "pretrained, from timm" if pretrained else "random, seed 0", model.eval(),
         fresh and fresh.eval(), _side(name, (height, width)), channels,
-        lambda pictures: (pictures / 255 - mean) / spread,
+        lambda images: (images / 255 - mean) / spread,
     )  # fmt: skip
 
 
-def read_pictures(
+def read_images(
     path: Path | None, size: int, channels: int
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The centre square of each picture of a folder, or of one file, resized; and what was left.
+    """The centre square of each image of a folder, or of one file, resized; and what was left.
 
     Args:
         path: a file, or a folder, read by name and not below; by default the nine photographs
@@ -131,35 +131,35 @@ def read_pictures(
         channels: 3, or 1 for grey.
 
     Returns:
-        Name -> uint8 picture, "channels height width"; and name -> why it was skipped.
+        Name -> uint8 image, "channels height width"; and name -> why it was skipped.
 
     Raises:
         FileNotFoundError: no such path, or nothing in the folder.
-        PictureError: not one picture in it.
+        ImageError: not one image in it.
     """
     if path is None:
         photos = datasets.load("photos", "all", image_size=size)
         taken = dict(zip(photos.class_names, photos.images, strict=True))
         return {name: _grey(image, channels) for name, image in taken.items()}, {}
     if not path.exists():
-        raise FileNotFoundError(f"no file or folder {path}: give --images one with pictures")
+        raise FileNotFoundError(f"no file or folder {path}: give --images one with images")
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     if not files:
-        raise FileNotFoundError(f"no files in {path}: expected pictures, JPEG or PNG")
+        raise FileNotFoundError(f"no files in {path}: expected images, JPEG or PNG")
     taken, skipped = {}, {}
     for file in files:
         name = os.fsencode(file.name).decode("utf-8", "replace")  # as a page can show it
         try:
-            picture = square(as_shown(open_picture(file.read_bytes())), size)
-        except PictureError as error:
+            shown = square(as_shown(open_image(file.read_bytes())), size)
+        except ImageError as error:
             skipped[name] = str(error)
         except OSError as error:
             skipped[name] = f"not readable: {error.strerror or error}"
         else:
-            taken[name] = _grey(torch.from_numpy(pixels(picture).copy()), channels)
+            taken[name] = _grey(torch.from_numpy(pixels(shown).copy()), channels)
     if not taken:
         told = "; ".join(f"{name}: {why}" for name, why in skipped.items())
-        raise PictureError(f"not one picture in {path}: {told}")
+        raise ImageError(f"not one image in {path}: {told}")
     return taken, skipped
 
 
