@@ -1,5 +1,8 @@
 import json
 import os
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +14,8 @@ from vitbook import datasets, results
 from vitbook.training import CheckpointError, evaluate, load_checkpoint, save_checkpoint
 from vitbook.training.experiments import read_experiments
 from vitbook.training.planned import PlannedRun
+
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 @pytest.fixture
@@ -228,6 +233,14 @@ def test_a_full_disk_leaves_what_was_there(saved, plain_vitbook):
     )
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_wheel_without_the_books_own_says_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("vitbook.training.checkpoints.data_folder", lambda: tmp_path)
+    address = tomllib.loads(PYPROJECT.read_text())["project"]["urls"]["Repository"]
+    advice = f'pip install --force-reinstall --no-deps "vitbook @ git+{address}"'
+    with pytest.raises(FileNotFoundError, match=re.escape(f"in the repository: {advice}")):
+        load_checkpoint("digits-vit_micro_patch2_8-digits-seed0")
 
 
 SHIPPED = sorted(

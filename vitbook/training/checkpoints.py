@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import metadata
 from pathlib import Path
 
 import torch
@@ -136,7 +137,7 @@ def load_checkpoint(
         own = ", ".join(file.stem for file in sorted(shipped.parent.glob("*.safetensors")))
         raise FileNotFoundError(
             f"no checkpoint {path}: train one with `vitbook train`, or mend the path; "
-            f"the book's own: {own or 'none'}"
+            f"the book's own: {own or _how_they_come()}"
         )
     state, about = _read(path)
     try:
@@ -164,6 +165,14 @@ def load_checkpoint(
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     return Checkpoint(target.eval(), class_names, provenance)
+
+
+def _how_they_come() -> str:
+    address = metadata("vitbook")["Project-URL"].partition(", ")[2]
+    return (
+        "not in the wheel of an index, but in the repository: "
+        f'pip install --force-reinstall --no-deps "vitbook @ git+{address}"'
+    )
 
 
 def _resized(
