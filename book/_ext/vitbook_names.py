@@ -43,7 +43,7 @@ def rooms() -> list[str]:
 
 
 def public_names(package: str) -> list[Name]:
-    """The names of ``__all__``, by file, and in each as its lines are.
+    """The names of ``__all__``, by file, and in each as its lines are; ``__version__`` last.
 
     Of a file without one: the functions and classes with docstrings that its package has not.
     """
@@ -58,7 +58,7 @@ def public_names(package: str) -> list[Name]:
     ]
     homes = {name: _home(package, name) for name in names}
     found = [Name(package, name, home, _lines(home)[name]) for name, home in homes.items()]
-    return sorted(found, key=lambda one: (one.home, one.line))
+    return sorted(found, key=lambda one: (one.name[:2] == "__", one.home, one.line))
 
 
 @cache

@@ -11,6 +11,7 @@ from dataclasses import is_dataclass
 
 from docutils import nodes
 from sphinx import addnodes
+from torch import nn
 from vitbook_names import Name, public_names
 
 BLOCK = re.compile(
@@ -40,8 +41,9 @@ def entry(one: Name) -> list[str]:
     value = one.value
     if inspect.isclass(value):
         # The fields of a dataclass are in its signature; the shapes of a module in its `forward`.
-        has_fields = is_dataclass(value) or hasattr(value, "_fields")
-        options = [":members:"] if has_fields else [":members:", ":undoc-members:"]
+        options = [":members:"] if is_dataclass(value) else [":members:", ":undoc-members:"]
+        if hasattr(value, "_fields"):
+            options = []  # of a named tuple the members are the fields
         kind = "exception" if issubclass(value, BaseException) else "class"
         return [f".. auto{kind}:: {one.entry}", *(f"   {option}" for option in options), ""]
     if inspect.isroutine(value):
@@ -126,6 +128,13 @@ def quote_twice(app, doctree) -> None:
             text[:] = [nodes.Text(f'"{words[1:-1]}"')]
 
 
+def no_signature(app, what, name, value, options, signature, returns):
+    """A class takes what its ``__init__`` says; one that only inherits torch's takes nothing."""
+    if what == "class" and getattr(value, "__init__", None) is nn.Module.__init__:
+        return "", None
+    return None
+
+
 def keep_sentence(app, what, name, value, options, lines) -> None:
     """Napoleon takes "The data: no `<`" of a property for a type and its description."""
     if what == "property":
@@ -145,6 +154,7 @@ def plain_lines(app, pagename, templatename, context, doctree) -> None:
 
 def setup(app):
     app.connect("source-read", write_out)
+    app.connect("autodoc-process-signature", no_signature)
     app.connect("autodoc-process-docstring", keep_sentence, priority=400)  # before napoleon
     app.connect("doctree-read", quote_twice)
     app.connect("html-page-context", plain_lines)

@@ -120,6 +120,12 @@ def test_an_entry_shows_shapes_and_sections(built):
     assert len(lines) == 5 and not entry.select("dl, dd"), "a list without terms is none"
 
 
+def test_what_python_and_torch_say_by_themselves_is_left_out(built):
+    tuples, modules = (page(built, f"book/api/{name}.html") for name in ("analysis", "layers"))
+    assert "Alias for field" not in tuples.get_text()
+    assert "*args" not in modules.find(id="vitbook.layers.Attention").get_text()
+
+
 def test_every_command_is_shown_with_its_options(built):
     text = page(built, "book/api/command.html").get_text()
     assert not re.search(r"–[a-z]", text), "two hyphens of an option became a dash"
