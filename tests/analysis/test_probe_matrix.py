@@ -209,8 +209,11 @@ def integrated_gradients(subject):
 def occlusion(subject):
     one, top = subject.images[:1], subject.top[:1]
     found = analysis.patch_occlusion(subject.model, one, top)
-    black = one.clone()
-    black[..., : subject.patch, -subject.patch :] = -1
+    black, said = one.clone(), getattr(subject.model, "pretrained_cfg", None)
+    mean, deviation = (said["mean"], said["std"]) if said else ((0.5,) * 3, (0.5,) * 3)
+    for channel in range(3):  # zero, normalised as the model's images are
+        level = -mean[channel] / deviation[channel]
+        black[:, channel, : subject.patch, -subject.patch :] = level
     fall = (subject.run(one) - subject.run(black))[0, top]
     assert found[0, 0, -1].item() == pytest.approx(fall.item(), abs=1e-3)
 
