@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -71,6 +72,14 @@ def test_a_finished_run_is_not_replaced(tmp_path, capsys, monkeypatch):
     assert (tmp_path / name).read_bytes() == row
 
 
+def test_a_finished_run_that_cannot_be_compared_is_not_replaced(tmp_path, capsys, monkeypatch):
+    name = "digits-vit_micro_patch2_8-digits-seed0.json"
+    row = json.loads((results.data_folder() / "results" / name).read_text())
+    (tmp_path / name).write_text(json.dumps(row | {"recipe": row["recipe"] | {"vanished": 1}}))
+    said = refused(capsys, monkeypatch, "train", "vit_micro_patch2_8", "--out", tmp_path)
+    assert "is of a finished run, whose settings this vitbook cannot read: choose another" in said
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -85,6 +94,10 @@ def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, capsys,
     file.write_text("in the way")
     said = refused(capsys, monkeypatch, *words, "--out", file / "below")
     assert f"could not write {file / 'below'}: {file}: Not a directory; choose another" in said
+    (link := tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    said = refused(capsys, monkeypatch, *words, "--out", link)
+    assert f"could not write {link}: {link}: Not a directory" in said
+    link.unlink()
     monkeypatch.setattr("os.access", lambda *_: False)
     said = refused(capsys, monkeypatch, *words, "--out", tmp_path / "new")
     assert f"could not write {tmp_path / 'new'}: {tmp_path}: Permission denied; choose" in said

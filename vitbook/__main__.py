@@ -82,7 +82,7 @@ def _classes(names: tuple[str, ...]) -> str:
 
 
 REFUSALS = (
-    *(ValueError, TypeError, LookupError, OSError, ImportError),
+    *(ValueError, TypeError, LookupError, OSError, ImportError, MemoryError),
     *(TrainingDivergedError, BatchTooLargeError, RunStoppedError, WorkError),
 )
 

@@ -9,12 +9,19 @@ from pathlib import Path
 def write_atomically(path: str | Path, content: bytes) -> Path:
     """Write beside the target, then rename: the old file stays whole until the new one is.
 
+    Args:
+        path: of a file, or of a link to one, which stays a link.
+
     Raises:
-        OSError: the disk is full or the folder not writable; names the file and what was needed.
+        OSError: the disk is full, the folder not writable, or no plain file is there; names the
+            file and what was needed.
     """
     path = Path(path)
     temporary = None
     try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():  # a device would be gone for the whole machine
+            raise OSError(errno.EEXIST, "it is no plain file")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
@@ -37,7 +44,7 @@ def check_writable(folder: str | Path) -> None:
         OSError: a file is in the way, or the folder, or the one to make it in, is not writable.
     """
     folder = Path(folder).absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not there.is_dir():
         reason = errno.ENOTDIR
     elif not os.access(there, os.W_OK | os.X_OK):

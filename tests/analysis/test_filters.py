@@ -4,6 +4,8 @@ import torch
 import torchvision
 from timm.layers import ScaledStdConv2dSame
 from torch import nn
+from torch.nn.utils import prune
+from torch.nn.utils.parametrizations import spectral_norm
 from transformers import ViTConfig, ViTModel
 
 import vitbook
@@ -185,3 +187,22 @@ def test_a_model_without_filters_says_so():
     flat = nn.Sequential(nn.Flatten(), nn.Linear(48, 8), nn.Unflatten(1, (8, 1, 1)))
     with pytest.raises(ValueError, match="Sequential has no filters that embedding_filters knows"):
         embedding_filters(nn.Sequential(flat, nn.Conv2d(8, 8, 1)))
+
+
+def test_a_weight_that_a_hook_makes_is_as_it_will_be_used():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 2, stride=2), nn.Flatten(), nn.Linear(16, 2))
+    prune.l1_unstructured(model[0], "weight", amount=0.5)
+    with torch.no_grad():
+        model[0].weight_orig += 1  # as a step of training does, of which the weight knows nothing
+    expected = model[0].weight_orig * model[0].weight_mask
+    assert torch.equal(embedding_filters(model).filters, expected)
+
+
+def test_looking_at_filters_changes_no_buffer_in_training_mode():
+    torch.manual_seed(0)
+    model = nn.Sequential(spectral_norm(nn.Conv2d(3, 4, 2, stride=2)), nn.Flatten()).train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    embedding_filters(model)
+    assert all(torch.equal(model.state_dict()[name], before[name]) for name in before)
+    assert model.training and model[0].training

@@ -1,6 +1,8 @@
+import copy
 import json
 import os
 import re
+import stat
 import tomllib
 from pathlib import Path
 
@@ -85,8 +87,8 @@ def test_a_description_that_we_cannot_read(about, tmp_path):
 
 def test_a_later_format_is_refused(saved, tmp_path):
     state, about = read(saved[1])
-    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | {"format": 3})})
-    with pytest.raises(CheckpointError, match="of format '3': this vitbook reads 1 and 2; take a"):
+    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | {"format": 4})})
+    with pytest.raises(CheckpointError, match="of format '4': this vitbook reads 1, 2, 3; take a"):
         load_checkpoint(tmp_path / "x")
 
 
@@ -192,7 +194,7 @@ def test_what_cannot_be_resized_is_named(tmp_path):
     path = save_checkpoint(tmp_path / "x", vitbook.create_model("linformer_vit_micro_patch2_8"))
     with pytest.raises(CheckpointError, match="of another shape: "):
         load_checkpoint(path, image_size=12)
-    with pytest.raises(CheckpointError, match="divisible"):
+    with pytest.raises(ValueError, match="divisible"):
         load_checkpoint(path, image_size=9)
 
 
@@ -241,6 +243,37 @@ def test_a_wheel_without_the_books_own_says_where_they_are(tmp_path, monkeypatch
     advice = f'pip install --force-reinstall --no-deps "vitbook @ git+{address}"'
     with pytest.raises(FileNotFoundError, match=re.escape(f"in the repository: {advice}")):
         load_checkpoint("digits-vit_micro_patch2_8-digits-seed0")
+
+
+def test_what_is_no_plain_file_is_not_replaced(saved, tmp_path):
+    model, _ = saved
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="could not write .*pipe .*it is no plain file"):
+        save_checkpoint(tmp_path / "pipe", model)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    save_checkpoint(tmp_path / "link", model)
+    assert (tmp_path / "link").is_symlink() and load_checkpoint(tmp_path / "elsewhere")
+
+
+def test_a_changed_description_is_noticed(saved, tmp_path):
+    _, path = saved
+    whole = path.read_bytes()
+    for words in (b"1e-06", b'\\"seed\\"', b"class_names"):
+        changed = bytearray(whole)
+        changed[whole.index(words) + len(words) - 3] ^= 1
+        (tmp_path / "changed").write_bytes(changed)
+        with pytest.raises(CheckpointError):
+            load_checkpoint(tmp_path / "changed")
+
+
+def test_what_the_caller_asks_in_vain_is_not_blamed_on_the_file(saved):
+    model, path = saved
+    with pytest.raises(ValueError, match="image 9x9 is not divisible") as raised:
+        load_checkpoint(path, image_size=9)
+    assert not isinstance(raised.value, CheckpointError)
+    with pytest.raises(CheckpointError, match="the model is on meta"):
+        load_checkpoint(path, copy.deepcopy(model).to("meta"))
 
 
 SHIPPED = sorted(

@@ -236,7 +236,12 @@ class Holding(nn.Module):
         logits = self.linear(images.flatten(1))
         self.tried.append(weakref.ref(logits))
         if len(images) > 8 and self.fails == "forward":
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            self.no_memory(logits)
+        if len(images) > 8 and self.fails == "a chain":
+            try:
+                self.no_memory(logits)
+            except torch.OutOfMemoryError as error:
+                raise RuntimeError("cannot allocate memory") from error
         if len(images) > 8:
             logits.register_hook(self.no_memory)
         return logits
@@ -245,7 +250,18 @@ class Holding(nn.Module):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 
-@pytest.mark.parametrize("fails", ["forward", "backward"])
+def test_what_lacks_memory_between_two_steps_is_not_blamed_on_the_batch():
+    model = vitbook.create_model("vit_micro_patch2_8")
+
+    def full(row):
+        raise MemoryError("no room for a row")
+
+    with pytest.raises(MemoryError, match="between two steps, .*no room for a row") as raised:
+        train(model, few_digits(), SHORT, progress=False, after_epoch=full)
+    assert not isinstance(raised.value, BatchTooLargeError)
+
+
+@pytest.mark.parametrize("fails", ["forward", "backward", "a chain"])
 def test_what_failed_holds_no_memory_while_less_is_tried(fails):
     model = Holding(fails)
     with pytest.raises(BatchTooLargeError, match="8 does"):
@@ -259,6 +275,8 @@ def test_what_failed_holds_no_memory_while_less_is_tried(fails):
         (torch.OutOfMemoryError("CUDA out of memory"), True),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
         (RuntimeError("could not create a primitive"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), True),
         (RuntimeError("shapes do not fit"), False),
     ],
 )

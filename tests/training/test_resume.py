@@ -10,6 +10,8 @@ import pytest
 import torch
 from filelock import FileLock
 from safetensors import safe_open
+from safetensors.torch import save
+from torch import nn
 
 import vitbook
 from vitbook import datasets, results
@@ -174,6 +176,49 @@ def test_a_state_with_one_bit_changed(tmp_path):
         path.write_bytes(changed)
         with pytest.raises(UnfinishedRunError, match="its bytes are not those that were written"):
             train_until(5, path)
+
+
+def test_a_state_of_before_there_was_a_digest(tmp_path):
+    path = tmp_path / "run.unfinished"
+    with pytest.raises(PulledPlugError):
+        train_until(2, path)
+    with safe_open(path, framework="pt") as file:
+        state, about = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
+    path.write_bytes(save(state, metadata={k: v for k, v in about.items() if k != "digest"}))
+    with pytest.raises(UnfinishedRunError, match="of an earlier vitbook, which kept no digest"):
+        train_until(5, path)
+
+
+def test_a_state_that_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    path = tmp_path / "run.unfinished"
+    path.write_bytes(b"of hours")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(PermissionError):
+        train_until(5, path)
+
+
+def test_a_state_of_another_model_fills_nothing(tmp_path):
+    def attempt(width, stop):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, 10))
+        before = bits(model)
+        try:
+            train(
+                model, few_digits(), replace(RECIPE, drop_path=0.0), progress=False,
+                state=tmp_path / "x", stop=stop,
+            )  # fmt: skip
+        finally:
+            attempt.same = all(torch.equal(bits(model)[name], before[name]) for name in before)
+
+    with pytest.raises(RunStoppedError):
+        attempt(8, lambda: True)
+    with pytest.raises(UnfinishedRunError, match="is of another model: .*1.weight .8, 64. where"):
+        attempt(16, None)
+    assert attempt.same
 
 
 def test_a_state_holds_no_pickle_and_no_generator(tmp_path):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from vitbook.devices import to_float64
+from vitbook.modes import evaluating
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,12 @@ def _of_convolution(module: nn.Conv2d) -> EmbeddingFilters:
     note = "weights of a convolution on the image"
     spans = zip(module.kernel_size, module.dilation, strict=True)
     sides = [step * (side - 1) + 1 for side, step in spans]
-    with _ConvolutionCall() as call:  # forward itself, which no hook and no compiler changes
-        module.forward(module.weight.new_zeros(1, module.in_channels, *sides))
-    weight = module.weight.detach() if call.weight is None else call.weight.detach()
-    if not torch.equal(weight, module.weight):
-        note += ", as the module changes them before use"
+    with evaluating(module), torch.compiler.set_stance("force_eager"):
+        with _ConvolutionCall() as call:
+            module(module.weight.new_zeros(1, module.in_channels, *sides))
+        weight = (module.weight if call.weight is None else call.weight).detach()
+        if not torch.equal(weight, module.weight):
+            note += ", as the module changes them before use"
     return EmbeddingFilters(weight, 1, note)
 
 

@@ -12,7 +12,7 @@ from vitbook.datasets.fetch import fetch
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.pack import MANIFEST, pack
 from vitbook.datasets.shards import find_splits
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, first_few
 
 app = typer.Typer(help="Data sets: what is here, fetch, check, pack.", no_args_is_help=True)
 
@@ -63,7 +63,7 @@ def fetch_data(name: DataName, root: Root = None) -> None:
     folder = fetch(image_set, data_root(root))
     if lacking := _lacking(image_set, folder):
         raise datasets.DatasetError(
-            f"{folder} holds only a part of {image_set.title}, without {', '.join(lacking)}: it "
+            f"{folder} holds only a part of {image_set.title}, without {first_few(lacking)}: it "
             "loads as it is, and says so; to fetch it whole, move that folder away"
         )
     typer.echo(f"{image_set.title} is in {folder}")

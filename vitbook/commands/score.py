@@ -17,6 +17,7 @@ from vitbook.commands.options import Device
 from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
+from vitbook.extras import from_extra
 from vitbook.files import check_writable
 from vitbook.training import load_checkpoint
 
@@ -39,6 +40,8 @@ def score(
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
     set_threads(threads)
     check_writable(out)
+    with from_extra("chapters"):
+        import captum  # noqa: F401  integrated gradients would ask for it after minutes
     loaded = load_checkpoint(checkpoint)
     learned = loaded.provenance.get("dataset", "what it does not say")
     if learned not in MASKS:

@@ -50,6 +50,8 @@ def load_renamed(
         theirs: _rearrange(own[name], layout, sizes) for name, (theirs, layout) in places.items()
     }
     check_state(given, expected, whose)
+    if any(tensor.is_meta for tensor in own.values()):
+        raise ValueError("the model is on meta, where there is no memory: model.to_empty first")
     state = {
         name: _rearrange(given[theirs], " -> ".join(reversed(layout.split(" -> "))), sizes)
         for name, (theirs, layout) in places.items()

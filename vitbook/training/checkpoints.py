@@ -19,9 +19,9 @@ from vitbook.results import data_folder
 from vitbook.training.digest import digest
 from vitbook.training.tied_weights import load_unique_state, unique_state
 
-FORMAT = 2
-# 1 had no constants and no digest.
-KNOWN = (1, 2)
+FORMAT = 3
+# 1 had no constants and no digest, 2 a digest of the weights alone.
+KNOWN = (1, 2, 3)
 
 
 class CheckpointError(ValueError):
@@ -95,9 +95,9 @@ def save_checkpoint(
         "constants": constants_of(model),
         "class_names": list(class_names),
         "provenance": provenance or {},
-        "digest": digest(state),
     }
-    return write_atomically(path, save(state, metadata={"vitbook": json.dumps(about)}))
+    words = {"vitbook": json.dumps(about)}
+    return write_atomically(path, save(state, metadata=words | {"digest": digest(state, words)}))
 
 
 def load_checkpoint(
@@ -134,12 +134,19 @@ def load_checkpoint(
     if not path.is_file() and shipped.is_file():
         path = shipped
     if not path.is_file():
-        own = ", ".join(file.stem for file in sorted(shipped.parent.glob("*.safetensors")))
+        folder = data_folder() / "checkpoints"
+        own = ", ".join(file.stem for file in sorted(folder.glob("*.safetensors")))
         raise FileNotFoundError(
             f"no checkpoint {path}: train one with `vitbook train`, or mend the path; "
             f"the book's own: {own or _how_they_come()}"
         )
     state, about = _read(path)
+
+    def another(error: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"{path} was written for another vitbook ({error}): train it again with this one"
+        )
+
     try:
         spec = dict(about["spec"])
         if isinstance(spec["image_size"], list):
@@ -147,15 +154,18 @@ def load_checkpoint(
         spec = ModelSpec(**spec)
         class_names, provenance = tuple(about["class_names"]), dict(about["provenance"])
         constants = dict(about.get("constants", {}))
-        if image_size is not None:
-            state, spec = _resized(state, spec, image_size)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise another(error) from error
+    if image_size is not None:
+        state, spec = _resized(state, spec, image_size)
+    try:
         with torch.device("meta"):  # of whatever size: memory is taken once the weights fit
             usual = model if model is not None else create_model(**_arguments(spec))
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise CheckpointError(
-            f"{path} was written for another vitbook ({error}): train it again with this one"
-        ) from error
+        raise another(error) from error
     own = unique_state(usual)
+    if model is not None and any(tensor.is_meta for tensor in own.values()):
+        raise CheckpointError("the model is on meta, where there is no memory: model.to_empty")
     try:
         check_state(state, own, path.name)
         set_constants(usual, constants)
@@ -198,9 +208,11 @@ def _arguments(spec: ModelSpec) -> dict:
 
 
 def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
+    path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
     try:
         with safe_open(path, framework="pt") as file:
             about = (file.metadata() or {}).get("vitbook")
+            sealed = (file.metadata() or {}).get("digest")
             state = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
@@ -213,7 +225,7 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
             "of others are loaded by vitbook.models.pretrained"
         )
     try:
-        about = json.loads(about)
+        text, about = about, json.loads(about)
         written = about["format"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(
@@ -222,11 +234,16 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
     if written not in KNOWN:
         raise CheckpointError(
             f"{path} is of format {str(written)[:20]!r}: this vitbook reads "
-            f"{' and '.join(map(str, KNOWN))}; take a later one"
+            f"{', '.join(map(str, KNOWN))}; take a later one"
         )
-    if written > 1 and about.get("digest") != digest(state):
+    whole = (
+        digest(state, {"vitbook": text}) == sealed
+        if written > 2
+        else (written == 1 or about.get("digest") == digest(state))
+    )
+    if not whole:
         raise CheckpointError(
-            f"{path} is damaged: its weights are not those that were written; copy it again"
+            f"{path} is damaged: its bytes are not those that were written; copy it again"
         )
     for name, tensor in state.items():
         if not tensor.isfinite().all():

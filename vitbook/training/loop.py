@@ -1,6 +1,5 @@
 """The training loop."""
 
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +15,12 @@ from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import check_outputs, predict
 from vitbook.training.loss import cross_entropy
-from vitbook.training.memory import BatchTooLargeError, is_out_of_memory, say_what_fits
+from vitbook.training.memory import (
+    BatchTooLargeError,
+    forget_activations,
+    is_out_of_memory,
+    say_what_fits,
+)
 from vitbook.training.optimization import adamw, learning_rate, moving_average
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
@@ -179,8 +183,11 @@ def train(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        # The frames of the step that failed hold its activations: what fits is tried without them.
-        traceback.clear_frames(error.__traceback__)
+        if recorder.at_work:
+            raise MemoryError(
+                f"out of memory between two steps, in evaluation, a probe or writing: {error}"
+            ) from error
+        forget_activations(error)
         image = torch.zeros(dataset.images.shape[1:], device=device)
         own = recipe.batch_size // here.count
         raise BatchTooLargeError(say_what_fits(model, image, own, here.count)) from error

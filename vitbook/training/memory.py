@@ -1,5 +1,7 @@
 """What to say when a batch does not fit into memory."""
 
+import traceback
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,11 +14,21 @@ class BatchTooLargeError(MemoryError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """CUDA's error has a class of its own, the CPU allocator's, oneDNN's and MPS's a sentence."""
-    sentences = ("allocate memory", "could not create a primitive", "MPS backend out of memory")
+    """CUDA's error has a class of its own; its libraries', the CPU's and MPS's have a sentence."""
+    sentences = (
+        *("allocate memory", "could not create a primitive", "MPS backend out of memory"),
+        *("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"),
+    )
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(words in str(error) for words in sentences)
     )
+
+
+def forget_activations(error: BaseException | None) -> None:
+    """Let go of what the frames of a step that failed hold, so that less is tried without it."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def largest_fitting_batch(model: nn.Module, image: Tensor, below: int) -> int:

@@ -84,12 +84,18 @@ class Recorder:
             unit="step",
             disable=not (show and self.here.is_first),
         )
+        self.at_work = False  # whether an error came between two steps
         self.clock = self.saved = time.perf_counter()
         if self.progress.step == 0:
             self._look(0)
 
     def __call__(self, step: int, loss: Tensor) -> None:
         """After a step: its number, counted from 1, and its loss."""
+        self.at_work = True
+        self._after(step, loss)
+        self.at_work = False
+
+    def _after(self, step: int, loss: Tensor) -> None:
         self.loss += self.here.sum(loss) / self.here.count
         self.progress.step = step
         self.bar.update()

@@ -9,6 +9,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.files import write_atomically
+from vitbook.models.weights import check_state
 from vitbook.training.differences import differences
 from vitbook.training.digest import digest
 from vitbook.training.tied_weights import load_unique_state, unique_state
@@ -59,14 +60,18 @@ def load_state(
 
     Raises:
         UnfinishedRunError: the file is damaged, or holds another run; nothing was filled.
+        OSError: the file is there and cannot be read.
     """
     path = Path(path)
     if not path.is_file():
         return None
+    path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
+        if "digest" not in about:
+            raise ValueError("of an earlier vitbook, which kept no digest")
         if about.pop("digest") != digest(tensors, about):
             raise ValueError("its bytes are not those that were written")
         progress, theirs = json.loads(about["progress"]), json.loads(about["identity"])
@@ -87,13 +92,18 @@ def load_state(
     def part(prefix: str) -> dict[str, Tensor]:
         return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
+    modules = {"model.": model} | ({} if mean is None else {"mean.": mean})
+    try:
+        for prefix, module in modules.items():
+            check_state(part(prefix), unique_state(module), path.name)
+    except ValueError as error:
+        raise UnfinishedRunError(f"{path} is of another model: {error}") from error
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in part("optimizer.").items():
         index, kind = name.split(".", 1)
         moments.setdefault(int(index), {})[kind] = tensor
-    load_unique_state(model, part("model."))
-    if mean is not None:
-        load_unique_state(mean, part("mean."))
+    for prefix, module in modules.items():
+        load_unique_state(module, part(prefix))
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     return progress
