@@ -61,9 +61,11 @@ def room(packages: list[str], headings: Iterable[str]) -> Iterator[str]:
     come last, so that a new file cannot be forgotten.
     """
     names = [one for package in packages for one in public_names(package)]
-    groups = []
+    groups, homes = [], {one.home.split(".")[-1] for one in names}
     for line in headings:
         heading, _, files = line.partition(":")
+        if gone := set(files.split()) - homes:
+            raise ValueError(f"{packages[0]}, {heading}: no public name is in {', '.join(gone)}")
         mine = [one for file in files.split() for one in names if one.home.split(".")[-1] == file]
         groups.append((heading, mine))
     seen = {one for _, group in groups for one in group}

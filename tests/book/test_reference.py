@@ -14,6 +14,7 @@ import typer
 import yaml
 from bs4 import BeautifulSoup
 from sphinx.util.inventory import InventoryFile
+from vitbook_reference import room
 
 import vitbook
 from vitbook.__main__ import app
@@ -155,3 +156,8 @@ def test_a_heading_and_an_entry_link_not_to_themselves(built):
     assert not page(built, "words.html").select("h2 code a, h2 a code")
     own = page(built, "book/api/training.html").find(id="vitbook.training.save_checkpoint")
     assert not own.parent.select('a.vb-entry[href="#vitbook.training.save_checkpoint"]')
+
+
+def test_a_heading_over_a_file_that_is_gone_is_refused():
+    with pytest.raises(ValueError, match="vitbook.analysis, Rollout: no public name is in roll"):
+        list(room(["vitbook.analysis"], ["Capture: capture", "Rollout: rollout roll"]))
