@@ -57,7 +57,7 @@ def attention_error(
 def low_rank_error(
     weights: Float[Tensor, "*lead queries keys"],
 ) -> Float[Tensor, "*lead ranks"]:
-    r"""The least :func:`relative_error` that a matrix of rank 1, 2, ... can have.
+    r"""The least :func:`relative_error` to ``weights`` that a matrix of rank 1, 2, ... can have.
 
     .. math:: \sqrt{\sum_{i>r} \sigma_i^2 \Big/ \sum_i \sigma_i^2}
 

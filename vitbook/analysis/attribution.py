@@ -38,8 +38,9 @@ def integrated_gradients(
         \qquad \sum_i a_i = F(x) - F(x')
 
     Sundararajan et al. 2017, "Axiomatic attribution for deep networks", with their axiom of
-    completeness; the integral by Gauss and Legendre (Captum's ``IntegratedGradients``). What a
-    pixel has is summed over its channels and then over its patch: the sum of all stays.
+    completeness; the integral by Gauss and Legendre (Captum's ``IntegratedGradients``). The
+    attributions are summed over the channels of each pixel and then over each patch, so that the
+    sum of the map is still :math:`F(x) - F(x')`.
 
     A LayerNorm is steep where its input is nearly constant: from a baseline of one colour into a
     tokenizer that normalises its patches, many steps are needed until the sum is complete.
@@ -51,7 +52,8 @@ def integrated_gradients(
         baseline: as in :func:`~.baselines.baseline_images`; by default what is black for the
             model, by the mean and the standard deviation that it says.
         steps: points on the way; more of them bring the sum nearer.
-        per_pixel: leave a number for each pixel, "batch height width"; no grid is asked for.
+        per_pixel: return one number for each pixel, "batch height width", instead of one for each
+            patch; the model then needs no grid.
         batch_size: images that the model is given at once, those on the way included.
         grid_size: (rows, columns) of patches, for a model that does not say it.
 

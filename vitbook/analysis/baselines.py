@@ -25,7 +25,7 @@ def black_level(model: nn.Module, channels: int) -> Float[Tensor, "channels"]:
         channels: of the images.
 
     Raises:
-        ValueError: the model says it for another number of channels.
+        ValueError: the model states its mean and standard deviation for another number of channels.
     """
     said = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
     if not isinstance(said, Mapping) or not {"mean", "std"} <= said.keys():
@@ -44,7 +44,7 @@ def baseline_images(
     baseline: Baseline,
     model: nn.Module | None = None,
 ) -> Float[Tensor, "batch channels height width"]:
-    """The images with nothing in them.
+    """Images of the same shape without information: what a pixel becomes when it is taken away.
 
     Args:
         images: as the model takes them.

@@ -147,8 +147,8 @@ def capture_attention(
         attends in windows has them in the batch or as an axis after the heads.
 
     Raises:
-        RuntimeError: no attention ran in the block; one ran of which there is no map, named with
-            the reason; another thread looks into the model.
+        RuntimeError: no attention ran in the block; an attention ran whose map cannot be read (the
+            message names it and the reason); another thread is capturing from the same model.
 
     Example:
         >>> import torch

@@ -53,7 +53,8 @@ def deletion(
         maps: the explanation, a number for each cell of any grid that divides the image: a
             patch, or a pixel.
         baseline: what a cell becomes, as in :func:`~.baselines.baseline_images`.
-        steps: into which the way is divided; at most one for each cell.
+        steps: steps in which all cells are taken away; from 1 to the number of cells. The curve has
+            ``steps + 1`` points.
         batch_size: images that the model is given at once.
 
     Raises:
@@ -102,8 +103,9 @@ def pointing(
     """Whether the highest cell of each map lies where the answer does: 1 or 0.
 
     The pointing game (Zhang et al. 2018, "Top-down neural attention by excitation backprop", who
-    allow 15 pixels on photographs). A cell points with its centre. Where several cells are
-    highest, it is their share that hits: the chance of one of them taken blindly.
+    allow 15 pixels on photographs). A cell points with its centre. Where several cells are equally
+    high, the result is the share of them that lies in the mask: the chance that one of them, drawn
+    at random, hits.
 
     Args:
         maps: an explanation on any grid that divides the mask.

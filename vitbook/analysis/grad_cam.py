@@ -34,8 +34,9 @@ def token_grad_cam(
         \alpha_k = \frac{1}{n} \sum_{ij} \frac{\partial y}{\partial A^k_{ij}}
 
     Selvaraju et al. 2017, "Grad-CAM", equations 1 and 2. There A is the map of a convolution; here
-    it is the patch tokens, laid on their grid, without the prefix. Captum's ``LayerGradCam`` takes
-    the second axis for channels, which of tokens is their place: it is given the map.
+    it is the patch tokens, laid on their grid, without the prefix. Captum's ``LayerGradCam``
+    expects channels on the second axis, where a layer of tokens has their places; so the tokens are
+    laid on their grid before Captum sees them.
 
     Args:
         model: gives logits, "batch classes"; left as it came, modes and gradients too.

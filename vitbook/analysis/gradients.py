@@ -37,8 +37,9 @@ def gradient_norms(
         batch_size: images at a time; the gradient is that of all of them.
 
     Returns:
-        Layer -> norm, in the model's order. Each block is a layer (:func:`list_blocks`); what is
-        in no block goes by the largest part without blocks that it is in (``tokenizer``, ``head``).
+        Layer -> norm, in the model's order. Each block is a layer (:func:`list_blocks`); a
+            parameter outside all blocks is counted with the largest module that holds it and no
+            block (``tokenizer``, ``head``).
 
     Raises:
         TypeError: images that are not floating point.

@@ -21,8 +21,8 @@ def soft_masks(
     then stretched so that each reaches from 0 to 1: the steps that the authors give for figure 6
     (issue 27 of their repository).
 
-    **Read with care.** The last step hides how strong a map is: of a nearly even one it shows the
-    small rest as boldly as it shows a sharp peak. A map that is the same everywhere has nothing to
+    **Read with care.** The last step hides how strong a map is: it shows the small differences of a
+    nearly even map as boldly as a sharp peak. A map that is the same everywhere has nothing to
     stretch and stays 1 everywhere.
 
     Args:

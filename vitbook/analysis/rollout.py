@@ -53,7 +53,8 @@ def attention_rollout(
         residual: weight of the path around the attention, 0 to below 1.
         head_fusion: "mean", "max" or "min" over the heads.
         discard: share of the weights of each row that is set to zero, the smallest first.
-        start_layer: the first layer that counts; those before it are taken for identities.
+        start_layer: number of the first layer that counts, from 0; each layer before it is replaced
+            by the identity.
         query: the token that is asked: "class", the first of all; a patch by its number, row by
             row; or "mean", the mean of the patches. By default what the model's head reads; for
             maps, and for a head of zeros, the class token if there is a prefix, else the mean.
@@ -62,9 +63,9 @@ def attention_rollout(
         num_prefix_tokens: likewise.
 
     Raises:
-        ValueError: maps that are not tokens by tokens or not of prefix and grid, NaN (which
-            layer), a setting out of range, a query that is no token; a model without a head, and
-            no query.
+        ValueError: maps that are not square, or whose tokens are not ``num_prefix_tokens`` plus the
+            patches of the grid; NaN in a map (the message names the layer); a setting out of range;
+            a query that is no token; no query for a model without a head.
         TypeError: a model without images, or maps with images.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
 

@@ -31,8 +31,9 @@ class Scores:
 
     Attributes:
         pointing: 1 where its highest cell lies in the mask; more is better.
-        deletion: area under the curve of the class's probability, cells taken away; less is.
-        insertion: the same, cells brought back; more is.
+        deletion: area under the curve of the class's probability while cells are taken away; less
+            is better.
+        insertion: the same area while cells are brought back; more is better.
     """
 
     pointing: Float[Tensor, "images"]
@@ -88,9 +89,10 @@ def null_explanations(
     masks: Bool[Tensor, "batch height width"],
     grid_size: Pair,
 ) -> dict[str, Float[Tensor, "batch rows columns"]]:
-    """Maps that were made without a model: of the image, of its frame, of nothing; and the mask.
+    """Baselines made without the model: "edges", "centre", "random" and "the mask".
 
-    The last knows the answer and still nothing of the model: what the truth itself would score.
+    "the mask" counts the pixels of the answer in each patch: it shows what score the right place
+    reaches without any knowledge of the model.
     """
     return {
         "edges": edge_maps(images, grid_size),
@@ -112,8 +114,9 @@ def score_explanations(
 ) -> dict[str, Scores]:
     """Each explanation by where it points, and by what the model does along its order.
 
-    :func:`~.faithfulness.pointing` without tolerance, :func:`~.faithfulness.deletion` to the mean
-    colour, :func:`~.faithfulness.insertion` from the blurred image.
+    The three scores are :func:`~.faithfulness.pointing` without tolerance, the area of
+    :func:`~.faithfulness.deletion` with the mean colour as baseline, and the area of
+    :func:`~.faithfulness.insertion` with the blurred image as baseline.
 
     Args:
         model: gives logits, "batch classes"; left as it came.
@@ -147,10 +150,11 @@ def score_rows(scores: Mapping[str, Scores], against: str = "edges") -> list[dic
     """A line for each explanation: mean, low and high of each score, and of its lead.
 
     Each number is [mean, low, high] with the 95 % interval of
-    :func:`~.faithfulness.bootstrap_interval`. "pointing lead" and so on are the differences to
-    the explanation ``against``, image by image, turned so that more than 0 is better than it;
-    "pointing wins" and so on the share of images where it is better, a draw counted half: a mean
-    may hang on a few images.
+    :func:`~.faithfulness.bootstrap_interval`. "pointing lead" and so on are the differences to the
+    explanation ``against``, image by image, with the sign chosen so that a lead above 0 means a
+    better score. "pointing wins" and so on are one number each: the share of images where the
+    explanation is better than ``against``, a draw counted half. They show when a mean rests on a
+    few images.
 
     Raises:
         KeyError: no scores of ``against``.

@@ -23,8 +23,8 @@ def head_similarity(
 ) -> Float[Tensor, "batch heads heads"]:
     r"""How alike the maps of every two heads are, from 0 to 1; each is like itself, 1.
 
-    ``cosine`` is that of the two maps, each as one long vector. ``jensen_shannon`` is one less the
-    divergence of their rows in bits, averaged over the queries:
+    ``cosine`` is that of the two maps, each as one long vector. ``jensen_shannon`` is 1 minus the
+    Jensen-Shannon divergence of their rows in bits, averaged over the queries:
 
     .. math:: 1 - \tfrac{1}{n} \sum_i \Big[H\big(\tfrac{p_i + q_i}{2}\big)
               - \tfrac{H(p_i) + H(q_i)}{2}\Big]
@@ -84,8 +84,8 @@ def unbiased_hsic(
         + \frac{1^\top \tilde K 1 \; 1^\top \tilde L 1}{(n-1)(n-2)}
         - \frac{2}{n-2} 1^\top \tilde K \tilde L 1 \Big]
 
-    Song et al. 2012; the tilde sets the diagonal to zero. Its mean over small batches
-    is what it would be over large ones, which the common estimate's is not.
+    Song et al. 2012; the tilde sets the diagonal to zero. Its mean over small batches equals its
+    value over large ones; the mean of the common (biased) estimate does not.
 
     Raises:
         ValueError: fewer than 4 images.

@@ -31,7 +31,7 @@ def score(
         str, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
     ],
     num_images: Annotated[
-        int | None, typer.Option("--images", min=2, help="Of the held-out ones; by default all.")
+        int | None, typer.Option("--images", min=2, help="Held-out images to use; by default all.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,

@@ -33,7 +33,7 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
     share: Annotated[float, typer.Option(help="Of each class's training images, 0 to 1.")] = 1.0,
-    share_seed: Annotated[int, typer.Option(help="That draws the share.")] = 0,
+    share_seed: Annotated[int, typer.Option(help="Seed that draws the share.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint and the result.")] = Path(
         "runs"
     ),
@@ -42,7 +42,7 @@ def train(
         str, typer.Option(help="Epochs after which to measure attention distance: 0,1,5,20.")
     ] = "",
     experiment: Annotated[
-        str, typer.Option(help="Of data/experiments.toml, that the run answers.")
+        str, typer.Option(help="Experiment of data/experiments.toml that it answers.")
     ] = "",
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
@@ -56,9 +56,9 @@ def train(
 ) -> None:
     """Train a model and keep its weights and its result.
 
-    Killed, it goes on where it was when the same command is given again; asked to end (Ctrl-C,
-    SIGTERM), it first writes what it has. On several GPUs of one machine: torchrun
-    --nproc-per-node 2 -m vitbook train ...
+    A run that was killed goes on from its last save when the same command is given again. On Ctrl-C
+    or SIGTERM the command saves the unfinished run before it ends. On several GPUs of one machine:
+    torchrun --nproc-per-node 2 -m vitbook train ...
     """
     set_threads(threads)
     check_writable(out)

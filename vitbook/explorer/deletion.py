@@ -22,7 +22,7 @@ def deletion_curves(
     start: str | None = None,
     removed: int = 0,
     task: str | None = None,
-    title: str = "An order that finds the image's ink also fells the model",
+    title: str = "An order that finds the image's ink also lowers the model's certainty",
     description: str | None = None,
 ) -> Figure:
     """A few images: what is left of one, and the certainty of its class along the order.
@@ -31,9 +31,11 @@ def deletion_curves(
         images: uint8 "n c h w".
         maps: name -> explanations "n rows columns" of these images, as
             :func:`vitbook.analysis.deletion` took them, to the mean colour.
-        curves: name -> what it gave, with as many steps as there are cells.
-        rival, truth: two names. The task is reached on an image where the first one's area is
-            the lower, with the first one chosen.
+        curves: name -> the :class:`~vitbook.analysis.Curve` that ``deletion`` gave for this map,
+            with one step for each cell.
+        rival, truth: names of two explanations among ``maps``. The task is reached when the reader
+            has chosen ``rival`` on an image where its curve has a lower area than that of
+            ``truth``.
         labels: of the images; by default numbered.
         start: the explanation at the start; by default the rival.
         removed: cells taken away at the start.

@@ -19,7 +19,7 @@ class Attention(nn.Module):
     Vaswani et al. 2017, equation 1; in the ViT paper appendix A, equations 6 to 8. It has no
     parameters. Its forward is the fused kernel, which never writes the weights to memory;
     :meth:`weights` writes them out for whoever wants to look
-    (:func:`vitbook.analysis.capture_attention`). A temperature belongs on ``q``.
+    (:func:`vitbook.analysis.capture_attention`). To set a temperature, multiply ``q`` by it first.
     """
 
     def forward(
@@ -40,9 +40,9 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch heads *windows queries keys"]:
         """The weights that the fused kernel applies to ``v``: each row sums to 1.
 
-        A boolean mask keeps what is true, a floating mask is added to the scores. The sum is
-        taken in float32 at least, whatever the width of ``q``: half precision would lose the
-        small weights. ``scale`` stands for :math:`1/\\sqrt d`.
+        A boolean mask keeps what is true, a floating mask is added to the scores. The weights are
+        computed in float32 at least, whatever the dtype of ``q``: half precision would lose the
+        small ones. ``scale`` multiplies the scores; None is :math:`1/\\sqrt d`.
         """
         exact = torch.promote_types(q.dtype, torch.float32)
         # Scaled before the product, as the fused kernels do, against overflow.
@@ -106,7 +106,8 @@ class LocalitySelfAttention(SelfAttention):
     Lee, Lee and Song 2021, "Vision Transformer for small-size datasets", section 3.2. As in their
     code every head has its own :math:`\tau_h`, which starts at :math:`1/\sqrt{d}`, and the class
     token is masked like any other. The temperature is folded into the weights that make the
-    queries, so that the fused kernel is still the only pass over the scores.
+    queries, so that the fused kernel is still the only pass over the scores. ``forward`` takes no
+    other mask.
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = False):

@@ -14,7 +14,7 @@ Sharing = Literal["none", "headwise", "key_value", "layerwise"]
 
 
 class SequenceProjection(nn.Module):
-    r"""Mix ``num_tokens`` tokens into ``num_keys``, :math:`\tilde x = E x`, for all heads alike.
+    r"""Mix ``num_tokens`` tokens into ``num_keys`` mixtures, :math:`\tilde x = E x`.
 
     Linformer paper, section 4. Each row of :math:`E` is one mixture over all tokens, learned as a
     table: it knows no other number of tokens. It starts with deviation

@@ -27,18 +27,19 @@ class PerformerAttention(Attention):
     for is then close to :math:`\mathrm{softmax}_j(r\,q^\top k_j - (1 - r)\,|k_j|^2/2)` with
     :math:`r = m/d`, one half in T2T-ViT.
 
-    The T2T-ViT code adds ``1e-8`` to the denominator, which is zero in half precision. Here the
-    same ratio is taken as two softmaxes (:meth:`factors`): no denominator can vanish. Where
-    queries and keys are long, their features are so small that the ``1e-8`` outweighs them and
-    dims the output: weights that grew with it are answered as there by ``epsilon``.
-    ``directions`` is :math:`W`: a buffer, saved with the model, never learned.
+    The T2T-ViT code adds ``1e-8`` to the denominator; in half precision that number rounds to zero.
+    Here the same ratio is computed as two softmaxes (:meth:`factors`), so that no denominator can
+    vanish. Where queries and keys are long, their features are so small that the ``1e-8`` outweighs
+    them and shrinks the output. Weights that were trained with it need ``epsilon=1e-8`` to give the
+    same output here. ``forward`` takes no mask. ``directions`` is :math:`W`: a buffer, saved with
+    the model, never learned.
 
     Args:
         width: of a query and a key.
         num_features: :math:`m`, the rows of :math:`W`; T2T-ViT takes half the width.
         epsilon: added to the denominator; above zero, a row of the map sums to less than 1.
-        scale: of :math:`q^\top k`, one root of it on each. With ``width**-0.5`` the map stands for
-            that of :class:`~.attention.Attention`.
+        scale: factor of :math:`q^\top k`; the query and the key are each multiplied by its square
+            root. With ``width**-0.5`` the map approximates that of :class:`~.attention.Attention`.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class PerformerAttention(Attention):
     ) -> Float[Tensor, "batch heads queries keys"]:
         """The map that forward applies to ``v`` and never writes: each row sums to 1.
 
-        To less, if there is an ``epsilon``.
+        With an ``epsilon`` above zero each row sums to less than 1.
         """
         mixing, pooling = self.factors(q, k, mask)
         with full_precision(q.device):

@@ -90,9 +90,9 @@ class RelativePosition2D(RelativePosition):
     .. math:: q_i \cdot (a_{y_i - y_j} + b_{x_i - x_j})
 
     One vector for each offset of rows and one for each of columns, added, as in Bello et al. 2019
-    ("Attention augmented convolutional networks"). A table for each *pair* of offsets could say
-    more; the sum is to it what :class:`~.positions.LearnedPosition2D` is to one table for all
-    places, and it learns each offset from many pairs. The prefix as in :class:`RelativePosition`.
+    ("Attention augmented convolutional networks"). A vector for each *pair* of offsets could
+    express more; the sum has fewer parameters and learns each offset from many pairs. Prefix tokens
+    have the same three vectors as in :class:`RelativePosition`.
     """
 
     def make_tables(self, grid_size: tuple[int, int], width: int) -> None:

@@ -150,8 +150,8 @@ class PatchEmbedding(PatchTokenizer):
 class OverlappingPatches(PatchEmbedding):
     r"""Patches that see some pixels around them: a kernel wider than its stride.
 
-    A token for each patch of the plain embedding, which looks ``overlap`` pixels further on every
-    side, beyond the image at zeros: kernel ``patch + 2 overlap``, stride ``patch``, padding
+    There is one token for each patch of the plain embedding; it sees ``overlap`` pixels more on
+    every side, and zeros beyond the image: kernel ``patch + 2 overlap``, stride ``patch``, padding
     ``overlap``. The ViT paper's patches do not overlap; those of T2T-ViT (section 3.1) and of PVT
     v2 (Wang et al. 2022) do, with windows that lean to one side. Here the patch is in the middle.
 

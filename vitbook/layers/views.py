@@ -71,8 +71,8 @@ class ShiftedPatches(PatchesOfViews):
 
     Lee, Lee and Song 2021, "Vision Transformer for small-size datasets", section 3.1, and their
     code: half a patch each way, zeros where a copy ends. The views come in the code's order: what
-    lies left above, right above, left below and right below of each pixel. A token so sees twice
-    its patch, up and down and across.
+    lies left above, right above, left below and right below of each pixel. So a token sees a window
+    twice as high and twice as wide as its patch.
 
     Args:
         image_size: height and width in pixels (one number if they are equal).

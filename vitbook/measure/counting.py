@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Numbers that are learned; buffers do not count.
+    """Numbers in a model's parameters, frozen ones included; buffers do not count.
 
     Example:
         >>> import vitbook

@@ -46,7 +46,7 @@ class Throughput:
 class Matmul:
     """A product of two square matrices: the most arithmetic that a device is seen to do.
 
-    The side is that among a few at which it does most a second.
+    Among a few side lengths, the one with the most multiply-adds a second is used.
 
     Raises:
         ValueError: a device of another kind than those whose sides were chosen.

@@ -108,8 +108,8 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Read a checkpoint, and build its model unless one is given.
 
-    What changes the forward pass and is no weight comes back too (the LayerNorms' epsilon after
-    :func:`vitbook.models.published.load_sl_vit`, Performer's).
+    A checkpoint also restores the constants that change the forward pass but are not weights: the
+    epsilon of the norms, and the epsilon and scale of Performer attention.
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,

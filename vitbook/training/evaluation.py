@@ -36,7 +36,11 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
 def predict(
     model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
 ) -> Float[Tensor, "n classes"]:
-    """Logits of every image, on the model's device; the mode of each part stays as it was."""
+    """Logits of every image, on the model's device.
+
+    The images are bytes and are normalised here. The model runs in evaluation mode, and each of its
+    parts is left in the mode in which it came.
+    """
     device = next(model.parameters()).device
     with evaluating(model):
         return torch.cat([model(normalize(batch.to(device))) for batch in images.split(batch_size)])

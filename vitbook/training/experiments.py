@@ -49,8 +49,9 @@ class Experiment:
 def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
     """The experiments in their order, which is that of the work.
 
-    A table a question. What all its runs share stands in the table; each ``[[NAME.runs]]`` adds
-    runs, one for each of its models, shares and seeds, and may change what it shares:
+    Each experiment is one TOML table with a ``question``. The table holds the settings that all its
+    runs share. Each ``[[NAME.runs]]`` adds one run for each of its models, shares and seeds, and
+    may change the shared settings. The settings are:
 
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
     that they are divided into (else the recipe's own passes), ``seeds``, ``shares`` with

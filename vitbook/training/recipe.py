@@ -11,7 +11,8 @@ POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivi
 class Recipe:
     """Everything that decides a training run but the model, the data and the seed.
 
-    AdamW with a linear warm-up and a cosine; weight decay falls on matrices only.
+    AdamW with a linear warm-up and a cosine. Weight decay acts on matrices and convolution kernels;
+    biases, norms, tables of positions and prefix tokens do not decay.
 
     Attributes:
         epochs: each shows every image ``repeats`` times; a last short batch is left out.
