@@ -385,8 +385,8 @@ def kill_now_and_then(machine, kills):
 
 
 @pytest.mark.slow
-def test_twelve_kills_lose_and_double_nothing(tmp_path):
-    """And two machines make the same rows but for times."""
+def test_kills_lose_and_double_nothing(tmp_path):
+    """And two machines make the same rows but for times. With ``ALL=1`` there are twelve kills."""
     machines = []
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
@@ -395,7 +395,7 @@ def test_twelve_kills_lose_and_double_nothing(tmp_path):
         ))  # fmt: skip
     whole, cut = machines
     whole.run()
-    print("rows after each kill:", kill_now_and_then(cut, 12))
+    print("rows after each kill:", kill_now_and_then(cut, 12 if os.environ.get("ALL") else 6))
     cut.run()
     assert len(whole.rows()) == len(cut.rows()) == 4
     for one, other in zip(whole.rows(), cut.rows(), strict=True):

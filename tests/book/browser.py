@@ -16,7 +16,7 @@ FLAGS = (
     "--disable-sync",
 )
 READY = """async () => {
-  for (let y = 0; y < document.body.scrollHeight; y += 400) {
+  for (let y = 0; y < document.body.scrollHeight; y += 800) {
     window.scrollTo(0, y);
     await new Promise((done) => setTimeout(done, 15));
   }
