@@ -23,7 +23,6 @@ try:
         from vitbook.devices import choose_device
         from vitbook.errors import first_few
         from vitbook.training import (
-            BatchTooLargeError,
             RunStoppedError,
             TrainingDivergedError,
             evaluate,
@@ -83,7 +82,7 @@ def _classes(names: tuple[str, ...]) -> str:
 
 REFUSALS = (
     *(ValueError, TypeError, LookupError, OSError, ImportError, MemoryError),
-    *(TrainingDivergedError, BatchTooLargeError, RunStoppedError, WorkError),
+    *(TrainingDivergedError, RunStoppedError, WorkError),
 )
 
 

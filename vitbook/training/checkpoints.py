@@ -211,21 +211,21 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
     path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
     try:
         with safe_open(path, framework="pt") as file:
-            about = (file.metadata() or {}).get("vitbook")
-            sealed = (file.metadata() or {}).get("digest")
+            words = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
             f"{path} is damaged or no safetensors file ({error}): expected a checkpoint of "
             "vitbook; copy it again or train it again"
         ) from error
-    if about is None:
+    text = words.get("vitbook")
+    if text is None:
         raise CheckpointError(
             f"{path} has no description of its model: expected a checkpoint of vitbook; weights "
             "of others are loaded by vitbook.models.pretrained"
         )
     try:
-        text, about = about, json.loads(about)
+        about = json.loads(text)
         written = about["format"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(
@@ -236,12 +236,13 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
             f"{path} is of format {str(written)[:20]!r}: this vitbook reads "
             f"{', '.join(map(str, KNOWN))}; take a later one"
         )
-    whole = (
-        digest(state, {"vitbook": text}) == sealed
-        if written > 2
-        else (written == 1 or about.get("digest") == digest(state))
-    )
-    if not whole:
+    if written == 1:
+        damaged = False
+    elif written == 2:
+        damaged = about.get("digest") != digest(state)
+    else:
+        damaged = words.get("digest") != digest(state, {"vitbook": text})
+    if damaged:
         raise CheckpointError(
             f"{path} is damaged: its bytes are not those that were written; copy it again"
         )

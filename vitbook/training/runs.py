@@ -156,15 +156,14 @@ def _check_free(row: Path, planned: PlannedRun) -> None:
     if not row.is_file():
         return
     there = PlannedRun.of(results.read_row(row))
-    changed = [
-        f"{field} {ours!r}, where that has {theirs!r}"
-        for field, ours, theirs in differences(planned.settings, (there or planned).settings)
-    ]
-    told = "with the same settings"
     if there is None:
         told = "whose settings this vitbook cannot read"
-    elif changed:
-        told = f"this one has {'; '.join(changed[:3])}"
+    else:
+        changed = [
+            f"{field} {ours!r}, where that has {theirs!r}"
+            for field, ours, theirs in differences(planned.settings, there.settings)
+        ]
+        told = f"this one has {'; '.join(changed[:3])}" if changed else "with the same settings"
     raise FinishedRunError(
         f"{row} is of a finished run, {told}: choose another folder (--out), or remove it"
     )
