@@ -6,24 +6,29 @@ from typing import TYPE_CHECKING, Any
 from vitbook.models import create_model, list_models
 
 if TYPE_CHECKING:
+    from vitbook.models.pretrained import load_pretrained
     from vitbook.training import load_checkpoint
 
-__all__ = ["__version__", "create_model", "list_models", "load_checkpoint"]
+__all__ = ["__version__", "create_model", "list_models", "load_checkpoint", "load_pretrained"]
 __version__ = "0.1.0"
 # Found on first use: training and drawing take seconds to import, and probing needs neither.
 _ROOMS = {
     *("analysis", "audit", "datasets", "explorer", "layers", "measure", "plotting", "results"),
     "training",
 }
+_FUNCTIONS = {
+    "load_checkpoint": "vitbook.training",
+    "load_pretrained": "vitbook.models.pretrained",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"vitbook.{name}")
-    if name == "load_checkpoint":
-        return import_module("vitbook.training").load_checkpoint
+    if name in _FUNCTIONS:
+        return getattr(import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module 'vitbook' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, "load_checkpoint"})
+    return sorted({*globals(), *_ROOMS, *_FUNCTIONS})

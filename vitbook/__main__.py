@@ -11,7 +11,7 @@ try:
         import typer
 
         from vitbook import datasets
-        from vitbook.commands import data, experiments
+        from vitbook.commands import data, experiments, weights
         from vitbook.commands.bench import bench
         from vitbook.commands.models import models
         from vitbook.commands.options import Device
@@ -45,6 +45,7 @@ app.command(name="score")(score)
 app.command(name="train")(train)
 app.add_typer(data.app, name="data")
 app.add_typer(experiments.app, name="experiments")
+app.add_typer(weights.app, name="weights")
 
 
 @app.command(name="evaluate")

@@ -16,7 +16,14 @@ from vitbook.layers.encoder import (
     PostNormBlock,
     StochasticDepth,
 )
-from vitbook.layers.heads import ClassTokenHead, DistilledHead, MeanPoolHead
+from vitbook.layers.heads import (
+    ClassAndMeanHead,
+    ClassToken,
+    ClassTokenHead,
+    DistilledHead,
+    MeanPoolHead,
+)
+from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
 from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
 from vitbook.layers.performer import PerformerAttention, PerformerSelfAttention
 from vitbook.layers.positions import (
@@ -41,11 +48,15 @@ __all__ = [
     "AxialBlock",
     "AxialSelfAttention",
     "BlockLocalSelfAttention",
+    "ClassAndMeanHead",
+    "ClassToken",
     "ClassTokenHead",
     "ConvolutionalStem",
     "DistilledHead",
     "Encoder",
     "EncoderBlock",
+    "LayerScale",
+    "LayerScaleBlock",
     "LearnedPosition",
     "LearnedPosition2D",
     "LinformerSelfAttention",

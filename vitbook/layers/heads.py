@@ -1,5 +1,6 @@
 """From the encoder's tokens to logits."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -48,6 +49,30 @@ class MeanPoolHead(nn.Module):
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch classes"]:
         return self.classifier(tokens[:, self.num_prefix_tokens :].mean(dim=1))
+
+
+class ClassAndMeanHead(nn.Module):
+    """Classify by the class token beside the mean of the patch tokens, with one linear layer.
+
+    The linear evaluation of DINO (Caron et al. 2021) and DINOv2 (Oquab et al. 2023): a class token
+    trained without labels does not hold everything that the patches know.
+    """
+
+    def __init__(self, width: int, num_classes: int, zero_init: bool = False):
+        super().__init__()
+        self.classifier = classifier(2 * width, num_classes, zero_init)
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch classes"]:
+        return self.classifier(torch.cat([tokens[:, 0], tokens[:, 1:].mean(dim=1)], dim=1))
+
+
+class ClassToken(nn.Module):
+    """The class token as it is: a body that has no answer yet."""
+
+    def forward(self, tokens: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch width"]:
+        return tokens[:, 0]
 
 
 class DistilledHead(nn.Module):

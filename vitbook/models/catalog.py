@@ -15,6 +15,7 @@ from vitbook.models.cnn_designs import (
     vit_dense,
 )
 from vitbook.models.deit import DEIT_MODELS, distilled_vit
+from vitbook.models.dinov2 import DINOV2_MODELS, dinov2
 from vitbook.models.efficient import (
     AXIAL_VIT_MODELS,
     BLOCK_LOCAL_VIT_MODELS,
@@ -65,6 +66,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),
+        (dinov2, DINOV2_MODELS),
         (linformer_vit, LINFORMER_VIT_MODELS),
         (vit, PERFORMER_VIT_MODELS),
         (axial_vit, AXIAL_VIT_MODELS),

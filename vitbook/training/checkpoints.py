@@ -11,12 +11,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import nn
 
+from vitbook.digest import digest
 from vitbook.files import write_atomically
 from vitbook.models import ModelSpec, create_model
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
-from vitbook.training.digest import digest
 from vitbook.training.tied_weights import load_unique_state, unique_state
 
 FORMAT = 3

@@ -8,10 +8,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitbook.digest import digest
 from vitbook.files import write_atomically
 from vitbook.models.weights import check_state
 from vitbook.training.differences import differences
-from vitbook.training.digest import digest
 from vitbook.training.tied_weights import load_unique_state, unique_state
 
 

