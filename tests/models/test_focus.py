@@ -61,7 +61,7 @@ def test_the_saliency_map_is_one_number_a_pixel(photos):
     decoder = load_saliency_decoder(ours.model)
     maps = decoder(ours.model.features(ours.normalize(photos[:3, :, :112])))
     assert maps.shape == (3, 112, 224)
-    assert 0 <= maps.min() and maps.max() <= 1 and maps.std() > 0.1
+    assert maps.min() >= 0 and maps.max() <= 1 and maps.std() > 0.1
     with pytest.raises(ValueError, match="with tokens of width 64: the decoder takes those of"):
         load_saliency_decoder(vitbook.create_model("vit_micro_patch2_8"))
 
