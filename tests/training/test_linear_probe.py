@@ -159,5 +159,5 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     assert learned > 0.9 and learned > fresh
     assert 0 < raw <= 1 and len(row.rows[0]["recall_in_training"]) == 10
     head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
-    assert head.provenance["accuracy"] == list(row.rows[0]["accuracy"])
+    assert head.provenance["accuracy"] == row.rows[0]["accuracy"]
     assert "fresh weights" in capsys.readouterr().out

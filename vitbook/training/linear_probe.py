@@ -135,11 +135,11 @@ def fit_linear_probe(
 
 def accuracy_interval(
     logits: Float[Tensor, "n classes"], labels: Int64[Tensor, "n"]
-) -> tuple[float, float, float]:
+) -> list[float]:
     """Top-1 accuracy and the ends of its 95 % interval (Wilson's), each 0 to 1."""
     with from_extra("data"):
         from scipy.stats import binomtest  # scikit-learn brings it
 
     right = int((logits.argmax(dim=1) == labels).sum())
     found = binomtest(right, len(labels)).proportion_ci(method="wilson")
-    return right / len(labels), float(found.low), float(found.high)
+    return [right / len(labels), float(found.low), float(found.high)]
