@@ -56,6 +56,7 @@ from vitbook.analysis.scoring import (
     score_rows,
 )
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
+from vitbook.analysis.token_colors import object_mask, principal_tokens, token_colors
 
 __all__ = [
     "EXPLANATIONS",
@@ -95,6 +96,7 @@ __all__ = [
     "mean_attention_distance",
     "mean_weight_on_prefix",
     "null_explanations",
+    "object_mask",
     "on_grid",
     "overlay",
     "patch_occlusion",
@@ -105,12 +107,14 @@ __all__ = [
     "position_tables",
     "positional_similarity",
     "principal_filters",
+    "principal_tokens",
     "random_maps",
     "relative_error",
     "relevance",
     "score_explanations",
     "score_rows",
     "soft_masks",
+    "token_colors",
     "token_grad_cam",
     "unbiased_hsic",
     "uniform_attention_distance",

@@ -116,6 +116,8 @@ def load(
         raise UnknownNameError(f"split of {name}", split, splits)
     if image_size is not None and image_size < 1:
         raise ValueError(f"image_size {image_size}: expected at least 1 pixel, or None")
+    if name == "photos":  # from the whole photograph, not from its small square
+        return load_photos(split, image_size)
     if name in _EMBEDDED:
         return _resized(_EMBEDDED[name][0](split), image_size)
     # What is embedded needs none of the packages that these import.

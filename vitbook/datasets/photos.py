@@ -24,8 +24,11 @@ PHOTOS = {
 }
 
 
-def load_photos(split: str) -> Dataset:
-    """224 x 224 pixels: the centre square of each photograph, resized with antialiasing.
+def load_photos(split: str, size: int | None = None) -> Dataset:
+    """The centre square of each photograph, resized with antialiasing.
+
+    Args:
+        size: of the square, in pixels, by default 224. The photographs have 300 to 872.
 
     Raises:
         MissingPackageError: scikit-image or scikit-learn is not installed.
@@ -35,6 +38,7 @@ def load_photos(split: str) -> Dataset:
         import sklearn
         from skimage.io import imread
 
+    size = SIZE if size is None else size
     folders = (
         Path(skimage.__file__).parent / "data",
         Path(sklearn.__file__).parent / "datasets" / "images",
@@ -42,7 +46,7 @@ def load_photos(split: str) -> Dataset:
 
     def read(file: str) -> torch.Tensor:
         path = next(folder / file for folder in folders if (folder / file).exists())
-        return from_photo(imread(path), SIZE)
+        return from_photo(imread(path), size)
 
     return Dataset(
         images=torch.stack([read(file) for file, _ in PHOTOS.values()]),
@@ -52,6 +56,6 @@ def load_photos(split: str) -> Dataset:
             "name": "photos",
             "split": split,
             "source": "; ".join(f"{name}: {credit}" for name, (_, credit) in PHOTOS.items()),
-            "rule": f"centre square, resized to {SIZE} pixels",
+            "rule": f"centre square, resized to {size} pixels",
         },
     )

@@ -1,5 +1,6 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
+from vitbook.explorer.alike import alike_patches
 from vitbook.explorer.channels import channel_browser
 from vitbook.explorer.cuts import cutting_board
 from vitbook.explorer.deletion import deletion_curves
@@ -20,6 +21,7 @@ from vitbook.explorer.widget import attention_widget
 
 __all__ = [
     "Figure",
+    "alike_patches",
     "attention_maps",
     "attention_widget",
     "channel_browser",

@@ -1,0 +1,72 @@
+"""Without the pretrained weights a chapter says one sentence, and goes on with what it has."""
+
+import ast
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from vitbook import chapters
+from vitbook.chapters import NotHere, pretrained
+from vitbook.errors import UnknownNameError
+
+CELLS = (
+    "from vitbook.chapters import pretrained\n"
+    "from myst_nb import glue\n"
+    "real = pretrained('vit_small_patch14_focus')",
+    "own = 1 + 1\nprint(own)",
+    "width = real.model.grid_size\nfor i in range(2):\n    last = i",
+    "def grid(): return real.model.grid_size\nglue('rows', grid()[0], display=False)",
+    "grid()",
+    "width, own",
+    "print(own)",
+    "width = 5",
+    "print(width)",
+)
+
+
+def run(cells, monkeypatch, tmp_path):
+    monkeypatch.setenv("VITBOOK_WEIGHTS", str(tmp_path / "none"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    return [
+        "".join(output.text for output in cell.outputs if output.output_type == "stream")
+        for cell in notebook.cells
+    ]
+
+
+def test_cells_that_need_them_are_left_out_and_the_others_run(monkeypatch, tmp_path):
+    said = run(CELLS, monkeypatch, tmp_path)
+    assert "could not be fetched from the Python index" in said[0]
+    assert "The cells that need these weights are left out." in said[0]
+    left_out = "Left out: it needs the pretrained weights.\n"
+    assert said[1:] == ["2\n", left_out, left_out, left_out, left_out, "2\n", "", "5\n"]
+
+
+def test_outside_of_a_notebook_the_error_is_raised(monkeypatch, tmp_path):
+    monkeypatch.setenv("VITBOOK_WEIGHTS", str(tmp_path / "none"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(ConnectionError, match="could not be fetched"):
+        pretrained("vit_small_patch14_focus")
+
+
+def test_a_mistake_stays_one():
+    with pytest.raises(UnknownNameError, match="did you mean vit_small_patch14_focus"):
+        pretrained("vit_small_patch14_focs")
+
+
+def left_out(source, **names):
+    return ast.unparse(chapters._LeaveOut(names).visit(ast.parse(source)))
+
+
+def test_what_a_cell_would_have_made_is_not_here_either():
+    absent = NotHere("no index")
+    source = "a = real.model\nb, (c, *d) = a\ndef f(): pass\nglue('k', b)\nglue(x, b)\nprint(e)"
+    said = left_out(source, real=absent)
+    for name in "abcdf":
+        assert f"{name} = real" in said
+    assert "glue('k', 'not run', display=False)" in said
+    assert "glue(x" not in said and "print(e)" not in said
+    untouched = "a = other"
+    assert left_out(untouched, real=absent) == untouched

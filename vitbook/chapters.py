@@ -1,0 +1,100 @@
+"""Chapters without the pretrained weights: what needs them is left out, in one sentence."""
+
+import ast
+from typing import Any
+
+from vitbook.extras import MissingPackageError, from_extra
+from vitbook.models.packages import PackageError
+from vitbook.models.pretrained import load_pretrained
+
+_MISSING = (ConnectionError, PackageError, MissingPackageError, OSError)
+
+
+class NotHere:
+    """Stands for what could not be loaded, and for what a cell would have made of it."""
+
+    def __init__(self, why: str):
+        self.why = why
+
+    def __repr__(self) -> str:
+        return f"not here: {self.why}"
+
+
+def pretrained(name: str, **options: Any) -> Any:
+    """:func:`vitbook.load_pretrained` for a cell of a notebook, which never stops it.
+
+    Where the weights cannot be had, one sentence is printed and :class:`NotHere` returned. From
+    then on each cell that reads it, or what such a cell would have made, is left out: it prints
+    that, and its numbers in the text read "not run".
+
+    Args:
+        name: of the weights.
+        options: of :func:`vitbook.load_pretrained`.
+
+    Raises:
+        UnknownNameError, ValueError: as there; these are mistakes.
+        Exception: outside of a notebook, what :func:`vitbook.load_pretrained` raised.
+    """
+    try:
+        return load_pretrained(name, **options)
+    except _MISSING as error:
+        shell = _shell()
+        if shell is None:
+            raise
+        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        print(f"{message}. The cells that need these weights are left out.")
+        if not any(isinstance(each, _LeaveOut) for each in shell.ast_transformers):
+            shell.ast_transformers.append(_LeaveOut(shell.user_ns))
+        return NotHere(message)
+
+
+def _shell() -> Any:
+    try:
+        with from_extra("chapters"):
+            from IPython import get_ipython
+    except MissingPackageError:
+        return None
+    return get_ipython()
+
+
+class _LeaveOut(ast.NodeTransformer):
+    """Replaces a cell that reads something which is not here."""
+
+    def __init__(self, names: dict[str, Any]):
+        self.names = names
+
+    def visit_Module(self, cell: ast.Module) -> ast.Module:
+        read = {
+            node.id
+            for node in ast.walk(cell)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        lost = sorted(name for name in read if isinstance(self.names.get(name), NotHere))
+        if not lost:
+            return cell
+        lines = [f"{name} = {lost[0]}" for name in sorted(_made(cell) - set(lost))]
+        lines += [f"{call} 'not run', display=False)" for call in _glued(cell)]
+        lines.append("print('Left out: it needs the pretrained weights.')")
+        return ast.parse("\n".join(lines))
+
+
+def _made(cell: ast.Module) -> set[str]:
+    """Names that a cell gives at its top level, or may give below it."""
+    given = {
+        node.id
+        for node in ast.walk(cell)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return given | {
+        node.name for node in cell.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+
+
+def _glued(cell: ast.Module) -> list[str]:
+    """The start of a call of glue for each key that is written out in the cell."""
+    return [
+        f"{ast.unparse(node.func)}({ast.unparse(node.args[0])},"
+        for node in ast.walk(cell)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "glue"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    ]

@@ -1,0 +1,150 @@
+"""Photographs as a Vision Transformer's tokens see them: touch one, and all its like light up."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from vitbook.analysis import object_mask, principal_tokens, token_colors
+from vitbook.explorer.drawing import (
+    as_array,
+    as_images,
+    base64,
+    drawing,
+    framed,
+    pixels,
+    png,
+    text,
+)
+from vitbook.explorer.figure import Figure
+from vitbook.extras import from_extra
+
+_COMPONENTS = 48
+_QUALITY = 82
+# Of the page: more patches than this make neither a picture nor a page that loads.
+_MOST_PATCHES = 12_000
+# Cosines up to this one leave a patch dark.
+FLOOR = 0.3
+
+
+def alike_patches(
+    images,
+    tokens,
+    grid_size: tuple[int, int],
+    *,
+    names: Sequence[str],
+    start: tuple[int, tuple[int, int]],
+    task: str | None = None,
+    title: str = "Touch a photograph: what is alike to a Vision Transformer lights up",
+    description: str | None = None,
+) -> Figure:
+    """Photographs beside their tokens' colours; the touched patch lights up its like in all.
+
+    Two patches are alike by the cosine of their tokens, less the mean of all, in the 48 largest
+    components. The colours are :func:`vitbook.analysis.token_colors` of what
+    :func:`vitbook.analysis.object_mask` keeps.
+
+    Args:
+        images: uint8 "n channels height width", one size.
+        tokens: "n patches width", after the last norm and without prefix.
+        grid_size: (rows, columns) of the patches.
+        names: of the photographs.
+        start: number of a photograph and (row, column) of its touched patch at the start.
+        task: a sentence above the figure.
+        description: the caption.
+
+    Raises:
+        ValueError: what came does not fit together, is not finite, or has more patches than a
+            page holds.
+        MissingPackageError: Pillow is not installed.
+    """
+    images = as_images(images)
+    tokens = torch.from_numpy(as_array(tokens)).float()
+    rows, columns = grid_size
+    if tokens.ndim != 3 or len(images) != len(tokens) or len(names) != len(images):
+        raise ValueError(
+            f"{len(images)} images and {len(names)} names with tokens of shape "
+            f"{tuple(tokens.shape)}: expected (images, patches, width), one each"
+        )
+    if not tokens.isfinite().all():
+        raise ValueError("the tokens hold NaN or infinity: look for it in images or weights")
+    if tokens.shape[:2].numel() > _MOST_PATCHES:
+        raise ValueError(
+            f"{tokens.shape[:2].numel():,} patches, a page holds {_MOST_PATCHES:,}: take fewer "
+            "photographs, or smaller ones"
+        )
+    mask = object_mask(tokens, grid_size)  # also checks the grid
+    number, (row, column) = start
+    if not (0 <= number < len(images) and 0 <= row < rows and 0 <= column < columns):
+        raise ValueError(
+            f"start {start}: expected a photograph from 0 to {len(images) - 1} and a patch of a "
+            f"grid of {rows} x {columns}"
+        )
+    count = min(_COMPONENTS, tokens.shape[-1], tokens.shape[:2].numel())
+    found, shares = principal_tokens(tokens, count)
+    unit = (found / found.norm(dim=-1, keepdim=True).clamp_min(1e-12)).numpy()
+    levels = np.rint(unit / np.abs(unit).max() * 127).astype(np.int8)
+    colors = np.rint(255 * token_colors(tokens, mask).numpy()).astype(np.uint8)
+    patch = row * columns + column
+    data = {
+        "photos": [[str(name), _jpeg(image)] for name, image in zip(names, images, strict=True)],
+        "size": list(images.shape[2:]), "grid": [rows, columns], "components": count,
+        "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR,
+        "start": {"photo": number, "patch": patch}, "task": task or "",
+    }  # fmt: skip
+    finding = (
+        f"At the start a patch of the {names[number]} is touched. A patch is as bright as its "
+        "token is like the touched one's (their cosine). Right: the tokens' three largest "
+        f"components as red, green and blue, what stands out alone. {count} of "
+        f"{tokens.shape[-1]} components, {float(shares.sum()):.0%} of the variance."
+    )
+    likeness = _cosines(levels, number, patch)[number].reshape(rows, columns)
+    still = _still(data, images, colors[number].reshape(rows, columns, 3), likeness)
+    return Figure("alike_patches.js", data, title, description or finding, still)
+
+
+def _cosines(levels: np.ndarray, number: int, patch: int) -> np.ndarray:
+    """Of every patch of every photograph with one patch: "images patches"."""
+    tokens = levels.astype(np.float32)
+    tokens /= np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-12)
+    return tokens @ tokens[number, patch]
+
+
+def _jpeg(image: np.ndarray, side: int | None = None) -> str:
+    """An image "c h w" as a data address, ``side`` pixels wide if given."""
+    with from_extra("data"):
+        from PIL import Image
+
+    shown = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
+    if side is not None:
+        shown.thumbnail((side, side))
+    buffer = io.BytesIO()
+    shown.save(buffer, "JPEG", quality=_QUALITY, optimize=True)
+    return "data:image/jpeg;base64," + base64(np.frombuffer(buffer.getvalue(), np.uint8))
+
+
+def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndarray) -> str:
+    """The start: the photograph under its veil, its colours, and all photographs small."""
+    (rows, columns), (height, width) = data["grid"], data["size"]
+    side, gap, top = 330, 16, 22
+    high = side * height / width
+    number, patch = data["start"]["photo"], data["start"]["patch"]
+    name = data["photos"][number][0]
+    light = 0.15 + 0.85 * np.clip((likeness - FLOOR) / (1 - FLOOR), 0, 1)
+    light = light.repeat(-(-height // rows), 0)[:height].repeat(-(-width // columns), 1)[:, :width]
+    row, column = divmod(patch, columns)
+    cell = side / columns, high / rows
+    parts = [
+        text(0, 14, name, font_weight=600),
+        pixels(_jpeg((images[number] * light).astype(np.uint8)), 0, top, side, high),
+        text(side + gap, 14, "What its tokens say", font_weight=600),
+        pixels(png(colors), side + gap, top, side, high),
+        *(framed(left + column * cell[0], top + row * cell[1], *cell) for left in (0, side + gap)),
+    ]
+    small = (2 * side + gap - 6 * (len(images) - 1)) / len(images)
+    below = small * height / width
+    for i, image in enumerate(images):
+        parts.append(pixels(_jpeg(image, 96), i * (small + 6), top + high + 14, small, below))
+    words = f"The {name} and its tokens as colours; a patch is touched, and its like is bright."
+    return drawing(2 * side + gap, top + high + 14 + below, words, *parts)
