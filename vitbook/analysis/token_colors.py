@@ -41,7 +41,7 @@ def principal_tokens(
     _, spread, components = torch.linalg.svd(chosen - mean, full_matrices=False)
     skew = ((chosen - mean) @ components.T).pow(3).sum(0)
     components = components * torch.where(skew < 0, -1.0, 1.0)[:, None]
-    shares = spread**2 / (spread**2).sum()
+    shares = spread**2 / (spread**2).sum().clamp_min(1e-300)
     found = (tokens.double() - mean) @ components[:count].T
     return found.to(tokens.dtype), shares[:count].to(tokens.dtype)
 

@@ -15,15 +15,19 @@ from vitbook.measure import count_parameters
 
 def probe(
     model: Annotated[
-        str, typer.Argument(help="A name from `vitbook models`, timm:NAME, or a checkpoint.")
-    ],
+        str,
+        typer.Argument(
+            help="A name from `vitbook weights list` or `vitbook models`, timm:NAME, or a "
+            "checkpoint."
+        ),
+    ] = "vit_small_patch14_focus",
     images: Annotated[
         Path | None,
         typer.Option(help="A folder of JPEG or PNG, or one file; by default nine photographs."),
     ] = None,
     probes: Annotated[
         str, typer.Option("--probe", help="Which, by name, with commas.")
-    ] = "distance,rollout,relevance,filters,positions",
+    ] = "colors,heads,distance,rollout,relevance,filters,positions",
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("probe"),
     pretrained: Annotated[
         bool, typer.Option(help="timm's pretrained weights, which it fetches.")
@@ -42,7 +46,7 @@ def probe(
         raise ValueError(f"--probe names none: expected some of {', '.join(PROBES)}")
     check_writable(out)
     probed = load_probed_model(model, pretrained)
-    given, skipped = read_images(images, probed.size, probed.channels)
+    given, skipped, enlarged = read_images(images, probed.size, probed.channels)
     place = choose_device(device)
     for each in filter(None, (probed.model, probed.fresh)):
         each.to(place)
@@ -61,6 +65,8 @@ def probe(
     }
     for name, why in skipped.items():
         typer.echo(f"skipped {name}: {why}")
+    if enlarged:
+        facts["enlarged"] = "; ".join(f"{name} ({own} px)" for name, own in enlarged.items())
     if skipped:
         facts["skipped"] = "; ".join(f"{name} ({why})" for name, why in skipped.items())
     page = write_report(out, f"Looking into {probed.name}", facts, sections)

@@ -13,6 +13,7 @@ from vitbook.datasets.images import ImageError, as_shown, open_image, pixels, sq
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
+from vitbook.models.pretrained import PRETRAINED, load_pretrained
 from vitbook.training import load_checkpoint
 
 
@@ -40,7 +41,8 @@ class ProbedModel:
 
 
 def load_probed_model(name: str, pretrained: bool = False) -> ProbedModel:
-    """A model of the catalogue, of timm (``timm:NAME``), or a checkpoint, by file or name.
+    """Pretrained weights of the Python index, a model of the catalogue, of timm (``timm:NAME``), or
+    a checkpoint, by file or name.
 
     Raises:
         UnknownNameError: none of them has this name.
@@ -48,6 +50,8 @@ def load_probed_model(name: str, pretrained: bool = False) -> ProbedModel:
         ValueError: pretrained weights asked of anything but timm's, a model for images that are
             not square.
     """
+    if name in PRETRAINED:
+        return _of_the_index(name)
     if pretrained and not name.startswith("timm:"):
         raise ValueError(f"--pretrained with {name}: only timm's have such weights, timm:NAME")
     torch.manual_seed(0)
@@ -60,12 +64,22 @@ def load_probed_model(name: str, pretrained: bool = False) -> ProbedModel:
     except FileNotFoundError:
         if name.endswith(".safetensors"):
             raise
-        raise UnknownNameError("model or checkpoint", name, list_models()) from None
+        known = (*PRETRAINED, *list_models())
+        raise UnknownNameError("model or checkpoint", name, known) from None
     about = loaded.provenance
     learned = f"learned from {about.get('dataset', 'what it does not say')}"
     if "seed" in about:
         learned += f", seed {about['seed']}"
     return _own(name, learned, loaded.model, fresh_twin(loaded.model))
+
+
+def _of_the_index(name: str) -> ProbedModel:
+    loaded = load_pretrained(name)
+    about, spec = loaded.provenance, loaded.model.spec
+    return ProbedModel(
+        name, f"{about['source']} ({about['terms']}): {about['learned']}", loaded.model,
+        fresh_twin(loaded.model), _side(name, spec.image_size), spec.channels, loaded.normalize,
+    )  # fmt: skip
 
 
 def fresh_twin(model: nn.Module) -> nn.Module:
@@ -121,7 +135,7 @@ def _timm(name: str, pretrained: bool) -> ProbedModel:
 
 def read_images(
     path: Path | None, size: int, channels: int
-) -> tuple[dict[str, Tensor], dict[str, str]]:
+) -> tuple[dict[str, Tensor], dict[str, str], dict[str, str]]:
     """The centre square of each image of a folder, or of one file, resized; and what was left.
 
     Args:
@@ -131,7 +145,8 @@ def read_images(
         channels: 3, or 1 for grey.
 
     Returns:
-        Name -> uint8 image, "channels height width"; and name -> why it was skipped.
+        Name -> uint8 image, "channels height width"; name -> why it was skipped; and name -> its
+        own pixels, of each that was enlarged.
 
     Raises:
         FileNotFoundError: no such path, or nothing in the folder.
@@ -140,27 +155,30 @@ def read_images(
     if path is None:
         photos = datasets.load("photos", "all", image_size=size)
         taken = dict(zip(photos.class_names, photos.images, strict=True))
-        return {name: _grey(image, channels) for name, image in taken.items()}, {}
+        return {name: _grey(image, channels) for name, image in taken.items()}, {}, {}
     if not path.exists():
         raise FileNotFoundError(f"no file or folder {path}: give --images one with images")
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     if not files:
         raise FileNotFoundError(f"no files in {path}: expected images, JPEG or PNG")
-    taken, skipped = {}, {}
+    taken, skipped, enlarged = {}, {}, {}
     for file in files:
         name = os.fsencode(file.name).decode("utf-8", "replace")  # as a page can show it
         try:
-            shown = square(as_shown(open_image(file.read_bytes())), size)
+            given = as_shown(open_image(file.read_bytes()))
+            shown = square(given, size)
         except ImageError as error:
             skipped[name] = str(error)
         except OSError as error:
             skipped[name] = f"not readable: {error.strerror or error}"
         else:
             taken[name] = _grey(torch.from_numpy(pixels(shown).copy()), channels)
+            if min(given.size) < size:
+                enlarged[name] = f"{given.width} x {given.height}"
     if not taken:
         told = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise ImageError(f"not one image in {path}: {told}")
-    return taken, skipped
+    return taken, skipped, enlarged
 
 
 def _grey(image: Tensor, channels: int) -> Tensor:

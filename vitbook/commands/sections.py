@@ -12,9 +12,9 @@ from vitbook import analysis, plotting
 from vitbook.analysis.layout import pixels_per_token, token_layout
 from vitbook.commands.probed_model import ProbedModel
 from vitbook.commands.report import Section
+from vitbook.commands.token_sections import SHOWN, colors, heads
 from vitbook.plotting import maps_beside_images
 
-SHOWN = 8  # images in a figure: more are measured, not drawn
 Probe = Callable[[ProbedModel, dict[str, Tensor]], Section]
 Explain = Callable[[nn.Module, Tensor], Tensor]
 
@@ -54,6 +54,13 @@ def _distance(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
     )  # fmt: skip
 
 
+def _relevance(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
+    spec = getattr(probed.model, "spec", None)
+    if spec is not None and not spec.num_classes:
+        raise ValueError(f"{probed.name} has no classes: relevance explains what a class gets")
+    return _relevance_maps(probed, images)
+
+
 def _maps(title: str, explain: Explain, reading: str) -> Probe:
     """A section of one map over the patches for each image."""
 
@@ -76,6 +83,14 @@ def _maps(title: str, explain: Explain, reading: str) -> Probe:
         return Section(title, words, {f"{title} of {', '.join(shown)}": figure}, numbers)
 
     return section
+
+
+_relevance_maps = _maps(
+    "relevance",
+    analysis.relevance,
+    "Attention times the gradient of the class that the model says, through all layers "
+    "(Chefer et al. 2021).",
+)
 
 
 _rollout_maps = _maps(
@@ -161,14 +176,11 @@ def _tiles(cosines: Tensor) -> Tensor:
 
 
 PROBES: dict[str, Probe] = {
+    "colors": colors,
+    "heads": heads,
     "distance": _distance,
     "rollout": _rollout,
-    "relevance": _maps(
-        "relevance",
-        analysis.relevance,
-        "Attention times the gradient of the class that the model says, through all layers "
-        "(Chefer et al. 2021).",
-    ),
+    "relevance": _relevance,
     "filters": _filters,
     "positions": _positions,
 }

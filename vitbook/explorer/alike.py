@@ -26,6 +26,8 @@ _QUALITY = 82
 _MOST_PATCHES = 12_000
 # Cosines up to this one leave a patch dark.
 FLOOR = 0.3
+# Of black that lies over what is not alike.
+DARKEST = 0.8
 
 
 def alike_patches(
@@ -84,13 +86,14 @@ def alike_patches(
     count = min(_COMPONENTS, tokens.shape[-1], tokens.shape[:2].numel())
     found, shares = principal_tokens(tokens, count)
     unit = (found / found.norm(dim=-1, keepdim=True).clamp_min(1e-12)).numpy()
-    levels = np.rint(unit / np.abs(unit).max() * 127).astype(np.int8)
-    colors = np.rint(255 * token_colors(tokens, mask).numpy()).astype(np.uint8)
+    levels = np.rint(unit / max(np.abs(unit).max(), 1e-12) * 127).astype(np.int8)
+    stands_out = mask if mask.sum() >= 3 else None  # of alike tokens none does
+    colors = np.rint(255 * token_colors(tokens, stands_out).numpy()).astype(np.uint8)
     patch = row * columns + column
     data = {
         "photos": [[str(name), _jpeg(image)] for name, image in zip(names, images, strict=True)],
         "size": list(images.shape[2:]), "grid": [rows, columns], "components": count,
-        "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR,
+        "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR, "darkest": DARKEST,
         "start": {"photo": number, "patch": patch}, "task": task or "",
     }  # fmt: skip
     finding = (
@@ -99,7 +102,7 @@ def alike_patches(
         f"components as red, green and blue, what stands out alone. {count} of "
         f"{tokens.shape[-1]} components, {float(shares.sum()):.0%} of the variance."
     )
-    likeness = _cosines(levels, number, patch)[number].reshape(rows, columns)
+    likeness = _cosines(levels, number, patch).reshape(-1, rows, columns)
     still = _still(data, images, colors[number].reshape(rows, columns, 3), likeness)
     return Figure("alike_patches.js", data, title, description or finding, still)
 
@@ -124,6 +127,17 @@ def _jpeg(image: np.ndarray, side: int | None = None) -> str:
     return "data:image/jpeg;base64," + base64(np.frombuffer(buffer.getvalue(), np.uint8))
 
 
+def _veiled(image: np.ndarray, likeness: np.ndarray) -> np.ndarray:
+    """An image "c h w", dark where a patch is unlike the touched one."""
+    light = 1 - DARKEST * (1 - np.clip((likeness - FLOOR) / (1 - FLOOR), 0, 1))
+    with from_extra("data"):
+        from PIL import Image
+
+    size = image.shape[:0:-1]
+    smooth = Image.fromarray(light.astype(np.float32)).resize(size, Image.Resampling.BILINEAR)
+    return np.rint(image * np.asarray(smooth)).astype(np.uint8)
+
+
 def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndarray) -> str:
     """The start: the photograph under its veil, its colours, and all photographs small."""
     (rows, columns), (height, width) = data["grid"], data["size"]
@@ -131,20 +145,19 @@ def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndar
     high = side * height / width
     number, patch = data["start"]["photo"], data["start"]["patch"]
     name = data["photos"][number][0]
-    light = 0.15 + 0.85 * np.clip((likeness - FLOOR) / (1 - FLOOR), 0, 1)
-    light = light.repeat(-(-height // rows), 0)[:height].repeat(-(-width // columns), 1)[:, :width]
+    veiled = [_veiled(*pair) for pair in zip(images, likeness, strict=True)]
     row, column = divmod(patch, columns)
     cell = side / columns, high / rows
     parts = [
         text(0, 14, name, font_weight=600),
-        pixels(_jpeg((images[number] * light).astype(np.uint8)), 0, top, side, high),
+        pixels(_jpeg(veiled[number]), 0, top, side, high),
         text(side + gap, 14, "What its tokens say", font_weight=600),
         pixels(png(colors), side + gap, top, side, high),
         *(framed(left + column * cell[0], top + row * cell[1], *cell) for left in (0, side + gap)),
     ]
     small = (2 * side + gap - 6 * (len(images) - 1)) / len(images)
     below = small * height / width
-    for i, image in enumerate(images):
+    for i, image in enumerate(veiled):
         parts.append(pixels(_jpeg(image, 96), i * (small + 6), top + high + 14, small, below))
     words = f"The {name} and its tokens as colours; a patch is touched, and its like is bright."
     return drawing(2 * side + gap, top + high + 14 + below, words, *parts)

@@ -26,7 +26,7 @@ export const brightness = (cosine, floor) => clamp((cosine - floor) / (1 - floor
 /**
  * @param {HTMLElement} root
  * @param {{photos: [string, string][], size: [number, number], grid: [number, number],
- *   components: number, tokens: string, colors: string, floor: number,
+ *   components: number, tokens: string, colors: string, floor: number, darkest: number,
  *   start: {photo: number, patch: number}, task: string}} data
  */
 export function render(root, data) {
@@ -60,7 +60,7 @@ export function render(root, data) {
   const surface = (i, ...under) => {
     const made = image(height, width, ...under, frames[i].element, handles[i]);
     drag(made, { handle: handles[i], move: touch, walk });
-    // A mouse has only to pass over; a finger anywhere on it drags, as the page has margins.
+    // A mouse has only to pass over; a finger taps, or drags the frame.
     made.addEventListener("pointermove", (event) => {
       if (event.pointerType !== "mouse" || event.buttons) return;
       const box = made.getBoundingClientRect();
@@ -72,7 +72,7 @@ export function render(root, data) {
   function draw({ shown, photo, patch }) {
     const found = cosines(levels, data.components, photo * patches + patch);
     const show = (to, i) => paint(to, rows, columns, (cell) =>
-      [0, 0, 0, Math.round(217 * (1 - brightness(found[i * patches + cell], data.floor)))]);
+      [0, 0, 0, Math.round(255 * data.darkest * (1 - brightness(found[i * patches + cell], data.floor)))]);
     veils.forEach(show);
     show(veil, shown);
     if (large.dataset.shown !== String(shown)) {

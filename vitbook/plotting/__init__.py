@@ -6,6 +6,7 @@ with from_extra("chapters"):
     from vitbook.plotting.approximation import accuracy_and_error
     from vitbook.plotting.channels import TWO_SIDED, channel_lines
     from vitbook.plotting.curves import distance_by_layer, lines
+    from vitbook.plotting.heads import head_sheet
     from vitbook.plotting.images import (
         heat_maps,
         image_grid,
@@ -20,6 +21,7 @@ __all__ = [
     "accuracy_and_error",
     "channel_lines",
     "distance_by_layer",
+    "head_sheet",
     "heat_maps",
     "image_grid",
     "leads",
