@@ -116,7 +116,7 @@ def fit_linear_probe(
     parts = train_test_split(scaled, known, test_size=HELD_OUT, stratify=known, random_state=seed)
 
     def regression(strength: float) -> LogisticRegression:
-        return LogisticRegression(C=strength, max_iter=300, tol=1e-3)
+        return LogisticRegression(C=strength, max_iter=1000, tol=1e-3)
 
     tried = {
         strength: float(regression(strength).fit(parts[0], parts[2]).score(parts[1], parts[3]))
