@@ -10,6 +10,7 @@ from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import (
+    mirror_similarity,
     position_norms,
     position_spectrum,
     position_tables,
@@ -162,3 +163,45 @@ def test_torchvision_and_hugging_face_say_theirs():
     (table,) = position_tables(face).values()
     assert table.grid_size == (4, 6) and table.num_prefix_tokens == 1
     assert positional_similarity(*table).shape == (4, 6, 4, 6)
+
+
+def on_columns(of_columns, rows=5, prefix=1):
+    """A table that knows its column alone."""
+    places = of_columns[None].expand(rows, -1, -1).flatten(0, 1)
+    return torch.cat([torch.ones(prefix, places.shape[1]), places])
+
+
+@pytest.mark.parametrize("side", [7, 8])
+def test_a_mirrored_table_is_alike_in_its_mirror_and_nowhere_else(side):
+    torch.manual_seed(0)
+    vectors = torch.linalg.qr(torch.randn(24, side)).Q.T  # at right angles
+    half = side // 2
+    vectors[side - half :] = vectors[:half].flip(0)
+    table = on_columns(vectors)
+    found = mirror_similarity(table, (5, side), 1)
+    assert found.mirrored == pytest.approx(1, abs=1e-6)
+    assert found.others == pytest.approx(0, abs=1e-6)
+    down = mirror_similarity(table, (5, side), 1, upside_down=True)
+    assert down.mirrored == pytest.approx(down.others) == pytest.approx(1)  # one column, one vector
+
+
+def test_what_depends_on_the_distance_alone_has_no_mirror():
+    places = torch.cartesian_prod(torch.arange(9.0), torch.arange(9.0)).double()
+    bell = torch.exp(-(torch.cdist(places, places) ** 2) / 8)
+    values, vectors = torch.linalg.eigh(bell)
+    smooth = vectors * values.clamp(min=0).sqrt()
+    for upside_down in (False, True):
+        found = mirror_similarity(smooth, (9, 9), 0, upside_down=upside_down)
+        assert found.mirrored == pytest.approx(found.others, abs=1e-6)
+    ring = wave((5, 16), 0, 2)  # comes back, for mirrored places and for others
+    found = mirror_similarity(ring, (5, 16), 0)
+    assert found.mirrored == pytest.approx(found.others, abs=0.35)
+
+
+def test_noise_has_no_mirror_and_four_places_are_needed():
+    torch.manual_seed(0)
+    found = mirror_similarity(torch.randn(401, 64), (20, 20), 1)
+    assert abs(found.mirrored) < 0.03 and abs(found.others) < 0.03
+    with pytest.raises(ValueError, match="a side of 3 places: expected 4 at least"):
+        mirror_similarity(torch.randn(15, 4), (5, 3), 0)
+    assert mirror_similarity(torch.randn(15, 4), (5, 3), 0, upside_down=True)

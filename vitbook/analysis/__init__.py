@@ -33,12 +33,19 @@ from vitbook.analysis.filters import (
     embedding_filters,
     principal_filters,
 )
+from vitbook.analysis.frequency import (
+    FrequencySplit,
+    spatial_frequency,
+    split_at_frequency,
+)
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.positions import (
+    MirrorSimilarity,
     PositionTable,
+    mirror_similarity,
     position_norms,
     position_spectrum,
     position_tables,
@@ -63,7 +70,9 @@ __all__ = [
     "ChannelHealth",
     "Curve",
     "EmbeddingFilters",
+    "FrequencySplit",
     "Interval",
+    "MirrorSimilarity",
     "PositionTable",
     "PrincipalFilters",
     "Scores",
@@ -95,6 +104,7 @@ __all__ = [
     "low_rank_error",
     "mean_attention_distance",
     "mean_weight_on_prefix",
+    "mirror_similarity",
     "null_explanations",
     "object_mask",
     "on_grid",
@@ -114,6 +124,8 @@ __all__ = [
     "score_explanations",
     "score_rows",
     "soft_masks",
+    "spatial_frequency",
+    "split_at_frequency",
     "token_colors",
     "token_grad_cam",
     "unbiased_hsic",

@@ -42,6 +42,56 @@ def positional_similarity(
     return torch.einsum("ijd,kld->ijkl", units, units)
 
 
+class MirrorSimilarity(NamedTuple):
+    """Mean cosines of places in one row (or column), each pair of one distance weighing alike.
+
+    Attributes:
+        mirrored: of places that mirror each other.
+        others: of the other pairs in that row that are just as far apart: the null.
+    """
+
+    mirrored: float
+    others: float
+
+
+def mirror_similarity(
+    table: Float[Tensor, "tokens width"],
+    grid_size: Pair,
+    num_prefix_tokens: int,
+    *,
+    upside_down: bool = False,
+) -> MirrorSimilarity:
+    """Are mirrored places more alike than two places of one row that are as far apart?
+
+    Alike they may be for other reasons: all places of a row can share something, and a slow wave
+    comes back. Pairs nearer than three eighths of the side are left out, since near places are
+    alike, and the two ends of a row, since no other pair is as far apart.
+
+    Args:
+        upside_down: mirror top and bottom and compare within columns, instead of left and right
+            within rows.
+
+    Raises:
+        ValueError: as :func:`positional_similarity`, or a side below 4.
+    """
+    tiles = positional_similarity(table, grid_size, num_prefix_tokens)
+    if upside_down:
+        tiles = rearrange(tiles, "i j k l -> j i l k")
+    side = tiles.shape[1]
+    if side < 4:
+        raise ValueError(f"a side of {side} places: expected 4 at least, to compare pairs")
+    rows = tiles.diagonal(dim1=0, dim2=2)  # of one row alone: "columns columns rows"
+    found = []
+    for apart in range(side - 3, 0, -2):  # mirrored pairs are an odd, or an even, number apart
+        if apart >= 3 * side / 8:
+            pairs = rows.diagonal(apart)  # "rows pairs"; the mirrored one stands in the middle
+            middle = pairs.shape[1] // 2
+            others = torch.cat([pairs[:, :middle], pairs[:, middle + 1 :]], dim=1)
+            found.append((pairs[:, middle].mean(), others.mean()))
+    mirrored, others = torch.tensor(found, dtype=torch.float64).mean(0).tolist()
+    return MirrorSimilarity(mirrored, others)
+
+
 def position_norms(
     table: Float[Tensor, "tokens width"], grid_size: Pair, num_prefix_tokens: int
 ) -> Float[Tensor, "rows columns"]:
