@@ -36,6 +36,7 @@ from vitbook.analysis.filters import (
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.positions import (
     PositionTable,
@@ -56,16 +57,25 @@ from vitbook.analysis.scoring import (
     score_rows,
 )
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
+from vitbook.analysis.variance_parts import (
+    PARTS,
+    VarianceParts,
+    head_variance_parts,
+    variance_parts,
+)
 
 __all__ = [
     "EXPLANATIONS",
+    "PARTS",
     "ChannelHealth",
     "Curve",
     "EmbeddingFilters",
     "Interval",
+    "OffsetProfile",
     "PositionTable",
     "PrincipalFilters",
     "Scores",
+    "VarianceParts",
     "as_images",
     "attention_distance",
     "attention_error",
@@ -85,7 +95,9 @@ __all__ = [
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
+    "head_offset_profiles",
     "head_similarity",
+    "head_variance_parts",
     "insertion",
     "integrated_gradients",
     "last_attention",
@@ -95,6 +107,7 @@ __all__ = [
     "mean_attention_distance",
     "mean_weight_on_prefix",
     "null_explanations",
+    "offset_profile",
     "on_grid",
     "overlay",
     "patch_occlusion",
@@ -114,6 +127,7 @@ __all__ = [
     "token_grad_cam",
     "unbiased_hsic",
     "uniform_attention_distance",
+    "variance_parts",
     "weight_on_prefix",
     "window",
 ]
