@@ -6,6 +6,7 @@ with from_extra("chapters"):
     from vitbook.plotting.approximation import accuracy_and_error
     from vitbook.plotting.channels import TWO_SIDED, channel_lines
     from vitbook.plotting.curves import distance_by_layer, lines
+    from vitbook.plotting.heads import offset_profiles, offset_sheet, stacked_shares
     from vitbook.plotting.images import (
         heat_maps,
         image_grid,
@@ -26,5 +27,8 @@ __all__ = [
     "likeness",
     "lines",
     "maps_beside_images",
+    "offset_profiles",
+    "offset_sheet",
     "photo_and_maps",
+    "stacked_shares",
 ]
