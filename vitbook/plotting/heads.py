@@ -29,16 +29,17 @@ def offset_profiles(
     width = min(columns, len(profiles))
     lines = -(-len(profiles) // width)
     figure, axes = plt.subplots(
-        lines, width, figsize=(1.9 * width + 0.9, 2.3 * lines + 0.6), squeeze=False,
+        lines, width, figsize=(1.4 * width + 0.9, 1.6 * lines + 0.75), squeeze=False,
         sharex=True, sharey=True, layout="constrained",
     )  # fmt: skip
     for axis in axes.flat[len(profiles) :]:
         axis.axis("off")
     for axis, (name, weight) in zip(axes.flat, profiles.items(), strict=False):
         drawn = _draw(axis, weight)
-        axis.set_title(name)
+        axis.set_title(name, fontsize=9)
+        axis.tick_params(labelsize=9)
     figure.supxlabel("columns to the right", fontsize=10)
-    axes[0, 0].set_ylabel("rows down")
+    axes[0, 0].set_ylabel("rows down", fontsize=10)
     _bar(figure, drawn, axes)
     return finish(figure, title)
 
@@ -56,7 +57,7 @@ def offset_sheet(
     """
     depth, heads = shares.shape
     figure, axes = plt.subplots(
-        heads, depth, figsize=(0.82 * depth + 0.7, 0.98 * heads + 0.8), squeeze=False,
+        heads, depth, figsize=(0.57 * depth + 0.8, 0.74 * heads + 0.7), squeeze=False,
         layout="constrained",
     )  # fmt: skip
     figure.get_layout_engine().set(w_pad=0.015, h_pad=0.03, wspace=0, hspace=0)
@@ -87,10 +88,10 @@ def stacked_shares(
     Raises:
         ValueError: another number of names than of parts.
     """
-    widths = [max(1.7, 0.23 * len(values)) for values in shares.values()]
+    widths = [max(1.2, 0.155 * len(values)) for values in shares.values()]
     figure, axes = plt.subplots(
         1, len(widths), sharey=True, squeeze=False, layout="constrained",
-        figsize=(sum(widths) + 1.2, 3.4), width_ratios=widths,
+        figsize=(sum(widths) + 1.5, 3.2), width_ratios=widths,
     )  # fmt: skip
     colors = [*COLORS[: len(parts) - 1], REST]
     for axis, (name, values) in zip(axes.flat, shares.items(), strict=True):
@@ -124,8 +125,8 @@ def _draw(axis, weight: Tensor):
 
 
 def _bar(figure: Figure, drawn, axes) -> None:
-    bar = figure.colorbar(
-        drawn, ax=axes, shrink=0.8, pad=0.015, label="weight, even weight = 1", extend="both"
-    )
+    bar = figure.colorbar(drawn, ax=axes, shrink=0.9, pad=0.015, extend="both", aspect=25)
+    bar.set_label("weight, even weight = 1", fontsize=9)
+    bar.ax.tick_params(labelsize=9)
     bar.set_ticks([1 / 32, 1 / 8, 1, 8, 32], labels=["1/32", "1/8", "1", "8", "32"])
     bar.minorticks_off()
