@@ -41,6 +41,7 @@ from vitbook.analysis.frequency import (
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.positions import (
     MirrorSimilarity,
@@ -64,18 +65,27 @@ from vitbook.analysis.scoring import (
 )
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
 from vitbook.analysis.token_colors import object_mask, principal_tokens, token_colors
+from vitbook.analysis.variance_parts import (
+    PARTS,
+    VarianceParts,
+    head_variance_parts,
+    variance_parts,
+)
 
 __all__ = [
     "EXPLANATIONS",
+    "PARTS",
     "ChannelHealth",
     "Curve",
     "EmbeddingFilters",
     "FrequencySplit",
     "Interval",
     "MirrorSimilarity",
+    "OffsetProfile",
     "PositionTable",
     "PrincipalFilters",
     "Scores",
+    "VarianceParts",
     "as_images",
     "attention_distance",
     "attention_error",
@@ -95,7 +105,9 @@ __all__ = [
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
+    "head_offset_profiles",
     "head_similarity",
+    "head_variance_parts",
     "insertion",
     "integrated_gradients",
     "last_attention",
@@ -107,6 +119,7 @@ __all__ = [
     "mirror_similarity",
     "null_explanations",
     "object_mask",
+    "offset_profile",
     "on_grid",
     "overlay",
     "patch_occlusion",
@@ -130,6 +143,7 @@ __all__ = [
     "token_grad_cam",
     "unbiased_hsic",
     "uniform_attention_distance",
+    "variance_parts",
     "weight_on_prefix",
     "window",
 ]

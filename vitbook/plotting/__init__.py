@@ -14,6 +14,7 @@ with from_extra("chapters"):
         maps_beside_images,
         photo_and_maps,
     )
+    from vitbook.plotting.offsets import offset_profiles, offset_sheet, stacked_shares
     from vitbook.plotting.scores import leads
 
 __all__ = [
@@ -28,5 +29,8 @@ __all__ = [
     "likeness",
     "lines",
     "maps_beside_images",
+    "offset_profiles",
+    "offset_sheet",
     "photo_and_maps",
+    "stacked_shares",
 ]
