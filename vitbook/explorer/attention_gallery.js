@@ -3,7 +3,7 @@ import { paint } from "./paint.js";
 import { bytes, inWords, inside, place, signed } from "./numbers.js";
 import { canvas, div, frame, grid, image, label, labelled, legend, note, photo, term } from "./parts.js";
 import { live } from "./live.js";
-import { shelf, unpack } from "./pieces.js";
+import { shelf, turned, unpack } from "./pieces.js";
 import { atlas, order, veil } from "./atlas.js";
 import { likeness } from "./likeness.js";
 import { address, restored, tell } from "./address.js";
@@ -52,7 +52,7 @@ export function sweep(surface, rows, columns, { pick, near }) {
 export function render(root, data) {
   const [rows, columns] = data.grid, { layers, heads, photos, names } = data;
   const prefix = data.prefix.length, patches = rows * columns, tokens = prefix + patches;
-  const shape = { ...data, heads, queries: tokens, patches, prefix };
+  const shape = { ...data, heads, queries: tokens, patches, columns, prefix };
   const first = photos.map((each) => unpack(bytes(each.first),
     { ...shape, heads: layers * heads, queries: 1 }));
   const color = veil(data.spotlight);
@@ -74,7 +74,7 @@ export function render(root, data) {
       first: from.first(h, q) };
   }
   const tokensOf = (i) => ask(photos[i].tokens, (raw) => {
-    const all = new Int8Array(raw.buffer, raw.byteOffset, raw.length), width = raw.length / tokens;
+    const all = turned(raw, tokens), width = raw.length / tokens;
     return { row: (at) => all.subarray(at * width, (at + 1) * width),
       patches: all.subarray(prefix * width) };
   });
@@ -165,8 +165,10 @@ export function render(root, data) {
     const waits = alike ? !seen.here || (photos.length > 1 && !seen.best) : seen.come < layers * heads;
     told.textContent = alike ? "Bright: a cosine of 1. Dark: 0 or less. The frame marks the most alike patch; click a photograph to ask from it."
       : "Each small map goes from 0 to its own largest weight.";
-    small.textContent = `Weights stored to within 2 % of a row's largest; ${(at.bytes / 1e6).toFixed(1)} MB ` +
-      `for this photograph, fetched when it is asked for. ${data.credits[photo] && `Photograph: ${data.credits[photo]}`}`;
+    const credit = data.credits[photo] && ` Photograph: ${data.credits[photo]}.`;
+    small.textContent = `Stored weights are within 2 % of the largest in their row; distances and ` +
+      `weights on the ${data.prefix[0] ?? "prefix"} were computed before. This photograph's data, ` +
+      `${(at.bytes / 1e6).toFixed(1)} MB, come when they are asked for.${credit}`;
     set(link, { href: address(root, state) });
     tell(root, { ...state });
     const reached = !alike && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
@@ -178,7 +180,7 @@ export function render(root, data) {
   }
 
   const heading = label();
-  const below = div("", heading, div("vb-atlas", sheet, matrix.element), told);
+  const below = div("", heading, div("vb-atlas", sheet, matrix.element));
   below.style.maxWidth = `${72 * layers}px`;
   state.photo = data.start.photo;
   figure.stage(draw, chooser,
@@ -191,6 +193,6 @@ export function render(root, data) {
       figure.toggle("nearest", "Nearest first"),
       likes ? figure.toggle("alike", "Patches alike") : "", figure.reset, link),
     div("vb-terms", ...terms.map(({ element }) => element)), scale.element,
-    below, likes ? likes.element : "", small);
+    below, likes ? likes.element : "", told, small);
   restored(root, { photos: photos.length, queries: tokens, layers, heads, alike: Boolean(likes) }, change);
 }

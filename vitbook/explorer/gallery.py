@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitbook.explorer.drawing import CIVIDIS, as_array, as_images, base64, image_png
+from vitbook.explorer.drawing import CIVIDIS, Number, as_array, as_images, base64, image_png
 from vitbook.explorer.figure import Figure, piece_key
 from vitbook.explorer.gallery_panel import panel
 from vitbook.explorer.gallery_still import SPOTLIGHT, draw_still
@@ -50,7 +50,7 @@ def attention(
     grid_size: tuple[int, int] | None = None,
     start: tuple[int, int] | None = None,
     head: tuple[int, int] | None = None,
-    goal: float | None = None,
+    goal: Number | None = None,
     title: str = "Every head of the model, asked from the patch that you click",
     description: str | None = None,
 ):
@@ -108,15 +108,15 @@ def attention(
             )
         begun = begun or look
         asked = look.layers[:, :, query].reshape(layers * heads, 1, tokens)
-        stored = [squeeze(pack(layer, far, prefix, unit))
+        stored = [squeeze(pack(layer, far, prefix, columns, unit))
                   for layer, far in zip(look.layers, look.far, strict=True)]  # fmt: skip
         alike = [] if look.tokens is None else [squeeze(pack_tokens(look.tokens).tobytes())]
         photos.append({
             "image": _picture(image), "layers": [piece_key(text) for text in stored],
             "tokens": piece_key(alike[0]) if alike else None,
-            "bytes": sum(len(text) for text in stored + alike) * 3 // 4,
+            "bytes": sum(len(text) for text in stored + alike),
             "first": base64(np.frombuffer(pack(
-                asked, look.far[:, :, query].reshape(-1, 1), prefix, unit), np.uint8)),
+                asked, look.far[:, :, query].reshape(-1, 1), prefix, columns, unit), np.uint8)),
             "far": [round(float(far), 2) for far in look.far[:, :, prefix:].mean(-1).ravel()],
         })  # fmt: skip
         pieces += stored + alike
@@ -223,7 +223,7 @@ def _goal(far: list[float]) -> int:
     return int(sorted(far)[min(3, len(far)) - 1]) + 1
 
 
-def _telling(look: _Look, query: int, prefix: int, goal: float) -> tuple[int, int]:
+def _telling(look: _Look, query: int, prefix: int, goal: Number) -> tuple[int, int]:
     """The head to start with: not yet the task's, and one that picks out patches far off."""
     rows = look.layers[:, :, query, prefix:]
     parts = rows / np.maximum(rows.sum(-1, keepdims=True), 1e-12)
