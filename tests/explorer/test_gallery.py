@@ -19,8 +19,8 @@ def computed(page, name):
     return page.evaluate(f"document.querySelector('.vitbook-figure').{name}")
 
 
-def state(page):
-    said = page.locator(".vitbook-figure").get_attribute("data-state")
+def state(page, nth=0):
+    said = page.locator(".vitbook-figure").nth(nth).get_attribute("data-state")
     return dict(pair.split("=") for pair in said.split())
 
 
@@ -255,6 +255,17 @@ def test_a_link_restores_what_was_chosen(show, gallery):
     page.reload()
     page.wait_for_selector(".vitbook-figure[data-ready=true]")
     assert state(page) == chosen
+
+
+def test_two_on_a_page_have_links_of_their_own(show, gallery):
+    page = show(gallery, gallery)
+    links = [link.get_attribute("href") for link in page.locator(".vb-link").all()]
+    assert [link.split("?")[0] for link in links] == ["#attention", "#attention2"]
+    page.evaluate("location.hash = '#attention2?photo=1'")
+    page.wait_for_function(
+        "document.querySelectorAll('.vitbook-figure')[1].dataset.state.startsWith('photo=1')"
+    )
+    assert state(page, 0)["photo"] == "0"
 
 
 @pytest.fixture

@@ -113,3 +113,27 @@ def test_the_page_opens_with_them_and_shows_what_the_model_says(show, figure, lo
     row = maps[0, start["layer"], start["head"], 101]
     found = page.evaluate("document.querySelector('.vitbook-figure').row")
     assert found == pytest.approx(row[1:].tolist(), abs=0.02 * float(row.max()))
+
+
+REDRAWS = """async () => {
+  const photo = document.querySelector('.vb-gallery .vb-image'), spent = [];
+  const { left, top, width, height } = photo.getBoundingClientRect();
+  const fire = (type, i) => photo.dispatchEvent(new PointerEvent(type, {
+    pointerType: 'mouse', button: 0, buttons: 1,
+    clientX: left + width * (i % 16 + .5) / 16, clientY: top + height * (i / 16 % 1) }));
+  fire('pointerdown', 0);
+  for (let i = 1; i < 60; i++) {
+    await new Promise(requestAnimationFrame);
+    const start = performance.now();
+    fire('pointermove', i);
+    spent.push(performance.now() - start);
+  }
+  return spent.sort((a, b) => a - b)[30];
+}"""
+
+
+def test_a_redraw_while_dragging_fits_into_a_frame(show, figure):
+    page = show(figure)
+    page.locator("[data-control=query] button").nth(100).click()
+    page.wait_for_function("!document.querySelector('.vitbook-figure').waits")
+    assert page.evaluate(REDRAWS) < 1000 / 60

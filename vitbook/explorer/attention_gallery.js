@@ -166,9 +166,10 @@ export function render(root, data) {
     told.textContent = alike ? "Bright: a cosine of 1. Dark: 0 or less. The frame marks the most alike patch; click a photograph to ask from it."
       : "Each small map goes from 0 to its own largest weight.";
     const credit = data.credits[photo] && ` Photograph: ${data.credits[photo]}.`;
-    small.textContent = `Stored weights are within 2 % of the largest in their row; distances and ` +
-      `weights on the ${data.prefix[0] ?? "prefix"} were computed before. This photograph's data, ` +
-      `${(at.bytes / 1e6).toFixed(1)} MB, come when they are asked for.${credit}`;
+    small.textContent = `Weights are stored to within 2 % of the largest in their row, cosines to ` +
+      `within 0.01; distances and weights on the ${data.prefix[0] ?? "prefix"} come from the maps ` +
+      `themselves. The data of this photograph, ${(at.bytes / 1e6).toFixed(1)} MB, come when they ` +
+      `are asked for.${credit}`;
     set(link, { href: address(root, state) });
     tell(root, { ...state });
     const reached = !alike && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
@@ -193,6 +194,6 @@ export function render(root, data) {
       figure.toggle("nearest", "Nearest first"),
       likes ? figure.toggle("alike", "Patches alike") : "", figure.reset, link),
     div("vb-terms", ...terms.map(({ element }) => element)), scale.element,
-    below, likes ? likes.element : "", told, small);
+    below, likes ? likes.element : "", told).append(small);
   restored(root, { photos: photos.length, queries: tokens, layers, heads, alike: Boolean(likes) }, change);
 }
