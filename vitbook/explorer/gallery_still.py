@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitbook.explorer.drawing import drawing, framed, heat, pixels, png, tag, text
+from vitbook.explorer.drawing import Number, drawing, framed, heat, pixels, png, tag, text
 
 # Over a photograph, from no weight to the largest: red, green, blue, and how much they cover.
 SPOTLIGHT = ((4, 6, 16, 196), (6, 10, 28, 176), (20, 28, 60, 132), (120, 112, 84, 70),
@@ -37,6 +37,15 @@ def atlas(rows: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     return sheet
 
 
+def _picture(data: dict, x: Number, side: Number, tall: Number, **more: object) -> str:
+    """The first photograph, smooth unless it has so few pixels that each is seen."""
+    address = data["photos"][0]["image"]
+    if data["height"] < 64:
+        return pixels(address, x, 24, side, tall, **more)
+    return tag("image", href=address, x=x, y=24, width=side, height=tall,
+               preserveAspectRatio="none", **more)  # fmt: skip
+
+
 def draw_still(data: dict, rows: np.ndarray, far: np.ndarray, words: str) -> str:
     """The photograph with the patch that asks, the enlarged head over it, and all heads."""
     side, gap, grid = 330, 20, data["grid"]
@@ -46,7 +55,7 @@ def draw_still(data: dict, rows: np.ndarray, far: np.ndarray, words: str) -> str
     high, wide = tall / grid[0], side / grid[1]
     row, column = divmod(start["query"] - prefix, grid[1])
     veil = spotlight(rows[layer, head].reshape(grid), float(rows[layer, head].max()))
-    picture, right = data["photos"][0]["image"], side + gap
+    right = side + gap
     mark = framed(column * wide, 24 + row * high, wide, high)
     width, low = 2 * side + gap, tall + 50
     sheet = atlas(rows, grid)
@@ -58,9 +67,9 @@ def draw_still(data: dict, rows: np.ndarray, far: np.ndarray, words: str) -> str
     mean = data["photos"][0]["far"][layer * data["heads"] + head]
     parts = [
         text(0, 14, "The patch that asks", font_weight=600),
-        pixels(picture, 0, 24, side, tall), mark,
+        _picture(data, 0, side, tall), mark,
         text(right, 14, f"Layer {layer + 1}, head {head + 1} looks here", font_weight=600),
-        pixels(picture, right, 24, side, tall, class_="vb-ground"),
+        _picture(data, right, side, tall, class_="vb-ground"),
         pixels(png(veil), right, 24, side, tall),
         tag("g", mark, transform=f"translate({right} 0)"),
         text(0, low, "All heads: layers across, heads down", font_weight=600),
