@@ -1,7 +1,8 @@
 """What the book asks of Sphinx beyond its extensions: light pages that leave no host.
 
 The data of a live figure moves from the page to a script that is loaded when the figure comes
-near, MathJax is served by the book, and the build's record of the chapters is kept as JSON.
+near, and each of its pieces to one that is loaded when the figure asks for it. MathJax is served by
+the book, and the build's record of the chapters is kept as JSON.
 """
 
 import json
@@ -13,7 +14,8 @@ from myst_nb.sphinx_ import NbMetadataCollector
 
 INLINE_BYTES = 32_000
 DATA = re.compile(
-    r'<script type="application/json" class="vb-data" data-key="(?P<key>[\w-]+)">'
+    r'<script type="application/json" class="(?P<kind>vb-data|vb-piece)" '
+    r'data-key="(?P<key>[\w-]+)">'
     r"(?P<json>.*?)</script>",
     re.DOTALL,
 )
@@ -31,7 +33,7 @@ def move_data(body: str, folder: Path, href: str) -> str:
         script = f"(window.vitbookData ??= {{}})[{json.dumps(key)}] = {text};\n"
         (folder / f"{key}.js").write_text(script, encoding="utf-8")
         return (
-            '<script type="application/json" class="vb-data" '
+            f'<script type="application/json" class="{block["kind"]}" '
             f'data-key="{key}" data-src="{href}/{key}.js"></script>'
         )
 

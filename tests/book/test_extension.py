@@ -24,6 +24,13 @@ def test_large_data_moves_to_a_script_of_its_own(tmp_path):
     assert vitbook_pages.move_data(page, tmp_path / "_figures", "../_figures") == page
 
 
+def test_a_piece_moves_to_a_script_of_its_own_and_stays_a_piece(tmp_path):
+    piece = figure("5c6d", "x" * 40_000).replace("vb-data", "vb-piece")
+    page = vitbook_pages.move_data(figure("data", [1]) + piece, tmp_path, "_figures")
+    assert 'class="vb-piece" data-key="5c6d" data-src="_figures/5c6d.js"></script>' in page
+    assert 'class="vb-data" data-key="data">[1]</script>' in page
+
+
 def test_data_that_no_page_asks_for_is_dropped(tmp_path):
     (tmp_path / "_figures").mkdir()
     for key in ("used", "stale"):

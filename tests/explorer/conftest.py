@@ -17,6 +17,7 @@ from vitbook import create_model
 from vitbook.analysis import deletion
 from vitbook.explorer import (
     alike_patches,
+    attention,
     attention_maps,
     channel_browser,
     cutting_board,
@@ -35,7 +36,8 @@ from vitbook.explorer import (
 )
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
-           "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike")  # fmt: skip
+           "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
+           "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -181,6 +183,12 @@ def model():
 @pytest.fixture
 def reader(model, images):
     return digit_reader(model, (images, torch.tensor([1, 2, 3])))
+
+
+@pytest.fixture
+def gallery(monkeypatch, model, images):
+    monkeypatch.setenv("VITBOOK_STATIC", "1")
+    return attention(model, images, names=["one", "two", "three"], goal=2.6)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from PIL import Image
 HERE = """() => {
   const e = document.activeElement, box = e.getBoundingClientRect();
   return e === document.body ? null : {
-    name: e.closest('[data-control]').dataset.control,
+    name: e.closest('[data-control]')?.dataset.control ?? e.textContent,
     toggle: e.ariaPressed === 'false' && !e.closest('.vb-grid'),
     x: box.x, y: box.y, width: box.width, height: box.height,
   };

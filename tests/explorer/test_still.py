@@ -23,6 +23,7 @@ PARTS = {
     "rollout": IMAGES,
     "channels": [("image", ".vb-image, .vb-heads canvas")],
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],
+    "gallery": [("image:not(.vb-ground)", ".vb-gallery .vb-image, .vb-atlas")],
     "shuffle": [("image:nth-of-type(odd)", ".vb-reader .vb-image"),
                 ("image:nth-of-type(even)", ".vb-columns"),
                 ("rect[fill][height='13']", ".vb-class i")],
@@ -37,7 +38,7 @@ MASK = """
 .vb-still :is(rect[stroke-dasharray="4 3"], rect:has(+ rect[stroke-dasharray="4 3"])),
 .vitbook-figure:has(.vb-counts) .vb-still rect { visibility: hidden !important }
 .vb-counts button { box-shadow: none !important }
-.vb-heads button { outline: none !important }
+:is(.vb-heads, .vb-atlas) button { outline: none !important; box-shadow: none !important }
 .vb-columns .vb-asked, .vb-still :is(rect[height="105.5"], rect[height="106"]) { display: none }
 * { transition: none !important }
 """

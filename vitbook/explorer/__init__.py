@@ -8,6 +8,7 @@ from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
+from vitbook.explorer.gallery import attention
 from vitbook.explorer.hearing import hearing_map
 from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
@@ -22,6 +23,7 @@ from vitbook.explorer.widget import attention_widget
 __all__ = [
     "Figure",
     "alike_patches",
+    "attention",
     "attention_maps",
     "attention_widget",
     "channel_browser",

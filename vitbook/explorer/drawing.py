@@ -55,7 +55,7 @@ def heat(weights: np.ndarray, top: Number) -> np.ndarray:
 
 
 def png(pixels: np.ndarray) -> str:
-    """uint8 "h w" or "h w 3" as a data address."""
+    """uint8 "h w", "h w 3", or "h w 4" with an alpha, as a data address."""
     height, width = pixels.shape[:2]
     rows = np.ascontiguousarray(pixels).reshape(height, -1)
     raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
@@ -64,7 +64,8 @@ def png(pixels: np.ndarray) -> str:
         check = zlib.crc32(kind + body)
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", check)
 
-    header = struct.pack(">2I5B", width, height, 8, 2 if pixels.ndim == 3 else 0, 0, 0, 0)
+    kind = {1: 0, 3: 2, 4: 6}[pixels.shape[2] if pixels.ndim == 3 else 1]
+    header = struct.pack(">2I5B", width, height, 8, kind, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
     return "data:image/png;base64," + b64encode(b"\x89PNG\r\n\x1a\n" + body).decode()
 

@@ -29,6 +29,11 @@ def _script(module: str, root_id: str) -> str:
     return "\n".join([*parts, f'boot("{root_id}", render);']).replace("</", r"<\/")
 
 
+def piece_key(text: str) -> str:
+    """Sixteen hex digits that name a text."""
+    return hashlib.sha1(text.encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, repr=False)
 class Figure:
     """One self-contained output for a built page, JupyterLab and Colab.
@@ -39,6 +44,8 @@ class Figure:
         title: the claim that the figure makes.
         description: where to look, and the finding in words.
         still: HTML of the default state, for a page without scripts.
+        pieces: text that is too much to come with the page; the module asks for each by its
+            :func:`piece_key`, and a built page keeps each in a file of its own.
     """
 
     module: str
@@ -46,6 +53,7 @@ class Figure:
     title: str
     description: str
     still: str
+    pieces: tuple[str, ...] = ()
 
     @property
     def json(self) -> str:
@@ -56,7 +64,7 @@ class Figure:
     @property
     def key(self) -> str:
         """Sixteen hex digits that name the data."""
-        return hashlib.sha1(self.json.encode()).hexdigest()[:16]
+        return piece_key(self.json)
 
     def _repr_html_(self) -> str:
         # A fresh id each time: a module script cannot ask where it stands in the page.
@@ -70,7 +78,14 @@ class Figure:
             f'<p class="vb-caption">{escape(self.description)}</p>\n'
             f'<script type="application/json" class="vb-data" data-key="{self.key}">'
             f"{self.json}</script>\n"
+            f"{self._pieces()}"
             f'<script type="module">\n{_script(self.module, root_id)}\n</script>\n</div>'
+        )
+
+    def _pieces(self) -> str:
+        return "".join(
+            f'<script type="application/json" class="vb-piece" data-key="{key}">"{text}"</script>\n'
+            for key, text in {piece_key(text): text for text in self.pieces}.items()
         )
 
     def __repr__(self) -> str:

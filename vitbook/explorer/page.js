@@ -16,6 +16,17 @@ export function set(element, attributes) {
   return element;
 }
 
+/** Data that lies in a script of its own, which also a page opened from a file may load. */
+export function load(key, src, start, fail) {
+  const known = () => window.vitbookData?.[key];
+  if (known()) return start(known());
+  document.head.append(node("script", {
+    src,
+    onload: () => known() ? start(known()) : fail(`its data file ${src} does not hold ${key}`),
+    onerror: () => fail(`its data file ${src} is missing`),
+  }));
+}
+
 /** Find this script's figure, get its data, and replace the still by the live one. */
 export function boot(id, render) {
   // A page may hold the same output twice, the same id included: take one that nobody took.
@@ -41,19 +52,6 @@ export function boot(id, render) {
       fail(error.message);
     }
   };
-  const fetchData = () => {
-    const known = window.vitbookData?.[key];
-    if (known) return start(known);
-    document.head.append(node("script", {
-      src,
-      onload: () => {
-        const data = window.vitbookData?.[key];
-        data ? start(data) : fail(`its data file ${src} does not hold ${key}`);
-      },
-      onerror: () => fail(`its data file ${src} is missing`),
-    }));
-  };
-
   if (block.textContent.trim()) {
     try {
       return start(JSON.parse(block.textContent));
@@ -62,6 +60,9 @@ export function boot(id, render) {
     }
   }
   if (!src) return fail("it came without data");
+  const fetchData = () => load(key, src, start, fail);
+  // A link to a state of a figure leads to it, however far down the page it lies.
+  if (location.hash.includes("?")) return fetchData();
   const near = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     near.disconnect();

@@ -1,0 +1,45 @@
+/** Which of the page's explorers this is: the first has no number in its link. */
+const name = (root) => {
+  const all = [...document.querySelectorAll(".vitbook-figure")].filter((e) => e.querySelector(".vb-piece"));
+  const at = all.indexOf(root);
+  return at > 0 ? `attention${at + 1}` : "attention";
+};
+
+/** A state as the part of a link after its #. */
+export const address = (root, { photo, query, layer, head, nearest, alike }) =>
+  `#${name(root)}?${Object.entries({ photo, query, layer, head, nearest, alike })
+    .map(([key, value]) => `${key}=${Number(value)}`).join("&")}`;
+
+/** What a link says of a state, as far as this figure has it: numbers from 0, and yes or no. */
+export function parse(text, { photos, queries, layers, heads, alike }) {
+  const limits = { photo: photos, query: queries, layer: layers, head: heads, nearest: 2, alike: alike ? 2 : 1 };
+  const said = new URLSearchParams(text), state = {};
+  for (const [key, limit] of Object.entries(limits)) {
+    const value = Number(said.get(key) ?? NaN);
+    if (!Number.isInteger(value) || value < 0 || value >= limit) continue;
+    state[key] = key === "nearest" || key === "alike" ? value === 1 : value;
+  }
+  return state;
+}
+
+/** Bring back what the page's address says, now and when it changes. */
+export function restored(root, limits, change) {
+  const follow = () => {
+    const [at, text] = decodeURIComponent(location.hash).split("?");
+    if (at !== `#${name(root)}` || !text) return;
+    change(parse(text, limits));
+    root.scrollIntoView();
+  };
+  window.addEventListener("hashchange", follow);
+  follow();
+}
+
+/** Tell Python, if it listens: a hidden field of its widget holds what is chosen. */
+export function tell(root, state) {
+  const field = root.closest(".vitbook-choice")?.querySelector("input[type=text]");
+  if (!field) return;
+  const text = JSON.stringify(state);
+  if (field.value === text) return;
+  field.value = text;
+  for (const event of ["input", "change"]) field.dispatchEvent(new Event(event, { bubbles: true }));
+}
