@@ -13,12 +13,13 @@ from vitbook.errors import UnknownNameError
 CELLS = (
     "from vitbook.chapters import pretrained\n"
     "from myst_nb import glue\n"
-    "real = pretrained('vit_small_patch14_focus')",
+    "real = pretrained('vit_small_patch14_focus')\n"
+    "body = pretrained('vit_small_patch14_focus').model.encoder",
     "own = 1 + 1\nprint(own)",
     "width = real.model.grid_size\nfor i in range(2):\n    last = i",
     "def grid(): return real.model.grid_size\nglue('rows', grid()[0], display=False)",
     "grid()",
-    "width, own",
+    "width, own, body",
     "print(own)",
     "width = 5",
     "print(width)",

@@ -11,10 +11,15 @@ _MISSING = (ConnectionError, PackageError, MissingPackageError, OSError)
 
 
 class NotHere:
-    """Stands for what could not be loaded, and for what a cell would have made of it."""
+    """Stands for what could not be loaded, for all of its parts, and for what comes of it."""
 
     def __init__(self, why: str):
         self.why = why
+
+    def __getattr__(self, name: str) -> "NotHere":
+        if name.startswith("_"):  # what Python and IPython ask of every object
+            raise AttributeError(name)
+        return self
 
     def __repr__(self) -> str:
         return f"not here: {self.why}"
