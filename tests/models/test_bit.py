@@ -7,7 +7,7 @@ from timm.layers import StdConv2d
 
 from vitbook.measure import count_parameters
 from vitbook.models.bit import BIT_MODELS, bit
-from vitbook.models.pretrained import load_timm
+from vitbook.models.timm_weights import load_timm
 
 PARAMETERS = {
     "bit_resnet50x1": 25_549_352,

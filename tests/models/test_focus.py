@@ -117,7 +117,7 @@ def test_unknown_names():
 def test_by_timms_names(monkeypatch):
     """The hub is not asked: timm makes the model with other weights."""
     source = timm.create_model("vit_tiny_patch16_224", num_classes=7).eval()
-    monkeypatch.setattr(pretrained, "_download", lambda name: source)
+    monkeypatch.setattr(pretrained, "download", lambda name: source)
     loaded = load_pretrained("vit_tiny_patch16_224.augreg_in21k_ft_in1k")
     images = torch.rand(1, 3, 224, 224)
     with torch.no_grad():
@@ -125,6 +125,16 @@ def test_by_timms_names(monkeypatch):
     assert loaded.model.spec.num_classes == 7
     assert loaded.mean == source.pretrained_cfg["mean"]
     assert loaded.provenance["source"].startswith("timm ")
+
+
+def test_of_a_body_without_classes_the_class_token_is_the_answer(monkeypatch):
+    source = timm.create_model("vit_tiny_patch16_224", num_classes=0).eval()
+    monkeypatch.setattr(pretrained, "download", lambda name: source)
+    loaded = load_pretrained("vit_tiny_patch16_224")
+    images = torch.rand(1, 3, 224, 224)
+    with torch.no_grad():
+        assert (loaded.model(images) - source(images)).abs().max() < 1e-4
+    assert loaded.model.spec.num_classes == 0
 
 
 @pytest.fixture

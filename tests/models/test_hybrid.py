@@ -5,7 +5,7 @@ import torch
 from vitbook.layers import resize_positions
 from vitbook.measure import count_parameters
 from vitbook.models.hybrid import HYBRID_MODELS, hybrid
-from vitbook.models.pretrained import load_timm
+from vitbook.models.timm_weights import load_timm
 
 PARAMETERS = {
     "vit_base_r50_s16_224": 98_659_112,

@@ -3,7 +3,7 @@ import timm
 import torch
 
 import vitbook
-from vitbook.models.pretrained import load_timm
+from vitbook.models.timm_weights import load_timm
 
 
 def random_timm(name: str, **settings) -> torch.nn.Module:

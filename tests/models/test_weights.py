@@ -5,8 +5,8 @@ import torch
 from timm.models.vision_transformer import VisionTransformer as Timm
 
 import vitbook
-from vitbook.models.pretrained import load_timm
 from vitbook.models.published import load_deit
+from vitbook.models.timm_weights import load_timm
 from vitbook.models.weights import check_state
 
 NAME = "vit_micro_patch2_8"
@@ -106,7 +106,7 @@ def test_what_is_no_model_and_what_has_no_name(plain_vitbook):
     plain_vitbook(
         """
         import pytest, torch, vitbook
-        from vitbook.models.pretrained import load_timm
+        from vitbook.models.timm_weights import load_timm
         from vitbook.models.published import load_deit
         model = vitbook.create_model("vit_micro_patch2_8")
         with pytest.raises(TypeError, match="3 of the weights is Tensor, no tensor with a name"):

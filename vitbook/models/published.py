@@ -20,7 +20,7 @@ def load_deit(model: nn.Module, weights: Mapping) -> nn.Module:
     """Copy weights of DeiT's code into ours, with a distillation token or without.
 
     github.com/facebookresearch/deit, ``models.py``. The names are those of timm of its day; for a
-    timm model see :func:`vitbook.models.pretrained.load_timm`. Nothing is copied unless all fits.
+    timm model see :func:`vitbook.models.timm_weights.load_timm`. Nothing is copied unless all fits.
 
     Args:
         model: for example ``create_model("deit_tiny_distilled_patch16_224")``, or for DeiT without

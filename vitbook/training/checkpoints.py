@@ -222,7 +222,7 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
     if text is None:
         raise CheckpointError(
             f"{path} has no description of its model: expected a checkpoint of vitbook; weights "
-            "of others are loaded by vitbook.models.pretrained"
+            "of others are loaded by vitbook.models.timm_weights"
         )
     try:
         about = json.loads(text)
