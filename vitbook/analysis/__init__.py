@@ -6,6 +6,12 @@ from vitbook.analysis.approximation import (
     low_rank_error,
     relative_error,
 )
+from vitbook.analysis.attention_variance import (
+    PARTS,
+    VarianceParts,
+    head_variance_parts,
+    variance_parts,
+)
 from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.baselines import baseline_images, black_level
 from vitbook.analysis.capture import capture_attention
@@ -64,13 +70,7 @@ from vitbook.analysis.scoring import (
     score_rows,
 )
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
-from vitbook.analysis.token_colors import object_mask, principal_tokens, token_colors
-from vitbook.analysis.variance_parts import (
-    PARTS,
-    VarianceParts,
-    head_variance_parts,
-    variance_parts,
-)
+from vitbook.analysis.token_components import object_mask, principal_tokens, token_colors
 
 __all__ = [
     "EXPLANATIONS",

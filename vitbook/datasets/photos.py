@@ -56,6 +56,6 @@ def load_photos(split: str, size: int | None = None) -> Dataset:
             "name": "photos",
             "split": split,
             "source": "; ".join(f"{name}: {credit}" for name, (_, credit) in PHOTOS.items()),
-            "rule": f"centre square, resized to {size} pixels",
+            "rule": f"centre square, resized to {size} px",
         },
     )

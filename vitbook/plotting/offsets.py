@@ -58,7 +58,7 @@ def offset_sheet(
     depth, heads = shares.shape
     figure, axes = plt.subplots(
         heads, depth, figsize=(0.57 * depth + 0.8, 0.74 * heads + 0.7), squeeze=False,
-        layout="constrained",
+        layout="constrained", dpi=85,
     )  # fmt: skip
     figure.get_layout_engine().set(w_pad=0.015, h_pad=0.03, wspace=0, hspace=0)
     for layer in range(depth):
@@ -88,6 +88,9 @@ def stacked_shares(
     Raises:
         ValueError: another number of names than of parts.
     """
+    for name, values in shares.items():
+        if values.shape[1] != len(parts):
+            raise ValueError(f"{values.shape[1]} shares of {name}: expected {len(parts)}")
     widths = [max(1.2, 0.155 * len(values)) for values in shares.values()]
     figure, axes = plt.subplots(
         1, len(widths), sharey=True, squeeze=False, layout="constrained",
@@ -95,8 +98,6 @@ def stacked_shares(
     )  # fmt: skip
     colors = [*COLORS[: len(parts) - 1], REST]
     for axis, (name, values) in zip(axes.flat, shares.items(), strict=True):
-        if values.shape[1] != len(parts):
-            raise ValueError(f"{values.shape[1]} shares of {name}: expected {len(parts)}")
         drawn = values.clamp_min(0).float().cpu()
         drawn = (drawn / drawn.sum(1, keepdim=True)).numpy()
         layers = range(1, len(drawn) + 1)
