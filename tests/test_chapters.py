@@ -1,6 +1,8 @@
 """Without the pretrained weights a chapter says one sentence, and goes on with what it has."""
 
 import ast
+import re
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -13,13 +15,12 @@ from vitbook.errors import UnknownNameError
 CELLS = (
     "from vitbook.chapters import pretrained\n"
     "from myst_nb import glue\n"
-    "real = pretrained('vit_small_patch14_focus')\n"
-    "body = pretrained('vit_small_patch14_focus').model.encoder",
+    "real = pretrained('vit_small_patch14_focus')",
     "own = 1 + 1\nprint(own)",
     "width = real.model.grid_size\nfor i in range(2):\n    last = i",
     "def grid(): return real.model.grid_size\nglue('rows', grid()[0], display=False)",
     "grid()",
-    "width, own, body",
+    "width, own",
     "print(own)",
     "width = 5",
     "print(width)",
@@ -69,5 +70,34 @@ def test_what_a_cell_would_have_made_is_not_here_either():
         assert f"{name} = real" in said
     assert "glue('k', 'not run', display=False)" in said
     assert "glue(x" not in said and "print(e)" not in said
-    untouched = "a = other"
-    assert left_out(untouched, real=absent) == untouched
+    kept = left_out("from math import pi\nrows['a'] = real.x", real=absent)
+    assert "from math import pi" in kept and "rows = real" in kept
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a = other",
+        "real = chapters.pretrained('x')",
+        "real = 3\nprint(real.imag)",
+        "q = [real for real in range(3)]",
+        "f = lambda real: real + 1",
+        "def f(real):\n    return real + 1",
+        "print(other.real)",
+    ],
+)
+def test_a_cell_that_does_not_read_what_is_lost_is_left_as_it_is(source):
+    assert left_out(source, real=NotHere("no index")) == source
+
+
+def test_a_chapter_loads_the_weights_in_a_cell_of_their_own():
+    """What stands beside them in the cell would run on what is not here."""
+    found = 0
+    for path in sorted((Path(__file__).resolve().parents[1] / "book").glob("*.ipynb")):
+        for cell in nbformat.read(path, 4).cells:
+            loads = re.search(r"= (chapters\.)?pretrained\(", cell.source)
+            if cell.cell_type == "code" and loads:
+                found += 1
+                (line,) = ast.parse(cell.source).body
+                assert isinstance(line, ast.Assign), path
+    assert found > 5

@@ -1,6 +1,7 @@
 """Chapters without the pretrained weights: what needs them is left out, in one sentence."""
 
 import ast
+import symtable
 from typing import Any
 
 from vitbook.extras import MissingPackageError, from_extra
@@ -28,9 +29,9 @@ class NotHere:
 def pretrained(name: str, **options: Any) -> Any:
     """:func:`vitbook.load_pretrained` for a cell of a notebook, which never stops it.
 
-    Where the weights cannot be had, one sentence is printed and :class:`NotHere` returned. From
-    then on each cell that reads it, or what such a cell would have made, is left out: it prints
-    that, and its numbers in the text read "not run".
+    Its cell does nothing else: where the weights cannot be had, one sentence is printed and
+    :class:`NotHere` returned. From then on each cell that reads it, or what such a cell would
+    have made, is left out: it prints that, and its numbers in the text read "not run".
 
     Args:
         name: of the weights.
@@ -69,30 +70,54 @@ class _LeaveOut(ast.NodeTransformer):
         self.names = names
 
     def visit_Module(self, cell: ast.Module) -> ast.Module:
-        read = {
-            node.id
-            for node in ast.walk(cell)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        }
-        lost = sorted(name for name in read if isinstance(self.names.get(name), NotHere))
+        lost = sorted(name for name in _read(cell) if isinstance(self.names.get(name), NotHere))
         if not lost:
             return cell
-        lines = [f"{name} = {lost[0]}" for name in sorted(_made(cell) - set(lost))]
+        lines = [ast.unparse(node) for node in cell.body if isinstance(node, _IMPORTS)]
+        lines += [f"{name} = {lost[0]}" for name in sorted(_made(cell) - set(lost))]
         lines += [f"{call} 'not run', display=False)" for call in _glued(cell)]
         lines.append("print('Left out: it needs the pretrained weights.')")
         return ast.parse("\n".join(lines))
 
 
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _read(cell: ast.Module) -> set[str]:
+    """Names that a cell takes from the cells before, and does not give itself first."""
+    read, given = set(), set()
+    for statement in cell.body:
+        alone = ast.Module([statement], [])
+        read |= _free(symtable.symtable(ast.unparse(alone), "cell", "exec")) - given
+        given |= _made(alone)
+    return read
+
+
+def _free(table: symtable.SymbolTable) -> set[str]:
+    """Names that are looked up outside of every function, argument and comprehension."""
+    top = table.get_type() == "module"
+    own = {
+        symbol.get_name()
+        for symbol in table.get_symbols()
+        if symbol.is_referenced() and (top or symbol.is_global())
+    }
+    return own.union(*map(_free, table.get_children()))
+
+
 def _made(cell: ast.Module) -> set[str]:
-    """Names that a cell gives at its top level, or may give below it."""
-    given = {
-        node.id
-        for node in ast.walk(cell)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    return given | {
-        node.name for node in cell.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
+    """Names that a cell gives, or whose parts it writes."""
+    made = {node.name for node in cell.body if isinstance(node, _DEFINITIONS)}
+    for node in ast.walk(cell):
+        if isinstance(node, ast.Name | ast.Subscript | ast.Attribute):
+            if isinstance(node.ctx, ast.Store):
+                while isinstance(node, ast.Subscript | ast.Attribute):
+                    node = node.value
+                if isinstance(node, ast.Name):
+                    made.add(node.id)
+        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+            made.add(node.name)
+    return made
 
 
 def _glued(cell: ast.Module) -> list[str]:

@@ -149,7 +149,7 @@ REFUSED = {
     "one image": (torch.full((1, 1, 4, 4), 0.25), (2, 2), "1 image"),
     "one patch": (torch.ones(2, 1, 1, 1), (1, 1), "one patch"),
     "another grid": (torch.full((2, 1, 4, 4), 0.25), (2, 3), "make 6"),
-    "nan": (torch.full((2, 1, 4, 4), torch.nan), (2, 2), "NaN or negative"),
+    "nan": (torch.full((2, 1, 4, 4), torch.nan), (2, 2), "NaN, infinite or negative"),
     "nothing on patches": (torch.zeros(2, 1, 4, 4), (2, 2), "without weight"),
 }
 

@@ -198,10 +198,10 @@ def test_what_depends_on_the_distance_alone_has_no_mirror():
     assert found.mirrored == pytest.approx(found.others, abs=0.35)
 
 
-def test_noise_has_no_mirror_and_four_places_are_needed():
+def test_noise_has_no_mirror_and_five_places_are_needed():
     torch.manual_seed(0)
     found = mirror_similarity(torch.randn(401, 64), (20, 20), 1)
     assert abs(found.mirrored) < 0.03 and abs(found.others) < 0.03
-    with pytest.raises(ValueError, match="a side of 3 places: expected 4 at least"):
+    with pytest.raises(ValueError, match="a side of 3 places: expected 5 at least"):
         mirror_similarity(torch.randn(15, 4), (5, 3), 0)
     assert mirror_similarity(torch.randn(15, 4), (5, 3), 0, upside_down=True)

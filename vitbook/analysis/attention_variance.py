@@ -174,6 +174,7 @@ class _Sums:
 
 def _centred(weights: Tensor, log: bool) -> Float[Tensor, "heads queries keys"]:
     check_weights(weights)
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     if log and not (weights > 0).all():
         raise ValueError("weights of 0 have no logarithm: share out the weights, log=False")
     if log:

@@ -104,10 +104,12 @@ def check_weights(weights: Tensor) -> None:
     """Refuse what comes from no softmax.
 
     Raises:
-        ValueError: NaN or negative weights.
+        ValueError: NaN, infinite or negative weights.
     """
-    if not (weights >= 0).all():
-        raise ValueError("weights are NaN or negative: expected attention after its softmax")
+    if not ((weights >= 0) & weights.isfinite()).all():
+        raise ValueError(
+            "weights are NaN, infinite or negative: expected attention after its softmax"
+        )
 
 
 def check_heads(counts: list[int]) -> None:

