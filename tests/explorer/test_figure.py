@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from vitbook.explorer import Figure, attention_maps
+from vitbook.explorer.figure import _needs, _source
 
 DATA = re.compile(
     r'<script type="application/json" class="vb-data" data-key="(\w+)">(.*?)</script>', re.DOTALL
@@ -186,3 +187,15 @@ def test_the_style_sheet_closes_what_it_opens():
             assert depth == 0, line
         depth += line.count("{") - line.count("}")
     assert depth == 0
+
+
+def test_no_two_modules_of_a_figure_have_one_name(figure):
+    """They run as one script, in which a name may be declared once."""
+    sources = [_source(name) for name in dict.fromkeys(_needs(figure.module))]
+    declared = [
+        name
+        for source in sources
+        for name in re.findall(r"^(?:export )?(?:function|class|const|let) (\w+)", source, re.M)
+    ]
+    assert len(declared) > 5
+    assert sorted(declared) == sorted(set(declared))

@@ -17,7 +17,7 @@ export function set(element, attributes) {
 }
 
 /** Data that lies in a script of its own, which also a page opened from a file may load. */
-export function load(key, src, start, fail) {
+export function loadData(key, src, start, fail) {
   const known = () => window.vitbookData?.[key];
   if (known()) return start(known());
   document.head.append(node("script", {
@@ -60,7 +60,7 @@ export function boot(id, render) {
     }
   }
   if (!src) return fail("it came without data");
-  const fetchData = () => load(key, src, start, fail);
+  const fetchData = () => loadData(key, src, start, fail);
   // A link to a state of a figure leads to it, however far down the page it lies.
   if (location.hash.includes("?")) return fetchData();
   const near = new IntersectionObserver((entries) => {

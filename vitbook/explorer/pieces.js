@@ -1,4 +1,4 @@
-import { load } from "./page.js";
+import { loadData } from "./page.js";
 import { bytes } from "./numbers.js";
 
 /** Words of two bytes, all high bytes before all low ones. */
@@ -88,7 +88,7 @@ export function shelf(root, arrived, failed) {
       const take = (text) => inflate(text).then(
         (raw) => (kept.set(key, open(raw)), arrived()), (error) => failed(error.message));
       if (block.textContent.trim()) take(JSON.parse(block.textContent));
-      else load(key, src, take, failed);
+      else loadData(key, src, take, failed);
     }
     return kept.get(key);
   };
