@@ -1,6 +1,5 @@
 """Photographs as a Vision Transformer's tokens see them: touch one, and all its like light up."""
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,10 +17,10 @@ from vitbook.explorer.drawing import (
     text,
 )
 from vitbook.explorer.figure import Figure
+from vitbook.explorer.jpeg import jpeg
 from vitbook.extras import from_extra
 
 _COMPONENTS = 48
-_QUALITY = 82
 # Of the page: more patches than this make neither a picture nor a page that loads.
 _MOST_PATCHES = 12_000
 # Cosines up to this one leave a patch dark.
@@ -69,14 +68,12 @@ def alike_patches(
             f"{len(images)} images and {len(names)} names with tokens of shape "
             f"{tuple(tokens.shape)}: expected (images, patches, width), one each"
         )
-    if not tokens.isfinite().all():
-        raise ValueError("the tokens hold NaN or infinity: look for it in images or weights")
     if tokens.shape[:2].numel() > _MOST_PATCHES:
         raise ValueError(
             f"{tokens.shape[:2].numel():,} patches, a page holds {_MOST_PATCHES:,}: take fewer "
             "photographs, or smaller ones"
         )
-    mask = object_mask(tokens, grid_size)  # also checks the grid
+    mask = object_mask(tokens, grid_size)  # also checks the grid, and that the tokens are finite
     number, (row, column) = start
     if not (0 <= number < len(images) and 0 <= row < rows and 0 <= column < columns):
         raise ValueError(
@@ -91,7 +88,7 @@ def alike_patches(
     colors = np.rint(255 * token_colors(tokens, stands_out).numpy()).astype(np.uint8)
     patch = row * columns + column
     data = {
-        "photos": [[str(name), _jpeg(image)] for name, image in zip(names, images, strict=True)],
+        "photos": [[str(name), jpeg(image)] for name, image in zip(names, images, strict=True)],
         "size": list(images.shape[2:]), "grid": [rows, columns], "components": count,
         "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR, "darkest": DARKEST,
         "start": {"photo": number, "patch": patch}, "task": task or "",
@@ -112,19 +109,6 @@ def _cosines(levels: np.ndarray, number: int, patch: int) -> np.ndarray:
     tokens = levels.astype(np.float32)
     tokens /= np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-12)
     return tokens @ tokens[number, patch]
-
-
-def _jpeg(image: np.ndarray, side: int | None = None) -> str:
-    """An image "c h w" as a data address, ``side`` pixels wide if given."""
-    with from_extra("data"):
-        from PIL import Image
-
-    shown = Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0))
-    if side is not None:
-        shown.thumbnail((side, side))
-    buffer = io.BytesIO()
-    shown.save(buffer, "JPEG", quality=_QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64(np.frombuffer(buffer.getvalue(), np.uint8))
 
 
 def _veiled(image: np.ndarray, likeness: np.ndarray) -> np.ndarray:
@@ -150,7 +134,7 @@ def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndar
     cell = side / columns, high / rows
     parts = [
         text(0, 14, name, font_weight=600),
-        pixels(_jpeg(veiled[number]), 0, top, side, high),
+        pixels(jpeg(veiled[number]), 0, top, side, high),
         text(side + gap, 14, "What its tokens say", font_weight=600),
         pixels(png(colors), side + gap, top, side, high),
         *(framed(left + column * cell[0], top + row * cell[1], *cell) for left in (0, side + gap)),
@@ -158,6 +142,6 @@ def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndar
     small = (2 * side + gap - 6 * (len(images) - 1)) / len(images)
     below = small * height / width
     for i, image in enumerate(veiled):
-        parts.append(pixels(_jpeg(image, 96), i * (small + 6), top + high + 14, small, below))
+        parts.append(pixels(jpeg(image, 96), i * (small + 6), top + high + 14, small, below))
     words = f"The {name} and its tokens as colours; a patch is touched, and its like is bright."
     return drawing(2 * side + gap, top + high + 14 + below, words, *parts)

@@ -3,22 +3,7 @@ import { bytes, clamp, inWords, place } from "./numbers.js";
 import { canvas, div, drag, frame, image, label, labelled, photo } from "./parts.js";
 import { node } from "./page.js";
 import { live } from "./live.js";
-
-/** Cosines of every patch with one patch: tokens of `width` signed bytes each, one after another. */
-export function cosines(levels, width, at) {
-  const count = levels.length / width, found = new Float32Array(count);
-  const asked = levels.subarray(at * width, (at + 1) * width);
-  const norm = Math.hypot(...asked) || 1;
-  for (let i = 0; i < count; i++) {
-    let product = 0, square = 0;
-    for (let j = 0, from = i * width; j < width; j++, from++) {
-      product += levels[from] * asked[j];
-      square += levels[from] * levels[from];
-    }
-    found[i] = product / (norm * (Math.sqrt(square) || 1));
-  }
-  return found;
-}
+import { cosines } from "./pieces.js";
 
 /** How bright a cosine is, 0 to 1: dark up to `floor`. */
 export const brightness = (cosine, floor) => clamp((cosine - floor) / (1 - floor), 0, 1);
@@ -70,7 +55,8 @@ export function render(root, data) {
   };
 
   function draw({ shown, photo, patch }) {
-    const found = cosines(levels, data.components, photo * patches + patch);
+    const from = (photo * patches + patch) * data.components;
+    const found = cosines(levels.subarray(from, from + data.components), levels);
     const show = (to, i) => paint(to, rows, columns, (cell) =>
       [0, 0, 0, Math.round(255 * data.darkest * (1 - brightness(found[i * patches + cell], data.floor)))]);
     veils.forEach(show);

@@ -1,7 +1,5 @@
 """All heads of a Vision Transformer over photographs, and tokens that are alike."""
 
-import io
-from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +11,7 @@ from vitbook.explorer.drawing import CIVIDIS, Number, as_array, as_images, base6
 from vitbook.explorer.figure import Figure, piece_key
 from vitbook.explorer.gallery_panel import panel
 from vitbook.explorer.gallery_still import SPOTLIGHT, draw_still
+from vitbook.explorer.jpeg import jpeg
 from vitbook.explorer.maps import _PREFIX, _as_maps
 from vitbook.explorer.packing import (
     PER_OCTAVE,
@@ -24,6 +23,7 @@ from vitbook.explorer.packing import (
     squeeze,
 )
 from vitbook.explorer.widget import _said
+from vitbook.extras import MissingPackageError
 from vitbook.modes import evaluating
 
 _MOST_PATCHES = 40 * 40
@@ -206,17 +206,12 @@ def _look(model: nn.Module, image: np.ndarray, normalize: Callable, grid, prefix
 
 def _picture(image: np.ndarray) -> str:
     """A photograph as a data address: JPEG by Pillow where it is, else PNG."""
-    try:
-        from PIL import Image
-    except ImportError:
-        return image_png(image)
     if min(image.shape[1:]) < 64:  # few pixels, each of which is seen
         return image_png(image)
-    file = io.BytesIO()
-    Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(
-        file, "JPEG", quality=90
-    )
-    return "data:image/jpeg;base64," + b64encode(file.getvalue()).decode()
+    try:
+        return jpeg(image, quality=90)
+    except MissingPackageError:
+        return image_png(image)
 
 
 def _goal(far: list[float]) -> int:
