@@ -13,6 +13,7 @@ try:
         from vitbook import datasets
         from vitbook.commands import data, experiments, weights
         from vitbook.commands.bench import bench
+        from vitbook.commands.collages import collages
         from vitbook.commands.linear_probe import linear_probe
         from vitbook.commands.models import models
         from vitbook.commands.options import Device
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 
 app.command(name="bench")(bench)
+app.command(name="collages")(collages)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)
 app.command(name="probe")(probe)

@@ -30,7 +30,6 @@ from vitbook.analysis.faithfulness import (
     bootstrap_interval,
     deletion,
     insertion,
-    pointing,
 )
 from vitbook.analysis.filters import (
     EmbeddingFilters,
@@ -46,7 +45,15 @@ from vitbook.analysis.frequency import (
 )
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
+from vitbook.analysis.grid_pointing import (
+    COLLAGE_EXPLANATIONS,
+    collage_rows,
+    explain_collages,
+    quarter_drops,
+)
+from vitbook.analysis.location import energy_pointing, pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.occlusion import occlusion_drops
 from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.positions import (
@@ -73,6 +80,7 @@ from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbias
 from vitbook.analysis.token_components import object_mask, principal_tokens, token_colors
 
 __all__ = [
+    "COLLAGE_EXPLANATIONS",
     "EXPLANATIONS",
     "PARTS",
     "ChannelHealth",
@@ -97,11 +105,14 @@ __all__ = [
     "capture_attention",
     "centre_maps",
     "cka",
+    "collage_rows",
     "dead_and_saturated",
     "deletion",
     "edge_maps",
     "effective_field",
     "embedding_filters",
+    "energy_pointing",
+    "explain_collages",
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
@@ -119,6 +130,7 @@ __all__ = [
     "mirror_similarity",
     "null_explanations",
     "object_mask",
+    "occlusion_drops",
     "offset_profile",
     "on_grid",
     "overlay",
@@ -131,6 +143,7 @@ __all__ = [
     "positional_similarity",
     "principal_filters",
     "principal_tokens",
+    "quarter_drops",
     "random_maps",
     "relative_error",
     "relevance",

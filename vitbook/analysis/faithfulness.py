@@ -1,9 +1,9 @@
-"""Is an explanation right: by what the model does without it, and by where the answer lies."""
+"""Is an explanation right: by what the model does without it, and with it alone."""
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.attribution import asked_targets
@@ -95,50 +95,6 @@ def insertion(
     return _curve(model, nothing, images, targets, maps, steps, batch_size)
 
 
-def pointing(
-    maps: Float[Tensor, "batch rows columns"],
-    masks: Bool[Tensor, "batch height width"],
-    tolerance: float | int = 0.0,
-) -> Float[Tensor, "batch"]:
-    """Whether the highest cell of each map lies where the answer does: 1 or 0.
-
-    The pointing game (Zhang et al. 2018, "Top-down neural attention by excitation backprop", who
-    allow 15 pixels on photographs). A cell points with its centre. Where several cells are equally
-    high, the result is the share of them that lies in the mask: the chance that one of them, drawn
-    at random, hits.
-
-    Args:
-        maps: an explanation on any grid that divides the mask.
-        masks: true where the answer lies.
-        tolerance: pixels that the centre may lie outside of it.
-
-    Raises:
-        ValueError: a mask without a pixel; maps as in :func:`deletion`; a tolerance below 0.
-
-    Example:
-        >>> import torch
-        >>> from vitbook.analysis import pointing
-        >>> masks = torch.zeros(2, 8, 8, dtype=torch.bool)
-        >>> masks[:, :4, :4] = True
-        >>> maps = torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]])
-        >>> pointing(maps, masks)  # the second map has two highest cells, and one of them hits
-        tensor([1.0000, 0.5000])
-    """
-    _check_maps(maps, masks)
-    if tolerance < 0:
-        raise ValueError(f"a tolerance of {tolerance} px: expected 0 or more")
-    if not masks.any((1, 2)).all():
-        raise ValueError("a mask has no pixel: expected one for each image that says where")
-    step = torch.tensor(pixels_per_token(masks, maps.shape[1:]), device=maps.device)
-    hits = []
-    for values, mask in zip(maps, masks.to(maps.device), strict=True):
-        centres = ((values == values.max()).nonzero() + 0.5) * step
-        pixels = mask.nonzero() + 0.5
-        outside = ((centres[:, None] - pixels).abs() - 0.5).clamp(min=0).norm(dim=-1)
-        hits.append((outside.amin(1) <= tolerance).float().mean())
-    return torch.stack(hits)
-
-
 @dataclass(frozen=True)
 class Interval:
     """A mean over images, and where it may lie."""
@@ -195,7 +151,7 @@ def _curve(
     batch_size: int,
 ) -> Curve:
     """From one image to the other, cell by cell."""
-    _check_maps(maps, start)
+    check_maps(maps, start)
     cells = maps.shape[1] * maps.shape[2]
     if not 1 <= steps <= cells:
         raise ValueError(f"{steps} steps over {cells} cells: expected 1 to {cells}")
@@ -213,7 +169,8 @@ def _curve(
     return Curve(shares=(counts / cells).float(), scores=torch.stack(scores, dim=1))
 
 
-def _check_maps(maps: Tensor, images: Tensor) -> None:
+def check_maps(maps: Tensor, images: Tensor) -> None:
+    """Refuse maps that are NaN, not one for each image, or on a grid that does not divide it."""
     if len(maps) != len(images):
         raise ValueError(f"{len(maps)} maps for {len(images)} images: expected one for each")
     if maps.isnan().any():

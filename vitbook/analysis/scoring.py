@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.class_relevance import gradient_rollout, relevance
-from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion, pointing
+from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.layout import Pair, token_layout
+from vitbook.analysis.location import pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import attention_rollout, first_row
@@ -114,7 +115,7 @@ def score_explanations(
 ) -> dict[str, Scores]:
     """Each explanation by where it points, and by what the model does along its order.
 
-    The three scores are :func:`~.faithfulness.pointing` without tolerance, the area of
+    The three scores are :func:`~.location.pointing` without tolerance, the area of
     :func:`~.faithfulness.deletion` with the mean colour as baseline, and the area of
     :func:`~.faithfulness.insertion` with the blurred image as baseline.
 

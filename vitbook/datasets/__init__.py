@@ -5,6 +5,7 @@ from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.datasets.cluttered_digits import digit_masks, load_cluttered_digits
+from vitbook.datasets.collages import Collages, make_collages
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.digits import load_digits
 from vitbook.datasets.folders import data_root
@@ -14,6 +15,7 @@ from vitbook.datasets.share import take_share
 from vitbook.errors import UnknownNameError
 
 __all__ = [
+    "Collages",
     "Dataset",
     "DatasetError",
     "digit_masks",
@@ -21,6 +23,7 @@ __all__ = [
     "is_here",
     "list_datasets",
     "load",
+    "make_collages",
     "normalize",
     "take_share",
 ]

@@ -45,6 +45,10 @@ class Pretrained:
     mean: tuple[float, ...] = MEAN
     std: tuple[float, ...] = STD
 
+    def __post_init__(self):
+        # As timm's models say it: what is black for a model depends on it.
+        self.model.pretrained_cfg = {"mean": self.mean, "std": self.std}
+
     def normalize(self, images: Tensor) -> Float[Tensor, "*batch channels height width"]:
         """Images as the model takes them: each channel less ``mean``, over ``std``.
 

@@ -1,0 +1,188 @@
+"""``vitbook collages``: do explanations of a pretrained model find the right one of four?"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from torch import Tensor
+from tqdm import tqdm
+
+from vitbook import datasets, results
+from vitbook.analysis.grid_pointing import collage_rows, explain_collages, quarter_drops
+from vitbook.commands.options import Device
+from vitbook.commands.probed_model import fresh_twin
+from vitbook.commands.tables import interval, print_table
+from vitbook.devices import choose_device, set_threads
+from vitbook.extras import from_extra
+from vitbook.files import check_writable
+from vitbook.layers import ClassAndMeanHead
+from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.training.linear_probe import (
+    LinearProbe,
+    accuracy_interval,
+    fit_linear_probe,
+    frozen_features,
+)
+
+# Right so often among the classes that are asked about, by folds of the training data.
+RIGHT = 0.9
+FEWEST, MOST = 4, 16
+# The twin's maps of what takes many passes would cost as much again, and say no more.
+OF_TWIN = ("relevance", "gradient rollout", "CAM", "Grad-CAM", "Grad-CAM, tool's layer")
+SCORES = ("pointing", "energy")
+
+
+def collages(
+    dataset: Annotated[
+        str, typer.Argument(help="That the book has a linear head for, as tiny_imagenet.")
+    ] = "tiny_imagenet",
+    number: Annotated[int, typer.Option("--collages", min=2, help="Of four images each.")] = 40,
+    model: Annotated[
+        str, typer.Option(help="A name from `vitbook weights list`.")
+    ] = "vit_small_patch14_focus",
+    share: Annotated[
+        float, typer.Option(help="Of each class's training images, to fit the few classes on.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of the draw, and of the fit.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder of features and measurement.")] = Path("runs"),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Device = None,
+) -> None:
+    """Ask explanations of a pretrained ViT where in a collage of four images each class lies."""
+    set_threads(threads)
+    check_writable(out)
+    with from_extra("chapters"):
+        import captum  # noqa: F401  integrated gradients would ask for it after minutes
+    place = choose_device(device)
+    headed = load_pretrained(model, head=dataset)
+    size = headed.model.spec.image_size
+    features = _Features(load_pretrained(model, image_size=size), out / "features", place)
+    split = datasets.held_out_split(dataset)
+    train = datasets.take_share(datasets.load(dataset, "train"), share)
+    test = datasets.load(dataset, split)
+    kept, found = known_classes(
+        features(train.images, "training images"),
+        train.labels,
+        torch.tensor(headed.provenance["head"]["recall_in_training"]),
+        seed,
+    )
+    asked = _only(test, kept)
+    made = datasets.make_collages(
+        asked.images, asked.labels, number, image_size=2 * size, seed=seed
+    )
+    accuracy = accuracy_interval(
+        found.logits(features(asked.images, "held-out images")), asked.labels
+    )
+    body = load_pretrained(model, image_size=2 * size)
+    explained = _with_head(body, found).to(place)
+    images, labels = body.normalize(made.images).to(place), made.labels.to(place)
+    drops = quarter_drops(explained, images, labels).cpu()
+    told = explain_collages(explained, images, labels, progress=_say)
+    twin = _with_head(replace(body, model=fresh_twin(body.model)), found).to(place)
+    told |= {
+        f"{name}, untrained twin": maps
+        for name, maps in explain_collages(twin, images, labels, OF_TWIN, progress=_say).items()
+    }
+    best = torch.nn.functional.one_hot(drops.argmax(2), 4).float()
+    told["largest drop of a quarter"] = best.unflatten(2, (2, 2))
+    rows = collage_rows({name: maps.cpu() for name, maps in told.items()}, made.masks)
+    print_table(
+        [
+            {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
+            for row in rows
+        ]
+    )
+    right = torch.eye(4, dtype=torch.bool)
+    measured = results.Measurement(
+        kind="collages",
+        subject=f"{model}-{dataset}",
+        settings={
+            "dataset": train.provenance["name"], "split": split, "collages": number,
+            "quarters": 4, "image_size": 2 * size, "seed": seed,
+            "classes": [test.class_names[each] for each in kept.tolist()],
+            "chosen": f"the most classes, best recall in training first, on which a head for them "
+            f"alone is right on {RIGHT:.0%} of the training images by folds",
+            "recall_in_training": round(sum(found.recall) / len(found.recall), 4),
+            "accuracy": accuracy, "held_out_images": len(asked),
+            "training_images": int(torch.isin(train.labels, kept).sum()),
+            "logit_drop_of_right_quarter": round(drops[:, right].mean().item(), 4),
+            "logit_drop_of_other_quarters": round(drops[:, ~right].mean().item(), 4),
+            "removed": "to the mean colour", "interval": "bootstrap over collages, 95 %",
+            "twin": "body of fresh weights, seed 0, under the trained head",
+            "weights": headed.provenance["digest"],
+        },
+        rows=rows,
+        **results.made_on(place),
+    )  # fmt: skip
+    typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def known_classes(
+    features: Tensor, labels: Tensor, recall: Tensor, seed: int = 0
+) -> tuple[Tensor, LinearProbe]:
+    """The most classes on which a head of their own is right nine times in ten, and that head.
+
+    They are taken in order of ``recall`` under the head of all classes. Training data alone
+    decides.
+
+    Raises:
+        ValueError: not even four classes are known so well.
+    """
+    order = recall.argsort(descending=True, stable=True)
+    for number in range(min(MOST, len(order)), FEWEST - 1, -1):
+        kept = order[:number]
+        rows = torch.isin(labels, kept)
+        found = fit_linear_probe(features[rows], _renumbered(labels[rows], kept), seed)
+        if sum(found.recall) / number >= RIGHT:
+            return kept, found
+    raise ValueError(
+        f"the head is right on {sum(found.recall) / FEWEST:.0%} of its {FEWEST} best classes: "
+        f"expected {RIGHT:.0%}; take a larger share, or another data set"
+    )
+
+
+class _Features:
+    """Tokens of a frozen body, kept from run to run."""
+
+    def __init__(self, body: Pretrained, folder: Path, place: torch.device) -> None:
+        self.body, self.folder = body, folder
+        self.model = body.model.to(place)
+
+    def __call__(self, images: Tensor, name: str) -> Tensor:
+        given = self.model, self.body.normalize, images, self.model.spec.image_size, self.folder
+        with tqdm(total=len(images), desc=name, unit="image") as bar:
+            chunks = []
+            for chunk in frozen_features(*given):
+                chunks.append(chunk)
+                bar.update(len(chunk))
+        return torch.cat(chunks)
+
+
+def _only(dataset: datasets.Dataset, kept: Tensor) -> datasets.Dataset:
+    """The images of some classes, numbered by their place among them."""
+    rows = torch.isin(dataset.labels, kept)
+    return replace(
+        dataset,
+        images=dataset.images[rows],
+        labels=_renumbered(dataset.labels[rows], kept),
+        class_names=tuple(dataset.class_names[each] for each in kept.tolist()),
+    )
+
+
+def _renumbered(labels: Tensor, kept: Tensor) -> Tensor:
+    return (labels[:, None] == kept).long().argmax(1)
+
+
+def _with_head(body: Pretrained, found: LinearProbe) -> torch.nn.Module:
+    head = ClassAndMeanHead(found.weight.shape[1] // 2, len(found.weight))
+    with torch.no_grad():
+        head.classifier.weight.copy_(found.weight)
+        head.classifier.bias.copy_(found.bias)
+    body.model.head = head
+    return body.model.eval()
+
+
+def _say(name: str) -> None:
+    typer.echo(f"{name} ...", err=True)
