@@ -1,6 +1,7 @@
 """``vitbook collages``: do explanations of a pretrained model find the right one of four?"""
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from vitbook import datasets, results
-from vitbook.analysis.grid_pointing import collage_rows, explain_collages, quarter_drops
+from vitbook.analysis.grid_pointing import (
+    COLLAGE_EXPLANATIONS,
+    collage_rows,
+    explain_collages,
+    quarter_drops,
+)
 from vitbook.commands.options import Device
 from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
@@ -29,9 +35,13 @@ from vitbook.training.linear_probe import (
 # Right so often among the classes that are asked about, by folds of the training data.
 RIGHT = 0.9
 FEWEST, MOST = 4, 16
-# The twin's maps of what takes many passes would cost as much again, and say no more.
-OF_TWIN = ("relevance", "gradient rollout", "CAM", "Grad-CAM", "Grad-CAM, tool's layer")
 SCORES = ("pointing", "energy")
+# The quarter without which the logit falls furthest.
+LARGEST_DROP = "largest drop of a quarter"
+# Explanations that a few passes make: again for a twin of fresh weights, and for heads that read a
+# part of the tokens. From the last norm on a head that reads the class token sees no patch.
+QUICK = ("relevance", "Grad-CAM", "Grad-CAM, tool's layer")
+PARTS = {"class token": QUICK, "mean of patches": ("CAM", *QUICK)}
 
 
 def collages(
@@ -62,35 +72,33 @@ def collages(
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
-    kept, found = known_classes(
-        features(train.images, "training images"),
-        train.labels,
-        torch.tensor(headed.provenance["head"]["recall_in_training"]),
-        seed,
-    )
+    known = features(train.images, "training images")
+    recall = torch.tensor(headed.provenance["head"]["recall_in_training"])
+    kept, found = known_classes(known, train.labels, recall, seed)
     asked = _only(test, kept)
+    held_out = features(asked.images, "held-out images")
     made = datasets.make_collages(
         asked.images, asked.labels, number, image_size=2 * size, seed=seed
     )
-    accuracy = accuracy_interval(
-        found.logits(features(asked.images, "held-out images")), asked.labels
-    )
     body = load_pretrained(model, image_size=2 * size)
-    explained = _with_head(body, found).to(place)
-    images, labels = body.normalize(made.images).to(place), made.labels.to(place)
-    drops = quarter_drops(explained, images, labels).cpu()
-    told = explain_collages(explained, images, labels, progress=_say)
-    twin = _with_head(replace(body, model=fresh_twin(body.model)), found).to(place)
-    told |= {
-        f"{name}, untrained twin": maps
-        for name, maps in explain_collages(twin, images, labels, OF_TWIN, progress=_say).items()
-    }
-    best = torch.nn.functional.one_hot(drops.argmax(2), 4).float()
-    told["largest drop of a quarter"] = best.unflatten(2, (2, 2))
-    rows = collage_rows({name: maps.cpu() for name, maps in told.items()}, made.masks)
+    game = _Game(body.normalize(made.images).to(place), made.labels.to(place), made.masks)
+    explained = _with_head(body.model, found).to(place)
+    drops = quarter_drops(explained, game.images, game.labels).cpu()
+    rows = game.rows(explained, "both", COLLAGE_EXPLANATIONS)
+    fresh = _with_head(fresh_twin(body.model), found).to(place)
+    rows += game.rows(fresh, "both, untrained twin", PARTS["mean of patches"])
+    accuracy = {"both": accuracy_interval(found.logits(held_out), asked.labels)}
+    inside = torch.isin(train.labels, kept)
+    for part, names in PARTS.items():
+        gone = _columns(known.shape[1], part)
+        labels = _renumbered(train.labels[inside], kept)
+        of_part = fit_linear_probe(known[inside].masked_fill(gone, 0), labels, seed)
+        accuracy[part] = accuracy_interval(of_part.logits(held_out), asked.labels)
+        rows += game.rows(_with_head(explained, of_part).to(place), part, names)
     print_table(
         [
-            {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
+            {"explanation": row["name"], "the head reads": row["reads"]}
+            | {score: interval(row[score], ".3f") for score in SCORES}
             for row in rows
         ]
     )
@@ -106,11 +114,12 @@ def collages(
             f"alone is right on {RIGHT:.0%} of the training images by folds",
             "recall_in_training": round(sum(found.recall) / len(found.recall), 4),
             "accuracy": accuracy, "held_out_images": len(asked),
-            "training_images": int(torch.isin(train.labels, kept).sum()),
+            "training_images": int(inside.sum()),
             "logit_drop_of_right_quarter": round(drops[:, right].mean().item(), 4),
             "logit_drop_of_other_quarters": round(drops[:, ~right].mean().item(), 4),
             "removed": "to the mean colour", "interval": "bootstrap over collages, 95 %",
             "twin": "body of fresh weights, seed 0, under the trained head",
+            "parts": "heads fitted anew on one half of the features, the other set to 0",
             "weights": headed.provenance["digest"],
         },
         rows=rows,
@@ -175,13 +184,35 @@ def _renumbered(labels: Tensor, kept: Tensor) -> Tensor:
     return (labels[:, None] == kept).long().argmax(1)
 
 
-def _with_head(body: Pretrained, found: LinearProbe) -> torch.nn.Module:
-    head = ClassAndMeanHead(found.weight.shape[1] // 2, len(found.weight))
+def _columns(width: int, part: str) -> Tensor:
+    """The features that a head on one part does not read: class token first, then the mean."""
+    first = torch.arange(width) < width // 2
+    return ~first if part == "class token" else first
+
+
+def _with_head(body: torch.nn.Module, found: LinearProbe) -> torch.nn.Module:
+    body.head = ClassAndMeanHead(found.weight.shape[1] // 2, len(found.weight))
     with torch.no_grad():
-        head.classifier.weight.copy_(found.weight)
-        head.classifier.bias.copy_(found.bias)
-    body.model.head = head
-    return body.model.eval()
+        body.head.classifier.weight.copy_(found.weight)
+        body.head.classifier.bias.copy_(found.bias)
+    return body.eval()
+
+
+@dataclass(frozen=True)
+class _Game:
+    """Collages as the model takes them, and what is asked of each."""
+
+    images: Tensor
+    labels: Tensor
+    masks: Tensor
+
+    def rows(self, model: torch.nn.Module, reads: str, names: Iterable[str]) -> list[dict]:
+        """Of some explanations, and of the best answer that there is."""
+        maps = explain_collages(model, self.images, self.labels, names, progress=_say)
+        drops = quarter_drops(model, self.images, self.labels)
+        best = torch.nn.functional.one_hot(drops.argmax(2), 4).float().unflatten(2, (2, 2))
+        told = {name: each.cpu() for name, each in (maps | {LARGEST_DROP: best}).items()}
+        return [{"reads": reads} | row for row in collage_rows(told, self.masks)]
 
 
 def _say(name: str) -> None:
