@@ -1,5 +1,6 @@
 """Probes: look into a model, ours or not."""
 
+from vitbook.analysis.ablation import ablate_heads, mean_head_outputs
 from vitbook.analysis.approximation import (
     attention_error,
     attention_inputs,
@@ -46,6 +47,7 @@ from vitbook.analysis.frequency import (
 )
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
+from vitbook.analysis.head_kinds import HeadKinds, head_kinds, weight_on_one_token
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.outputs import list_blocks
@@ -79,6 +81,7 @@ __all__ = [
     "Curve",
     "EmbeddingFilters",
     "FrequencySplit",
+    "HeadKinds",
     "Interval",
     "MirrorSimilarity",
     "OffsetProfile",
@@ -86,6 +89,7 @@ __all__ = [
     "PrincipalFilters",
     "Scores",
     "VarianceParts",
+    "ablate_heads",
     "as_images",
     "attention_distance",
     "attention_error",
@@ -105,6 +109,7 @@ __all__ = [
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
+    "head_kinds",
     "head_offset_profiles",
     "head_similarity",
     "head_variance_parts",
@@ -115,6 +120,7 @@ __all__ = [
     "list_blocks",
     "low_rank_error",
     "mean_attention_distance",
+    "mean_head_outputs",
     "mean_weight_on_prefix",
     "mirror_similarity",
     "null_explanations",
@@ -144,6 +150,7 @@ __all__ = [
     "unbiased_hsic",
     "uniform_attention_distance",
     "variance_parts",
+    "weight_on_one_token",
     "weight_on_prefix",
     "window",
 ]
