@@ -47,7 +47,7 @@ from vitbook.analysis.frequency import (
 )
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
-from vitbook.analysis.head_kinds import HeadKinds, head_kinds, weight_on_one_token
+from vitbook.analysis.kinds import HeadKinds, head_kinds, sort_heads, weight_on_one_token
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.outputs import list_blocks
@@ -143,6 +143,7 @@ __all__ = [
     "score_explanations",
     "score_rows",
     "soft_masks",
+    "sort_heads",
     "spatial_frequency",
     "split_at_frequency",
     "token_colors",

@@ -3,7 +3,7 @@ import torch
 
 import vitbook
 from vitbook.analysis import head_kinds, mean_attention_distance, weight_on_one_token
-from vitbook.analysis.head_kinds import KINDS, sort_heads
+from vitbook.analysis.kinds import KINDS, sort_heads
 
 
 def numbers(*values):

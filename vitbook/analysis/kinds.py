@@ -57,12 +57,12 @@ def head_kinds(
 
     A head has the first kind that fits:
 
-    1. *idle*: at least :data:`IDLE` of its weight goes to one token, the same for all queries of an
+    1. *idle*: at least half of its weight goes to one token, the same for all queries of an
        image (:func:`weight_on_one_token`), so that all of them read the same. The token may be the
        class token or a patch. Clark et al. 2019 found such heads in BERT, at its separators.
-    2. *near*: its mean attention distance, rows brought back to sum 1, is below :data:`NEAR` of
+    2. *near*: its mean attention distance, rows brought back to sum 1, is below half of
        that of even attention (:func:`vitbook.analysis.mean_attention_distance`).
-    3. *offset*: the offset explains at least :data:`EXPLAINS` of the variance of its weights
+    3. *offset*: the offset explains at least 0.3 of the variance of its weights
        (:func:`vitbook.analysis.variance_parts`).
     4. *content*: the content of the keys does.
     5. *other*: none of these.
