@@ -47,7 +47,13 @@ from vitbook.analysis.frequency import (
 )
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
-from vitbook.analysis.kinds import HeadKinds, head_kinds, sort_heads, weight_on_one_token
+from vitbook.analysis.kinds import (
+    HeadKinds,
+    head_kinds,
+    lead_within_layers,
+    sort_heads,
+    weight_on_one_token,
+)
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.outputs import list_blocks
@@ -116,6 +122,7 @@ __all__ = [
     "insertion",
     "integrated_gradients",
     "last_attention",
+    "lead_within_layers",
     "linear_cka",
     "list_blocks",
     "low_rank_error",
