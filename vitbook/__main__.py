@@ -12,6 +12,7 @@ try:
 
         from vitbook import datasets
         from vitbook.commands import data, experiments, weights
+        from vitbook.commands.ablate import ablate
         from vitbook.commands.bench import bench
         from vitbook.commands.collages import collages
         from vitbook.commands.linear_probe import linear_probe
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command(name="ablate")(ablate)
 app.command(name="bench")(bench)
 app.command(name="collages")(collages)
 app.command(name="linear-probe")(linear_probe)

@@ -1,5 +1,6 @@
 """Probes: look into a model, ours or not."""
 
+from vitbook.analysis.ablation import ablate_heads, mean_head_outputs
 from vitbook.analysis.approximation import (
     attention_error,
     attention_inputs,
@@ -51,6 +52,13 @@ from vitbook.analysis.grid_pointing import (
     explain_collages,
     quarter_drops,
 )
+from vitbook.analysis.kinds import (
+    HeadKinds,
+    head_kinds,
+    lead_within_layers,
+    sort_heads,
+    weight_on_one_token,
+)
 from vitbook.analysis.location import energy_pointing, pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.occlusion import occlusion_drops
@@ -87,6 +95,7 @@ __all__ = [
     "Curve",
     "EmbeddingFilters",
     "FrequencySplit",
+    "HeadKinds",
     "Interval",
     "MirrorSimilarity",
     "OffsetProfile",
@@ -94,6 +103,7 @@ __all__ = [
     "PrincipalFilters",
     "Scores",
     "VarianceParts",
+    "ablate_heads",
     "as_images",
     "attention_distance",
     "attention_error",
@@ -116,16 +126,19 @@ __all__ = [
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
+    "head_kinds",
     "head_offset_profiles",
     "head_similarity",
     "head_variance_parts",
     "insertion",
     "integrated_gradients",
     "last_attention",
+    "lead_within_layers",
     "linear_cka",
     "list_blocks",
     "low_rank_error",
     "mean_attention_distance",
+    "mean_head_outputs",
     "mean_weight_on_prefix",
     "mirror_similarity",
     "null_explanations",
@@ -150,6 +163,7 @@ __all__ = [
     "score_explanations",
     "score_rows",
     "soft_masks",
+    "sort_heads",
     "spatial_frequency",
     "split_at_frequency",
     "token_colors",
@@ -157,6 +171,7 @@ __all__ = [
     "unbiased_hsic",
     "uniform_attention_distance",
     "variance_parts",
+    "weight_on_one_token",
     "weight_on_prefix",
     "window",
 ]

@@ -3,6 +3,7 @@
 from vitbook.extras import from_extra
 
 with from_extra("chapters"):
+    from vitbook.plotting.ablation import ablated_heads
     from vitbook.plotting.approximation import accuracy_and_error
     from vitbook.plotting.channels import TWO_SIDED, channel_lines
     from vitbook.plotting.curves import distance_by_layer, lines
@@ -19,6 +20,7 @@ with from_extra("chapters"):
 
 __all__ = [
     "TWO_SIDED",
+    "ablated_heads",
     "accuracy_and_error",
     "channel_lines",
     "distance_by_layer",

@@ -1,0 +1,143 @@
+from math import comb
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import vitbook
+from vitbook import datasets, results
+from vitbook.__main__ import app, main
+from vitbook.analysis import ablate_heads
+from vitbook.analysis.kinds import HeadKinds
+from vitbook.commands import ablate as command
+from vitbook.commands.head_sets import (
+    Trial,
+    comparable,
+    compare_kinds,
+    random_sets,
+    single_heads,
+)
+from vitbook.models.pretrained import Pretrained
+
+NUMBERS = torch.zeros(4, 4)
+NAMES = (
+    ("idle", "content", "content", "content"),
+    ("near", "near", "offset", "other"),
+    ("near", "other", "other", "other"),
+    ("other", "other", "other", "other"),
+)
+KINDS = HeadKinds(NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
+
+
+@pytest.fixture(scope="module")
+def trial():
+    """Of a shipped model and digits that it did not learn from."""
+    data = datasets.load("digits", "test")
+    model = vitbook.load_checkpoint(DIGITS).model.eval()
+    return Trial(model, datasets.normalize(data.images[:24]), data.labels[:24], None)
+
+
+def test_a_crowded_layer_is_left_out():
+    assert comparable(KINDS, "content") == []
+    assert comparable(KINDS, "near") == [(1, 0), (1, 1), (2, 0)]
+    assert comparable(KINDS, "idle") == [(0, 0)]
+
+
+def test_random_heads_are_as_many_of_other_kinds_in_the_same_layers():
+    near = comparable(KINDS, "near")
+    every = random_sets(KINDS, "near", near, 10, seed=0)  # of two, two; of three, one
+    assert sorted(map(sorted, every)) == [[(1, 2), (1, 3), (2, head)] for head in (1, 2, 3)]
+    other = comparable(KINDS, "offset")
+    assert sorted(random_sets(KINDS, "offset", other, 10, 0)) == [[(1, h)] for h in (0, 1, 3)]
+    some = random_sets(KINDS, "offset", other, 2, seed=0)
+    assert len({tuple(heads) for heads in some}) == 2
+    assert some == random_sets(KINDS, "offset", other, 2, seed=0)
+    assert random_sets(KINDS, "content", [], 2, seed=0) == []
+    wide = HeadKinds((("near",) * 3 + ("other",) * 9,) * 2, *[torch.zeros(2, 12)] * 4)
+    many = random_sets(wide, "near", comparable(wide, "near"), 50, seed=1)
+    assert len({frozenset(heads) for heads in many}) == 50 < comb(9, 3) ** 2
+    for heads in many:
+        assert [sum(layer == each for each, _ in heads) for layer in (0, 1)] == [3, 3]
+        assert all(wide.names[layer][head] == "other" for layer, head in heads)
+
+
+@torch.no_grad()
+def test_what_is_run_from_the_middle_on_is_the_whole_model(trial):
+    heads = [(2, 1), (3, 0)]
+    trial.run([heads, [(1, 1)]])
+    with ablate_heads(trial.model, heads):
+        logits = trial.model(trial.images)
+    own = logits[torch.arange(24), trial.labels] - logits.mean(1)
+    score, right = trial.outcome(heads)
+    torch.testing.assert_close(score, own)
+    assert torch.equal(right, logits.argmax(1) == trial.labels)
+    torch.testing.assert_close(trial.drop(heads), trial.intact[0] - own)
+    assert torch.equal(trial.drop([]), torch.zeros(24)) and trial.accuracy([]) > 0.9
+
+
+def test_a_line_for_each_head_and_each_kind(trial):
+    alone, heads = single_heads(trial, KINDS)
+    assert [(row["layer"], row["head"]) for row in heads] == [
+        (layer, head) for layer in range(1, 5) for head in range(1, 5)
+    ]
+    assert heads[5]["kind"] == "near"
+    idle, near, offset, content = compare_kinds(trial, KINDS, alone, 10, seed=0)
+    assert near["heads"] == near["compared"] == [[2, 1], [2, 2], [3, 1]]
+    assert len(near["random_drops"]) == 3 and content["left_out"] == [1]
+    assert content["compared_drop"] is content["lead"] is None and content["drop"] is not None
+    gaps = [alone[1, 0] + alone[1, 1] - alone[1, 2] - alone[1, 3]]
+    gaps += [alone[2, 0] - (alone[2, 1] + alone[2, 2] + alone[2, 3]) / 3]
+    assert near["alone_lead"][0] == pytest.approx(sum(gaps).mean().item() / 3, abs=1e-3)
+    lead = near["compared_drop"][0] - sum(near["random_drops"]) / 3
+    assert near["lead"][0] == pytest.approx(lead, abs=1e-3)
+    assert idle["drop"] == heads[0]["drop"] == idle["alone"]
+    assert offset["accuracy"] == heads[6]["accuracy"]
+
+
+def test_heads_that_nobody_reads_lose_nothing_and_lead_nothing():
+    """The null: the same labels of kinds on a model without attention."""
+    data = datasets.load("digits", "test")
+    model = vitbook.load_checkpoint(DIGITS).model.eval()
+    for block in model.encoder.blocks:
+        torch.nn.init.zeros_(block.attention.projection.weight)
+    blind = Trial(model, datasets.normalize(data.images[:8]), data.labels[:8], None)
+    alone, _ = single_heads(blind, KINDS)
+    for row in compare_kinds(blind, KINDS, alone, 3, seed=0):
+        assert row["drop"] == [0, 0, 0]
+        assert row["lead"] == (None if row["kind"] == "content" else [0, 0, 0])
+
+
+@pytest.mark.parametrize("by", ["mean", "zero"])
+def test_the_command(monkeypatch, tmp_path, by):
+    """On the digits model, in the place of the pretrained one, whose weights may not be here."""
+    own = vitbook.load_checkpoint(DIGITS).model
+    stands = Pretrained("small", own, tuple("0123456789"), {"digest": "0"}, (0.5,), (0.5,))
+    monkeypatch.setattr(command, "load_pretrained", lambda name, head: stands)
+    load = datasets.load
+    monkeypatch.setattr(
+        command.datasets, "load",
+        lambda name, split: load("digits", "test") if name == "photos" else load(name, split),
+    )  # fmt: skip
+    words = ["ablate", "digits", "--images", "9", "--draws", "2", "--by", by]
+    words += ["--out", str(tmp_path), "--device", "cpu"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert not done.exit_code and done.stdout.count("wrote ") == 2
+    by_kind, by_head = results.measurements(folder=tmp_path)
+    assert (by_kind.kind, by_head.kind) == ("ablation", "head_ablation")
+    assert len(by_head.rows) == 16 and len(by_kind.rows) == 4
+    assert by_kind.settings["photographs"] == 9
+    assert by_kind.settings["reference_images"] == (64 if by == "mean" else 0)
+
+
+def test_what_cannot_be_ablated(capsys, monkeypatch):
+    def refused(*words):
+        monkeypatch.setattr("sys.argv", ["vitbook", "ablate", *words])
+        with pytest.raises(SystemExit, match="2"):
+            main()
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        return line
+
+    assert "unknown head of vit_small_patch14_focus 'digits'" in refused("digits")
+    told = refused("tf_flowers", "--model", "vit_micro_patch2_8")
+    assert "the book's heads are for vit_small_patch14_focus" in told
