@@ -81,10 +81,8 @@ def execute_chapters(root: Path) -> None:
 def run_sphinx(root: Path) -> int:
     """Run Jupyter Book; show its progress by chapter and its warnings, log the rest."""
     book = str(Path(sys.executable).with_name("jupyter-book"))
-    command = [book, "build", ".", "-n", "--keep-going"]
-    if weights_are_here():
-        command.append("-W")
-    else:  # numbers in the text that were not computed would be warnings
+    command = [book, "build", ".", "-W", "-n", "--keep-going"]
+    if not weights_are_here():
         print("  the pretrained weights are not here (vitbook weights fetch): left out", flush=True)
     with (root / "_build" / "build.log").open("w", encoding="utf-8") as log:
         process = subprocess.Popen(
