@@ -55,7 +55,7 @@ def pretrained(name: str, **options: Any) -> Any:
         print(f"{message}. The cells that need these weights are left out.")
         if not any(isinstance(each, _LeaveOut) for each in shell.ast_transformers):
             shell.ast_transformers.append(_LeaveOut(shell.user_ns))
-        _tell_the_book(message)
+            _tell_the_book(message)
         return NotHere(message)
 
 
