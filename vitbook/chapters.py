@@ -8,6 +8,9 @@ from vitbook.extras import MissingPackageError, from_extra
 from vitbook.models.packages import PackageError
 from vitbook.models.pretrained import load_pretrained
 
+# Glued where cells are left out: what the text then lacks reads "not run" and is no mistake.
+LEFT_OUT = "left-out"
+
 _MISSING = (ConnectionError, PackageError, MissingPackageError, OSError)
 
 
@@ -31,7 +34,8 @@ def pretrained(name: str, **options: Any) -> Any:
 
     Its cell does nothing else: where the weights cannot be had, one sentence is printed and
     :class:`NotHere` returned. From then on each cell that reads it, or what such a cell would
-    have made, is left out: it prints that, and its numbers in the text read "not run".
+    have made, is left out: it prints that, and in the built book a note says so below the title
+    and the numbers that the text would have from it read "not run".
 
     Args:
         name: of the weights.
@@ -51,7 +55,17 @@ def pretrained(name: str, **options: Any) -> Any:
         print(f"{message}. The cells that need these weights are left out.")
         if not any(isinstance(each, _LeaveOut) for each in shell.ast_transformers):
             shell.ast_transformers.append(_LeaveOut(shell.user_ns))
+            _tell_the_book(message)
         return NotHere(message)
+
+
+def _tell_the_book(why: str) -> None:
+    try:
+        with from_extra("chapters"):
+            from myst_nb import glue
+    except MissingPackageError:  # a notebook without a book around it
+        return
+    glue(LEFT_OUT, why, display=False)
 
 
 def _shell() -> Any:
@@ -75,7 +89,6 @@ class _LeaveOut(ast.NodeTransformer):
             return cell
         lines = [ast.unparse(node) for node in cell.body if isinstance(node, _IMPORTS)]
         lines += [f"{name} = {lost[0]}" for name in sorted(_made(cell) - set(lost))]
-        lines += [f"{call} 'not run', display=False)" for call in _glued(cell)]
         lines.append("print('Left out: it needs the pretrained weights.')")
         return ast.parse("\n".join(lines))
 
@@ -118,13 +131,3 @@ def _made(cell: ast.Module) -> set[str]:
         elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
             made.add(node.name)
     return made
-
-
-def _glued(cell: ast.Module) -> list[str]:
-    """The start of a call of glue for each key that is written out in the cell."""
-    return [
-        f"{ast.unparse(node.func)}({ast.unparse(node.args[0])},"
-        for node in ast.walk(cell)
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "glue"
-        if node.args and isinstance(node.args[0], ast.Constant)
-    ]

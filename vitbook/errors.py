@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral
 
 
 class UnknownNameError(KeyError):
@@ -15,6 +16,11 @@ class UnknownNameError(KeyError):
 
     def __str__(self) -> str:  # KeyError would show the quotes of a key
         return self.args[0]
+
+
+def is_whole_number(value: object) -> bool:
+    """An integer of Python or numpy; ``True`` is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def first_few(names: Iterable[str], at_most: int = 5) -> str:

@@ -26,9 +26,7 @@ def write_atomically(path: str | Path, content: bytes) -> Path:
     path = Path(path)
     temporary = None
     try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():  # a device would be gone for the whole machine
-            raise OSError(errno.EEXIST, "it is no plain file")
+        path = _plain_file(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
@@ -45,20 +43,66 @@ def write_atomically(path: str | Path, content: bytes) -> Path:
 
 
 def check_writable(folder: str | Path) -> None:
-    """Before the work begins: could its result be written there? Nothing is made.
+    """Before the work begins: could its result be written there? Nothing is left there.
 
     Raises:
-        OSError: a file is in the way, or the folder, or the one to make it in, is not writable.
+        OSError: a file is in the way, or the folder, or the one to make it in, is not writable, or
+            no folder can have that name.
     """
     folder = Path(folder).absolute()
-    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    if not there.is_dir():
-        reason = errno.ENOTDIR
-    elif not os.access(there, os.W_OK | os.X_OK):
-        reason = errno.EACCES
-    else:
-        return
-    raise could_not_write(folder, OSError(reason, f"{there}: {os.strerror(reason)}"))
+    try:
+        there = next(path for path in (folder, *folder.parents) if _is_there(path))
+        if not there.is_dir():
+            raise OSError(errno.ENOTDIR, f"{there}: {os.strerror(errno.ENOTDIR)}")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, f"{there}: {os.strerror(errno.EACCES)}")
+        try:  # permissions do not tell of /proc, or of a share that has gone
+            tempfile.TemporaryFile(dir=there).close()
+        except OSError as error:
+            reason = errno.EACCES if error.errno == errno.ENOENT else error.errno
+            raise OSError(reason, f"{there}: no file can be made there") from error
+    except OSError as error:
+        raise could_not_write(folder, error) from error
+
+
+def check_file_writable(path: str | Path) -> None:
+    """:func:`check_writable` for one file: also, no folder, pipe or device is in its place.
+
+    Args:
+        path: of a file, or of a link to one.
+
+    Raises:
+        OSError: as :func:`write_atomically` would.
+    """
+    path = Path(path)
+    try:
+        target = _plain_file(path)
+    except OSError as error:
+        raise could_not_write(path, error) from error
+    check_writable(target.parent)
+
+
+def _plain_file(path: Path) -> Path:
+    """Where a path and its links lead to: a plain file, or the place for one."""
+    try:
+        target = path.resolve()
+    except (RuntimeError, ValueError):  # links in a circle; a null in the name
+        target = path
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, "its links lead nowhere")
+    if _is_there(target) and not target.is_file():  # a device would be gone for all
+        raise OSError(errno.EEXIST, "it is no plain file")
+    return target
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "the name holds a null character") from error
+    return True
 
 
 def could_not_write(path: Path, error: OSError, num_bytes: int | None = None) -> OSError:

@@ -79,3 +79,37 @@ def test_what_is_no_number_is_refused():
         spatial_frequency(torch.full((2, 2), torch.nan))
     with pytest.raises(ValueError, match="cutoff -1: expected 0 or more"):
         split_at_frequency(torch.ones(2, 2), -1)
+
+
+def test_one_pixel_and_one_line_and_no_filter():
+    assert spatial_frequency(torch.tensor([[5.0]])).item() == 0  # it is flat
+    assert spatial_frequency(torch.tensor([[1.0, -1.0]])).item() == pytest.approx(0.25)
+    assert spatial_frequency(torch.zeros(0, 3, 3)).shape == (0,)
+    slow, fast = split_at_frequency(torch.tensor([[5.0]]), 0.1)
+    assert (slow.item(), fast.item()) == (5, 0)
+
+
+def test_what_is_no_filter_is_one_sentence(plain_vitbook):
+    said = plain_vitbook("""
+        import torch
+        from vitbook.analysis import spatial_frequency, split_at_frequency
+        wrong = torch.zeros(3, 0, 4), torch.zeros(3), torch.ones(2, 2) * 1j
+        calls = [lambda w=w: spatial_frequency(w) for w in wrong]
+        calls += [lambda w=w: split_at_frequency(w, 0.1) for w in wrong]
+        for call in calls:
+            try:
+                call()
+            except (TypeError, ValueError) as error:
+                print(error)
+        print(spatial_frequency(torch.tensor([[1, -1]])))  # whole numbers are numbers
+    """).splitlines()
+    assert (
+        said[:3]
+        == said[3:6]
+        == [
+            "filters of shape (3, 0, 4): expected (..., height, width), each at least 1 pixel",
+            "filters of shape (3,): expected (..., height, width), each at least 1 pixel",
+            "filters are complex: expected real numbers, for example their .abs()",
+        ]
+    )
+    assert said[6:] == ["tensor(0.2500)"]

@@ -205,3 +205,45 @@ def test_noise_has_no_mirror_and_five_places_are_needed():
     with pytest.raises(ValueError, match="a side of 3 places: expected 5 at least"):
         mirror_similarity(torch.randn(15, 4), (5, 3), 0)
     assert mirror_similarity(torch.randn(15, 4), (5, 3), 0, upside_down=True)
+
+
+def test_a_grid_of_one_place():
+    table = torch.tensor([[9.0, 9.0], [3.0, 4.0]])
+    assert positional_similarity(table, (1, 1), 1).item() == pytest.approx(1)
+    assert position_norms(table, (1, 1), 1).item() == 5
+    with pytest.raises(ValueError, match="all places have one vector"):
+        position_spectrum(table, (1, 1), 1)
+    with pytest.raises(ValueError, match="a side of 1 places: expected 5 at least"):
+        mirror_similarity(table, (1, 1), 1)
+
+
+def test_a_grid_or_a_table_that_is_none_is_one_sentence(plain_vitbook):
+    said = plain_vitbook("""
+        import torch
+        from vitbook import analysis
+        table = torch.ones(4, 3)
+        wrong = (
+            (table, (0, 4), 0), (table, (-2, -2), 0), (table, 4, 0), (table, (2.0, 2.0), 0),
+            (table, (2, 2, 1), 0), (table, (True, 4), 0), (table, (3, 2), -2),
+            (table, (2, 2), 0.0), (table[0], (1, 3), 0), (table[:, :0], (2, 2), 0),
+            (table * 1j, (2, 2), 0),
+        )
+        for given in wrong:
+            for probe in (
+                analysis.positional_similarity, analysis.mirror_similarity,
+                analysis.position_norms, analysis.position_spectrum,
+            ):
+                try:
+                    probe(*given)
+                except (TypeError, ValueError) as error:
+                    print(error)
+        print(analysis.position_norms(torch.tensor([[3, 4]]), (1, 1), 0))  # whole numbers
+    """).splitlines()
+    grids = ["(0, 4)", "(-2, -2)", "4", "(2.0, 2.0)", "(2, 2, 1)", "(True, 4)"]
+    expected = [
+        *(f"grid_size {grid}: expected (rows, columns), whole numbers above 0" for grid in grids),
+        *(f"num_prefix_tokens {number}: expected 0 or more" for number in (-2, 0.0)),
+        *(f"a table of shape {shape}: expected (tokens, width)" for shape in ("(3,)", "(4, 0)")),
+        "the table is complex: expected real numbers, torch.view_as_real(table)",
+    ]
+    assert said == [each for each in expected for _ in range(4)] + ["tensor([[5.]])"]

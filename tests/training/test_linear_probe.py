@@ -1,5 +1,9 @@
+import dataclasses
+
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import vitbook
 from vitbook import datasets, results
@@ -57,6 +61,63 @@ def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(
     assert len(seen) == 7 and not torch.equal(other, again)
 
 
+@pytest.fixture
+def kept(body, digits, tmp_path):
+    """A chunk as it is kept, its file, and how to ask for it again."""
+
+    def again():
+        return torch.cat(list(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)))
+
+    whole = again()
+    (path,) = tmp_path.glob("*.safetensors")
+    return whole, path, again
+
+
+def test_a_flipped_bit_in_a_kept_chunk_is_noticed(kept):
+    whole, path, again = kept
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1  # of the last number
+    path.write_bytes(content)
+    assert not torch.equal(load_file(path)["features"].float(), whole)
+    assert torch.equal(again(), whole)
+    assert torch.equal(load_file(path)["features"].float(), whole)
+
+
+def test_a_chunk_from_before_there_was_a_digest_is_read(kept):
+    _, path, again = kept
+    with safe_open(path, "pt") as file:
+        assert len(file.metadata()["digest"]) == 64
+    other = torch.ones(7, 128, dtype=torch.float16)
+    save_file({"features": other}, path)
+    assert torch.equal(again(), other.float())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.ones(7, 127, dtype=torch.float16),
+        torch.ones(6, 128, dtype=torch.float16),
+        torch.ones(7, 128),
+        torch.full((7, 128), torch.nan, dtype=torch.float16),
+    ],
+)
+def test_a_chunk_that_cannot_be_right_is_computed_anew(kept, wrong):
+    whole, path, again = kept
+    save_file({"features": wrong}, path)
+    assert torch.equal(again(), whole)
+
+
+def test_features_that_are_no_numbers_are_not_kept(body, digits, tmp_path):
+    with torch.no_grad():
+        body.encoder.norm.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="features of 7 images hold NaN or infinity as float16"):
+        next(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path / "kept"))
+    assert not (tmp_path / "kept").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="could not write .*file: .*Not a directory"):
+        next(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path / "file"))
+
+
 def test_it_finds_what_is_there_and_nothing_where_nothing_is():
     torch.manual_seed(0)
     labels = torch.arange(300) % 3
@@ -90,6 +151,62 @@ def test_one_class_is_refused():
         fit_linear_probe(torch.randn(20, 3), torch.zeros(20, dtype=torch.int64))
 
 
+@pytest.mark.parametrize(
+    ("labels", "num_classes", "words"),
+    [
+        (torch.arange(60) % 3 * 2, None, "no image of class 1, 3: expected some of each of the 5"),
+        (torch.arange(60) % 3, 5, "no image of class 3, 4: expected .* 5 classes; take a larger"),
+        (torch.arange(60) % 3, 2, "labels from 0 to 2: expected 0 to 1; they count"),
+        (torch.arange(60) % 3 - 1, None, "labels from -1 to 1: expected 0 or more"),
+    ],
+)
+def test_labels_that_would_move_the_rows_of_the_head(labels, num_classes, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        fit_linear_probe(torch.randn(60, 4), labels, num_classes=num_classes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "words"),
+    [
+        (torch.full((2, 3), torch.nan), [0, 1], "the logits hold NaN"),
+        (torch.zeros(0, 3), [], r"logits of shape \(0, 3\) with 0 labels: expected .* one image"),
+        (torch.zeros(2, 0), [0, 1], r"logits of shape \(2, 0\) with 2 labels"),
+        (torch.zeros(2, 3), [0, 3], "labels from 0 to 3: expected 0 to 2"),
+        (torch.zeros(2, 3), [-1, 0], "labels from -1 to 0: expected 0 to 2"),
+    ],
+)
+def test_an_accuracy_of_what_cannot_be_scored(logits, labels, words):
+    with pytest.raises(ValueError, match=words):
+        accuracy_interval(logits, torch.tensor(labels, dtype=torch.int64))
+
+
+def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
+    said = plain_vitbook("""
+        import torch
+        from vitbook.training.linear_probe import (
+            accuracy_interval, check_labels, fit_linear_probe
+        )
+        for call in (
+            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(59) % 3),
+            lambda: accuracy_interval(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64)),
+            lambda: check_labels(torch.zeros(60)),
+            lambda: check_labels(torch.zeros(60, 1, dtype=torch.int64)),
+        ):
+            try:
+                call()
+            except (TypeError, ValueError) as error:
+                print(error)
+    """)
+    assert said.splitlines() == [
+        "features of shape (60, 4) with 59 labels: expected (images, features), one label an image",
+        "logits of shape (2, 3) with 3 labels: expected (images, classes), one image at least, "
+        "and one label an image",
+        "labels are float32 of shape (60,): expected one whole number an image, labels.long()",
+        "labels are int64 of shape (60, 1): expected one whole number an image, labels.long()",
+    ]
+
+
 @pytest.fixture
 def head():
     torch.manual_seed(0)
@@ -113,6 +230,13 @@ def test_a_damaged_head_is_refused(head, tmp_path, at):
     path.write_bytes(content)
     with pytest.raises(HeadError, match="damaged or no linear head .*vitbook linear-probe"):
         read_head(path)
+
+
+def test_a_head_without_a_name_for_each_row_is_not_written(head, tmp_path):
+    wrong = dataclasses.replace(head, class_names=("a", "b", "c"))
+    with pytest.raises(HeadError, match=r"\(4, 768\) and bias of \(4,\) for 3 class names: not wr"):
+        save_head(tmp_path / "head.safetensors", wrong)
+    assert not list(tmp_path.iterdir())
 
 
 def test_infinite_weights_are_not_written(head, tmp_path):

@@ -34,7 +34,8 @@ def spatial_frequency(filters: Float[Tensor, "*lead height width"]) -> Float[Ten
             weigh its channels by their squares: ``spatial_frequency`` sees each alone.
 
     Raises:
-        ValueError: NaN or infinity.
+        TypeError: complex numbers.
+        ValueError: NaN or infinity, or filters without a height, a width, or a pixel.
     """
     squares = _amounts(filters).square()
     height, width = filters.shape[-2:]
@@ -51,7 +52,7 @@ def split_at_frequency(
     The parts stand at right angles, so that their squares add up to those of the filter.
 
     Raises:
-        ValueError: a cutoff below 0, or NaN or infinity.
+        TypeError, ValueError: as :func:`spatial_frequency`, or a cutoff below 0.
 
     Example:
         >>> import torch
@@ -73,6 +74,13 @@ def split_at_frequency(
 
 def _amounts(filters: Tensor) -> Float[Tensor, "*lead height width"]:
     """Of each ripple in each filter, in float64."""
+    if filters.ndim < 2 or 0 in filters.shape[-2:]:
+        raise ValueError(
+            f"filters of shape {tuple(filters.shape)}: expected (..., height, width), each at "
+            "least 1 pixel"
+        )
+    if filters.is_complex():
+        raise TypeError("filters are complex: expected real numbers, for example their .abs()")
     exact = to_float64(filters.detach())
     if not exact.isfinite().all():
         raise ValueError("filters hold NaN or infinity: expected finite numbers")

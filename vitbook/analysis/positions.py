@@ -1,5 +1,6 @@
 """What a table of positions says about the grid: who is alike, how long, and how wavy."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.layout import Pair
+from vitbook.errors import is_whole_number
 
 
 class PositionTable(NamedTuple):
@@ -34,7 +36,9 @@ def positional_similarity(
         num_prefix_tokens: rows of the table that stand for no patch; 0 if it has none.
 
     Raises:
-        ValueError: another number of rows than prefix and grid make, or NaN or infinity.
+        TypeError: complex numbers.
+        ValueError: another number of rows than prefix and grid make, a side below 1, a prefix
+            below 0, vectors without a number, or NaN or infinity.
     """
     places = _on_grid(table, grid_size, num_prefix_tokens)
     length = places.norm(dim=-1, keepdim=True)
@@ -192,7 +196,18 @@ def _on_grid(
     table: Tensor, grid_size: Pair, num_prefix_tokens: int
 ) -> Float[Tensor, "rows columns width"]:
     """The rows of the patches on their grid, in float32 at least."""
-    rows, columns = grid_size
+    sides = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,)
+    if len(sides) != 2 or not all(is_whole_number(side) and side > 0 for side in sides):
+        raise ValueError(
+            f"grid_size {grid_size!r}: expected (rows, columns), whole numbers above 0"
+        )
+    if not is_whole_number(num_prefix_tokens) or num_prefix_tokens < 0:
+        raise ValueError(f"num_prefix_tokens {num_prefix_tokens!r}: expected 0 or more")
+    if table.ndim != 2 or not table.shape[1]:
+        raise ValueError(f"a table of shape {tuple(table.shape)}: expected (tokens, width)")
+    if table.is_complex():
+        raise TypeError("the table is complex: expected real numbers, torch.view_as_real(table)")
+    rows, columns = sides
     if len(table) != num_prefix_tokens + rows * columns:
         raise ValueError(
             f"a table of {len(table)} rows, but {num_prefix_tokens} prefix tokens and a grid of "

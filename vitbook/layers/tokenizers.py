@@ -7,6 +7,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.errors import is_whole_number
+
 
 def pair(value: int | Sequence[int], what: str = "size") -> tuple[int, int]:
     """``16`` as ``(16, 16)``; ``(rows, columns)`` as it is.
@@ -14,10 +16,14 @@ def pair(value: int | Sequence[int], what: str = "size") -> tuple[int, int]:
     Raises:
         ValueError: anything but one or two positive whole numbers.
     """
-    numbers = (value, value) if isinstance(value, int) else tuple(value)
-    if len(numbers) != 2 or any(not isinstance(n, int) or n < 1 for n in numbers):
+    try:
+        rows, columns = (value, value) if is_whole_number(value) else value
+        right = all(is_whole_number(number) and number > 0 for number in (rows, columns))
+    except (TypeError, ValueError):  # nothing to be unpacked, or not two
+        right = False
+    if not right:
         raise ValueError(f"{what} {value!r}: expected a positive whole number or a pair of them")
-    return numbers
+    return int(rows), int(columns)
 
 
 def divide_into_patches(image_size: tuple[int, int], patch: tuple[int, int]) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.models.bit import BIT_MODELS, bit
 from vitbook.models.cnn_designs import (
     CNN_DESIGN_MODELS,
@@ -148,7 +148,7 @@ def create_model(
     size = settings["image_size"]
     model.spec = ModelSpec(
         name,
-        size if isinstance(size, int) else tuple(size),
+        int(size) if is_whole_number(size) else tuple(size),
         settings["num_classes"],
         settings["channels"],
     )

@@ -4,13 +4,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from vitbook.digest import digest
 from vitbook.extras import from_extra
-from vitbook.files import check_writable, write_atomically
+from vitbook.files import check_file_writable, write_atomically
 from vitbook.models.packages import PackagedFile, PackageError, take
 
 GRAPH = PackagedFile(
@@ -23,7 +23,13 @@ GRAPH = PackagedFile(
 )
 # Of the weights under timm's names, as `convert` makes them.
 DIGEST = "2137159f6584c9de3eadbcc6b16b00831b7ec2a56bc2a0473c197c1bd5c61a44"
+# Of all of them, without the head of the file, which is of another length elsewhere.
+TENSOR_BYTES = 97_146_884
 DEPTH = 12
+
+_DECODER = "decoder."
+# Files that this process has compared with the digest, by what tells a changed one.
+_CHECKED: set[tuple[int, ...] | None] = set()
 
 
 def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -36,28 +42,78 @@ def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         PackageError, ConnectionError, FileNotFoundError: as
             :func:`vitbook.models.packages.take`.
         MissingPackageError: onnx is not installed, and there is something to convert.
-        OSError: the folder is full or not writable.
+        OSError: the folder is full or not writable, or no plain file stands where one should.
     """
     path = kept(folder)
+    state = _whole(path)
+    if state is None:
+        check_file_writable(path)
+        with from_extra("pretrained"):
+            import onnx  # noqa: F401
+        with TemporaryDirectory() as temporary:
+            state = convert(take(GRAPH, Path(temporary)))
+        write_atomically(path, save(state))
+    body = {name: tensor for name, tensor in state.items() if not name.startswith(_DECODER)}
+    return body, _of_decoder(state)
+
+
+def decoder_weights(folder: Path) -> dict[str, Tensor]:
+    """The second of :func:`weights`; of a file that was checked before, no more than these is read.
+
+    Raises:
+        PackageError, ConnectionError, MissingPackageError, OSError: as :func:`weights`.
+    """
+    path = kept(folder)
+    if _identity(path) not in _CHECKED:
+        return weights(folder)[1]
+    with safe_open(path, framework="pt") as file:
+        names = [name for name in file.keys() if name.startswith(_DECODER)]
+        return _of_decoder({name: file.get_tensor(name) for name in names})
+
+
+def _of_decoder(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    decoder = {name: tensor for name, tensor in state.items() if name.startswith(_DECODER)}
+    return {name.removeprefix(_DECODER): tensor for name, tensor in decoder.items()}
+
+
+def _whole(path: Path) -> dict[str, Tensor] | None:
+    """All weights of a kept file; None where there is none, or a damaged one."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    seen = _identity(path)
     try:
         state = load_file(path)
-        if digest(state) == DIGEST:
-            return _parts(state)
     except (OSError, SafetensorError):
-        pass  # not there, or half-written: made anew
-    check_writable(folder)
-    with from_extra("pretrained"):
-        import onnx  # noqa: F401
-    with TemporaryDirectory() as temporary:
-        state = convert(take(GRAPH, Path(temporary)))
-    write_atomically(path, save(state))
-    return _parts(state)
+        return None
+    if seen not in _CHECKED:
+        if digest(state) != DIGEST:
+            return None
+        _CHECKED.add(seen)
+    return state
 
 
-def _parts(state: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    decoder = {name: tensor for name, tensor in state.items() if name.startswith("decoder.")}
-    body = {name: tensor for name, tensor in state.items() if name not in decoder}
-    return body, {name.removeprefix("decoder."): tensor for name, tensor in decoder.items()}
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Of a file and what was last written to it."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def is_complete(path: Path) -> bool:
+    """Whether a kept file has its full length: quick, where a damaged byte is not asked for.
+
+    The digest is compared when the weights are read.
+    """
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
+        with path.open("rb") as file:
+            header = int.from_bytes(file.read(8), "little")
+        return path.stat().st_size == 8 + header + TENSOR_BYTES
+    except OSError:
+        return False
 
 
 def kept(folder: Path) -> Path:

