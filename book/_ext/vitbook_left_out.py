@@ -8,8 +8,8 @@ from vitbook.chapters import LEFT_OUT
 
 NOT_RUN = "not run"
 NOTE = (
-    "This page was built where the pretrained weights are not: the cells that need them are left "
-    f'out, and their numbers in the text read "{NOT_RUN}". Fetch the weights with '
+    "This page was built without the pretrained weights: the cells that need them are left out, "
+    f'and their numbers in the text read "{NOT_RUN}". Fetch the weights with '
     "`vitbook weights fetch` and build again."
 )
 

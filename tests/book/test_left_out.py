@@ -47,7 +47,7 @@ def build(tmp_path):
 def test_what_left_out_cells_would_have_glued_reads_not_run(build):
     page, warnings = build(known=3.14159, left_out="no index")
     assert "It is 3.1 and not run and not run." in page
-    assert "the pretrained weights are not" in page and "vitbook weights fetch" in page
+    assert "was built without the pretrained weights" in page and "vitbook weights fetch" in page
     assert warnings == ""
 
 
