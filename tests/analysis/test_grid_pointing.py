@@ -17,6 +17,7 @@ from vitbook.analysis import (
     patch_occlusion,
     quarter_drops,
 )
+from vitbook.layers import ClassAndMeanHead
 
 BLIND = ("rollout", "last attention", "edges", "centre")
 
@@ -110,10 +111,11 @@ def test_who_hears_no_class_has_a_quarter_whatever_it_draws():
 @pytest.fixture(scope="module")
 def explained():
     torch.manual_seed(0)
-    vit = timm.create_model("test_vit", num_classes=5, img_size=64).eval()
-    images, labels = torch.randn(2, 3, 64, 64), torch.tensor([[0, 1, 2, 3], [4, 3, 1, 0]])
+    vit = vitbook.create_model("vit_micro_patch2_8", num_classes=5)
+    vit.head = ClassAndMeanHead(64, 5)
+    images, labels = torch.randn(2, 1, 8, 8), torch.tensor([[0, 1, 2, 3], [4, 3, 1, 0]])
     told = []
-    maps = explain_collages(vit, images, labels, progress=told.append)
+    maps = explain_collages(vit.eval(), images, labels, progress=told.append)
     return vit, images, labels, maps, told
 
 
@@ -134,12 +136,20 @@ def test_four_questions_at_once_are_four_questions(explained):
         assert torch.allclose(alone[0, 0], maps[name][1, 2], atol=1e-5), name
 
 
+def test_a_model_of_timm_whose_head_reads_the_class_token():
+    vit = timm.create_model("vit_tiny_patch16_224", img_size=64, num_classes=5).eval()
+    images, labels = torch.randn(1, 3, 64, 64), torch.tensor([[0, 1, 2, 3]])
+    names = ("occlusion", "relevance", "Grad-CAM, tool's layer", "rollout", "edges", "random")
+    for name, maps in explain_collages(vit, images, labels, names).items():
+        assert maps.shape == (1, 4, *((2, 2) if name == "occlusion" else (4, 4)))
+    with pytest.raises(ValueError, match="no patch reaches the logits"):
+        explain_collages(vit, images, labels, ["CAM"])
+
+
 def test_bad_questions_are_one_sentence(explained):
     vit, images, labels, _, _ = explained
     with pytest.raises(KeyError, match="no explanation 'lime': expected one of occlusion"):
         explain_collages(vit, images, labels, ["lime"])
-    with pytest.raises(ValueError, match=r"\(2,\) for 2 collages: expected one for"):
-        explain_collages(vit, images, labels[:, 0])
     with pytest.raises(ValueError, match="expected 0 to 4"):
         explain_collages(vit, images, labels + 3, ["Grad-CAM"])
     masks = datasets.Collages(images, labels, labels).masks

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vitbook.analysis.attribution import integrated_gradients
 from vitbook.analysis.faithfulness import bootstrap_interval
 from vitbook.analysis.grad_cam import token_grad_cam
+from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.location import energy_pointing, pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.occlusion import occlusion_drops
@@ -132,8 +133,15 @@ def _asked(explain: Callable, *, blind: bool = False) -> Explain:
     return of_collages
 
 
+def _grid(model: nn.Module, images: Tensor) -> Pair:
+    (grid_size,) = token_layout(model, images, grid_size=None)
+    return grid_size
+
+
 def _occlusion(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    rows, columns = model.grid_size
+    rows, columns = _grid(model, images)
+    if rows % 2 or columns % 2:
+        raise ValueError(f"a grid of {rows}x{columns} patches: expected even numbers, for quarters")
     drops = occlusion_drops(model, images, (rows // 2, columns // 2))
     return drops[torch.arange(len(labels))[:, None], labels.to(drops.device)]
 
@@ -165,9 +173,9 @@ COLLAGE_EXPLANATIONS: Mapping[str, Explain] = {
     "Grad-CAM, tool's layer, no mean": _asked(partial(_cam_into_last, per_place=True)),
     "rollout": _asked(EXPLANATIONS["rollout"], blind=True),
     "last attention": _asked(EXPLANATIONS["last attention"], blind=True),
-    "edges": _asked(lambda model, images, _: edge_maps(images, model.grid_size), blind=True),
+    "edges": _asked(lambda model, images, _: edge_maps(images, _grid(model, images)), blind=True),
     "centre": _asked(
-        lambda model, images, _: centre_maps(len(images), model.grid_size), blind=True
+        lambda model, images, _: centre_maps(len(images), _grid(model, images)), blind=True
     ),
-    "random": _asked(lambda model, images, _: random_maps(len(images), model.grid_size)),
+    "random": _asked(lambda model, images, _: random_maps(len(images), _grid(model, images))),
 }
