@@ -48,7 +48,7 @@ from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.gradients import gradient_norms
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
-from vitbook.analysis.outputs import list_blocks
+from vitbook.analysis.outputs import last_tokens, list_blocks
 from vitbook.analysis.positions import (
     MirrorSimilarity,
     PositionTable,
@@ -111,6 +111,7 @@ __all__ = [
     "insertion",
     "integrated_gradients",
     "last_attention",
+    "last_tokens",
     "linear_cka",
     "list_blocks",
     "low_rank_error",
