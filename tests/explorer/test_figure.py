@@ -48,7 +48,9 @@ def test_text_cannot_close_a_script_or_become_markup():
 
 def test_a_figure_needs_no_other_file(figure):
     html = figure._repr_html_()
-    assert not re.search(r"^import |(?:src|href)=\"(?!data:image/(?:png|jpeg))", html, re.MULTILINE)
+    assert not re.search(
+        r"^import |(?:src|href)=\"(?!#|data:image/(?:png|jpeg))", html, re.MULTILINE
+    )
 
 
 def test_in_plain_text_it_is_its_title(lookup):

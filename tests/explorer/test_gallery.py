@@ -323,7 +323,7 @@ def test_where_a_kernel_runs_python_reads_the_choice(monkeypatch, browser, model
     monkeypatch.delenv("VITBOOK_STATIC", raising=False)
     panel = attention(model, images, names=["a", "b", "c"], head=(1, 2))
     assert panel.choice == {"photo": 0, "name": "a", "token": (2, 2), "layer": 1, "head": 2,
-                            "nearest": False, "alike": False}  # fmt: skip
+                            "fusion": None, "nearest": False, "alike": False}  # fmt: skip
     shown, heard = panel.children
     file = tmp_path / "page.html"
     # As the widget's frontend draws it: the output, and the field that it sends to Python.

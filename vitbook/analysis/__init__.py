@@ -63,7 +63,7 @@ from vitbook.analysis.location import energy_pointing, pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.occlusion import occlusion_drops
 from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
-from vitbook.analysis.outputs import list_blocks
+from vitbook.analysis.outputs import last_tokens, list_blocks
 from vitbook.analysis.positions import (
     MirrorSimilarity,
     PositionTable,
@@ -133,6 +133,7 @@ __all__ = [
     "insertion",
     "integrated_gradients",
     "last_attention",
+    "last_tokens",
     "lead_within_layers",
     "linear_cka",
     "list_blocks",

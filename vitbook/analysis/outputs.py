@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -99,3 +100,24 @@ def outputs_of(
             "forward pass calls"
         )
     return outputs
+
+
+def last_tokens(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch tokens numbers"]:
+    """Tokens after the last norm, prefix first: of ours, of timm's, of a bare one of Hugging Face.
+
+    The model runs once, as it stands: in its own mode, with or without gradients.
+
+    Args:
+        images: normalised as the model takes them.
+
+    Raises:
+        ValueError: the model gives no such tokens.
+    """
+    read = getattr(model, "features", None) or getattr(model, "forward_features", None)
+    # What else a model answers are no tokens.
+    found = read(images) if callable(read) else getattr(model(images), "last_hidden_state", None)
+    if not isinstance(found, Tensor) or found.ndim != 3:
+        raise ValueError(f"{type(model).__name__} has no tokens after its last norm to show")
+    return found

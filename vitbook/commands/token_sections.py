@@ -2,7 +2,7 @@
 
 import torch
 from einops import rearrange
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitbook import analysis, plotting
 from vitbook.analysis.layout import token_layout
@@ -14,15 +14,6 @@ SHEETS = 3  # images whose heads are all drawn
 
 
 @torch.no_grad()
-def _tokens(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Tokens after the last norm, prefix first: ours, or timm's."""
-    read = getattr(model, "features", None) or getattr(model, "forward_features", None)
-    tokens = read(inputs) if callable(read) else None
-    if not isinstance(tokens, Tensor) or tokens.ndim != 3:
-        raise ValueError(f"{type(model).__name__} has no tokens after its last norm to show")
-    return tokens
-
-
 def colors(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
     shown = dict(list(images.items())[:SHOWN])
     inputs = probed.prepare(torch.stack(list(shown.values())))
@@ -31,7 +22,7 @@ def colors(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
     for name, model in {"": probed.model, "random weights": probed.fresh}.items():
         if model is None:
             continue
-        tokens = _tokens(model, inputs)[:, prefix:].float().cpu()
+        tokens = analysis.last_tokens(model, inputs)[:, prefix:].float().cpu()
         coordinates, shares = analysis.principal_tokens(tokens, 3)
         mask = analysis.object_mask(tokens, grid_size, coordinates)
         found = analysis.token_colors(tokens, mask)

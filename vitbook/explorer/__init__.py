@@ -18,14 +18,13 @@ from vitbook.explorer.rollout import rollout_map
 from vitbook.explorer.shift import shift_meter
 from vitbook.explorer.shuffle import patch_shuffle
 from vitbook.explorer.waves import place_waves
-from vitbook.explorer.widget import attention_widget
+from vitbook.explorer.widget import panel
 
 __all__ = [
     "Figure",
     "alike_patches",
     "attention",
     "attention_maps",
-    "attention_widget",
     "channel_browser",
     "cutting_board",
     "deletion_curves",
@@ -34,6 +33,7 @@ __all__ = [
     "distance_meter",
     "hearing_map",
     "locality_dial",
+    "panel",
     "patch_shuffle",
     "place_waves",
     "rollout_map",

@@ -43,14 +43,15 @@ export function sweep(surface, rows, columns, { pick, near }) {
 
 /**
  * @param {HTMLElement} root
- * @param {{photos: {image: string, layers: string[], tokens: ?string, bytes: number, first: string,
- *   far: number[]}[], names: string[], credits: string[], height: number, width: number,
- *   grid: [number, number], prefix: string[], layers: number, heads: number, unit: number,
- *   share: number, octave: number, ramp: string[], spotlight: number[][], goal: number,
- *   task: string, start: object}} data
+ * @param {{photos: {image: string, layers: string[], tokens: ?string, like: ?string, bytes: number,
+ *   first: string, far: number[]}[], names: string[], credits: string[], height: number, width: number,
+ *   grid: [number, number], prefix: string[], layers: number, heads: number, fused: string[],
+ *   unit: number, share: number, octave: number, ramp: string[], spotlight: number[][],
+ *   goal: ?number, task: string, start: object}} data
  */
 export function render(root, data) {
-  const [rows, columns] = data.grid, { layers, heads, photos, names } = data;
+  const [rows, columns] = data.grid, { layers, photos, names } = data;
+  const heads = data.heads + data.fused.length; // lines of maps: the heads, and below them the fused
   const prefix = data.prefix.length, patches = rows * columns, tokens = prefix + patches;
   const shape = { ...data, heads, queries: tokens, patches, columns, prefix };
   const first = photos.map((each) => unpack(bytes(each.first),
@@ -73,6 +74,8 @@ export function render(root, data) {
     return from && { codes: from.row(h, q), step: from.step(h, q), far: from.far(h, q),
       first: from.first(h, q) };
   }
+  /** Cosines with the token that asks at the start, which come with the page. */
+  const stored = photos.map(({ like }) => like && Float64Array.from(new Int8Array(bytes(like).buffer), (c) => c / 100));
   const tokensOf = (i) => ask(photos[i].tokens, (raw) => {
     const all = turned(raw, tokens), width = raw.length / tokens;
     return { row: (at) => all.subarray(at * width, (at + 1) * width),
@@ -100,13 +103,19 @@ export function render(root, data) {
     pick: (row, column) => change(apart(shown[row * layers + column])),
   });
   const apart = (number) => ({ layer: Math.floor(number / heads), head: number % heads });
-  const called = ({ layer, head }) => `layer ${layer + 1}, head ${head + 1}`;
+  const called = ({ layer, head }) => {
+    const how = data.fused[head - data.heads];
+    if (!how) return `layer ${layer + 1}, head ${head + 1}`;
+    return how === "rollout" ? `rollout through layer ${layer + 1}` : `layer ${layer + 1}, ${how} of heads`;
+  };
+  const capital = (words) => words[0].toUpperCase() + words.slice(1);
+  const fused = data.fused.length ? `; below them ${data.fused.join(", ")}` : "";
   set(matrix.element, { style: `--columns: ${layers}; --rows: ${heads}; ` +
     `column-gap: ${100 / maps.width}%; row-gap: ${100 / maps.height}%` });
   const scale = legend(data.ramp, tokens, 3), told = note(), small = note(), link = node("a", { class: "vb-link" }, "Link to this view");
   const terms = [0, 1, 2].map(() => term(""));
   const likes = photos.some((each) => each.tokens) && likeness(data, {
-    tokens: tokensOf, color: (cosine) => color(Math.max(cosine, 0) ** 2),
+    tokens: tokensOf, known: (photo, query) => photo === data.start.photo && query === data.start.query && stored, color: (cosine) => color(Math.max(cosine, 0) ** 2),
     pick: (photo, patch) => change({ photo, query: prefix + patch }),
   });
 
@@ -131,7 +140,7 @@ export function render(root, data) {
     const own = readings[shown.indexOf(number)], far = photos[state.photo].far[number];
     const top = own ? Math.max(...own.codes, 1) : 1;
     paint(map, rows, columns, (patch) => color(own ? own.codes[patch] / top : 0));
-    title.textContent = `Layer ${state.layer + 1}, head ${state.head + 1} looks here`;
+    title.textContent = `${capital(called(state))} looks here`;
     terms[0].say(!own ? "…" : state.query < prefix ? "no place" : `${own.far.toFixed(1)} px`,
       "mean distance from this patch");
     terms[1].say(`${far.toFixed(1)} px`, "mean distance over all patches");
@@ -157,7 +166,7 @@ export function render(root, data) {
     set(source, { alt: names[photo] });
     set(over, { alt: `${names[photo]} under the enlarged map` });
     asked.put(query - prefix);
-    heading.textContent = nearest ? "All heads, nearest first" : "All heads: layers across, heads down";
+    heading.textContent = nearest ? "All heads, nearest first" : `All heads: layers across, heads down${fused}`;
     for (const each of [below, scale.element]) each.hidden = alike;
     if (likes) likes.element.hidden = !alike;
     const seen = alike ? drawAlike() : drawHeads();
@@ -172,10 +181,10 @@ export function render(root, data) {
       `are asked for.${credit}`;
     set(link, { href: address(root, state) });
     tell(root, { ...state });
-    const reached = !alike && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
+    const reached = !alike && state.head < data.heads && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
     const says = trouble || (alike
       ? `${who} asks for tokens like its own.`
-      : `${who} asks ${layers * heads} heads; ${called(state)} is enlarged.`);
+      : `${who} asks ${layers * data.heads} heads; ${called(state)} is enlarged.`);
     return { says: `${says}${waits && !trouble ? " Fetching …" : ""} `, reached,
       told: { seen, waits, row: seen.own && Array.from(seen.own.codes, (code) => code * seen.own.step) } };
   }

@@ -54,8 +54,11 @@ def heat(weights: np.ndarray, top: Number) -> np.ndarray:
     return np.rint(stops[low] * (1 - part) + stops[low + 1] * part).astype(np.uint8)
 
 
-def png(pixels: np.ndarray) -> str:
-    """uint8 "h w", "h w 3", or "h w 4" with an alpha, as a data address."""
+def png(pixels: np.ndarray, colors: np.ndarray | None = None) -> str:
+    """uint8 "h w", "h w 3", or "h w 4" with an alpha, as a data address.
+
+    With ``colors``, "n 4", the pixels "h w" are numbers of these, which takes a third of the bytes.
+    """
     height, width = pixels.shape[:2]
     rows = np.ascontiguousarray(pixels).reshape(height, -1)
     raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
@@ -65,9 +68,14 @@ def png(pixels: np.ndarray) -> str:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", check)
 
     kind = {1: 0, 3: 2, 4: 6}[pixels.shape[2] if pixels.ndim == 3 else 1]
+    palette = b""
+    if colors is not None:
+        kind, colors = 3, np.ascontiguousarray(colors, np.uint8)
+        palette = chunk(b"PLTE", colors[:, :3].tobytes()) + chunk(b"tRNS", colors[:, 3].tobytes())
     header = struct.pack(">2I5B", width, height, 8, kind, 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
-    return "data:image/png;base64," + b64encode(b"\x89PNG\r\n\x1a\n" + body).decode()
+    body = chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
+    head = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + palette
+    return "data:image/png;base64," + b64encode(head + body).decode()
 
 
 def image_png(image: np.ndarray) -> str:

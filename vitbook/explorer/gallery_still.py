@@ -1,12 +1,21 @@
 """The photograph explorer's default state, for a page without scripts."""
 
+from base64 import b64decode
+
 import numpy as np
 
 from vitbook.explorer.drawing import Number, drawing, framed, heat, pixels, png, tag, text
+from vitbook.explorer.figure import piece_key
+from vitbook.explorer.gallery_look import Layout, Look, Pair
 
 # Over a photograph, from no weight to the largest: red, green, blue, and how much they cover.
 SPOTLIGHT = ((4, 6, 16, 196), (6, 10, 28, 176), (20, 28, 60, 132), (120, 112, 84, 70),
              (255, 226, 90, 50), (255, 240, 90, 92))  # fmt: skip
+
+# Of the small maps: nothing, then cividis in few steps, which take a third of the bytes.
+_STEPS = heat(np.linspace(0, 1, 32)[None] ** 2, 1)[0]
+SHADES = np.vstack([np.zeros(4, np.uint8), np.column_stack([_STEPS, np.full(32, 255)])])
+_SIDE, _RIGHT = 330, 350  # of a photograph, and where the second begins
 
 
 def spotlight(weights: np.ndarray, top: float) -> np.ndarray:
@@ -23,59 +32,107 @@ def enlarged(grid: tuple[int, int]) -> int:
 
 
 def atlas(rows: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """Weights "layers heads patches" to one drawing: heads down, layers across, clear gaps."""
+    """Weights "layers heads patches" to one drawing: heads down, layers across, gaps of 0.
+
+    A number is that of a colour in ``SHADES``, along the square root of each map's own largest.
+    """
     layers, heads, _ = rows.shape
     times = enlarged(grid)
     high, wide = grid[0] * times, grid[1] * times
-    sheet = np.zeros((heads * (high + 1) - 1, layers * (wide + 1) - 1, 4), np.uint8)
+    sheet = np.zeros((heads * (high + 1) - 1, layers * (wide + 1) - 1), np.uint8)
     for layer in range(layers):
         for head in range(heads):
             row = rows[layer, head].reshape(grid)
-            cell = heat(row, float(row.max())).repeat(times, 0).repeat(times, 1)
+            part = np.sqrt(row / max(float(row.max()), 1e-12))
+            cell = 1 + np.rint(part * (len(SHADES) - 2)).astype(np.uint8)
             y, x = head * (high + 1), layer * (wide + 1)
-            sheet[y : y + high, x : x + wide] = np.dstack([cell, np.full(cell.shape[:2], 255)])
+            sheet[y : y + high, x : x + wide] = cell.repeat(times, 0).repeat(times, 1)
     return sheet
 
 
-def _picture(data: dict, x: Number, side: Number, tall: Number, **more: object) -> str:
-    """The first photograph, smooth unless it has so few pixels that each is seen."""
-    address = data["photos"][0]["image"]
-    if data["height"] < 64:
-        return pixels(address, x, 24, side, tall, **more)
-    return tag("image", href=address, x=x, y=24, width=side, height=tall,
+def _photo(address: str, layout: Layout, side: Number, tall: Number, **more: object) -> str:
+    """A photograph, smooth unless it has so few pixels that each is seen."""
+    if layout.size[0] < 64:
+        return pixels(address, 0, 24, side, tall, **more)
+    return tag("image", href=address, x=0, y=24, width=side, height=tall,
                preserveAspectRatio="none", **more)  # fmt: skip
 
 
-def draw_still(data: dict, rows: np.ndarray, far: np.ndarray, words: str) -> str:
-    """The photograph with the patch that asks, the enlarged head over it, and all heads."""
-    side, gap, grid = 330, 20, data["grid"]
-    start, prefix = data["start"], len(data["prefix"])
-    layer, head = start["layer"], start["head"]
-    tall = side * data["height"] / data["width"]
-    high, wide = tall / grid[0], side / grid[1]
-    row, column = divmod(start["query"] - prefix, grid[1])
-    veil = spotlight(rows[layer, head].reshape(grid), float(rows[layer, head].max()))
-    right = side + gap
-    mark = framed(column * wide, 24 + row * high, wide, high)
-    width, low = 2 * side + gap, tall + 50
-    sheet = atlas(rows, grid)
-    across, down = data["layers"], data["heads"]
+def _twice(address: str, layout: Layout, asks: int, veil: np.ndarray, words: str) -> list[str]:
+    """The photograph, and again under a veil; on both the patch that asks."""
+    name = f"vb-photo-{piece_key(address)}"
+    tall = _tall(layout)
+    high, wide = tall / layout.grid[0], _SIDE / layout.grid[1]
+    row, column = divmod(asks, layout.grid[1])
+    mark = framed(column * wide, 24 + row * high, wide, high) if asks >= 0 else ""
+    return [
+        text(0, 14, "The patch that asks" if asks >= 0 else "The photograph", font_weight=600),
+        _photo(address, layout, _SIDE, tall, id=name), mark,
+        text(_RIGHT, 14, words, font_weight=600),
+        tag("use", href=f"#{name}", x=_RIGHT),  # the page carries the photograph once
+        pixels(png(veil), _RIGHT, 24, _SIDE, tall),
+        tag("g", mark, transform=f"translate({_RIGHT} 0)"),
+    ]  # fmt: skip
+
+
+def _tall(layout: Layout) -> float:
+    return _SIDE * layout.size[0] / layout.size[1]
+
+
+def draw_heads(
+    address: str, seen: Look, query: int, chosen: Pair, words: str, top: float | None = None
+) -> str:
+    """The photograph with the patch that asks, the enlarged map over it, and all maps.
+
+    ``top`` is the weight that is brightest; by default the largest of the enlarged map.
+    """
+    layout, (layer, line) = seen.layout, chosen
+    prefix = len(layout.prefix)
+    rows, tall = seen.layers[:, :, query, prefix:], _tall(layout)
+    row = rows[layer, line].reshape(layout.grid)
+    veil = spotlight(row, float(row.max()) if top is None else top)
+    name = seen.called(layer, line)
+    width, low = _RIGHT + _SIDE, tall + 50
+    sheet = atlas(rows, layout.grid)
+    across, down = rows.shape[:2]
     whole = min(width, 72 * across)
     deep = whole * sheet.shape[0] / sheet.shape[1]
     cell = (whole + whole / sheet.shape[1]) / across
     fall = (deep + deep / sheet.shape[0]) / down
-    mean = data["photos"][0]["far"][layer * data["heads"] + head]
+    mean = f"over all patches {seen.far[layer, line, prefix:].mean():.1f} px"
+    if query >= prefix:
+        mean = f"from this patch {seen.far[layer, line, query]:.1f} px, {mean}"
     parts = [
-        text(0, 14, "The patch that asks", font_weight=600),
-        _picture(data, 0, side, tall), mark,
-        text(right, 14, f"Layer {layer + 1}, head {head + 1} looks here", font_weight=600),
-        _picture(data, right, side, tall, class_="vb-ground"),
-        pixels(png(veil), right, 24, side, tall),
-        tag("g", mark, transform=f"translate({right} 0)"),
-        text(0, low, "All heads: layers across, heads down", font_weight=600),
-        pixels(png(sheet), 0, low + 10, whole, deep),
-        framed(layer * cell, low + 10 + head * fall, cell * 0.95, fall * 0.95),
-        text(0, low + deep + 30, f"mean distance from this patch {far[layer, head]:.1f} px, over "
-             f"all patches {mean:.1f} px; each map from 0 to its own largest weight"),
+        *_twice(address, layout, query - prefix, veil, f"{name[:1].upper()}{name[1:]} looks here"),
+        text(0, low, heading(seen.fuse), font_weight=600),
+        pixels(png(sheet, SHADES), 0, low + 10, whole, deep),
+        framed(layer * cell, low + 10 + line * fall, cell * 0.95, fall * 0.95),
+        text(0, low + deep + 30, f"mean distance {mean}; each map from 0 to its own largest "
+             "weight"),
     ]  # fmt: skip
     return drawing(width, round(low + deep + 40), words, *parts)
+
+
+def heading(fuse: tuple[str, ...]) -> str:
+    """What the sheet of all maps is called."""
+    below = f"; below them {', '.join(fuse)}" if fuse else ""
+    return f"All heads: layers across, heads down{below}"
+
+
+def draw_alike(photos: list[dict], small: list[str], layout: Layout, query: int, words: str) -> str:
+    """The photograph with the patch that asks, and all photographs as bright as they are alike."""
+    cosines = [np.frombuffer(b64decode(photo["like"]), np.int8) / 100 for photo in photos]
+    grid, tall = layout.grid, _tall(layout)
+    veils = [spotlight(np.maximum(each, 0).reshape(grid) ** 2, 1.0) for each in cosines]
+    parts = _twice(photos[0]["image"], layout, query - len(layout.prefix), veils[0],
+                   "Patches with a token like it")  # fmt: skip
+    across, gap = 4, 9.6
+    side = (_RIGHT + _SIDE - (across - 1) * gap) / across
+    high, low = side * layout.size[0] / layout.size[1], tall + 24
+    for i, (photo, veil) in enumerate(zip(small, veils[1:], strict=True)):
+        x, y = i % across * (side + gap), low + i // across * (high + gap)
+        place = {"transform": f"translate({x:.2f} {y - 14:.2f})"}
+        parts += [tag("g", _photo(photo, layout, side, high), **place),
+                  pixels(png(veil), x, y + 10, side, high)]  # fmt: skip
+    lines = -(-(len(photos) - 1) // across)
+    return drawing(_RIGHT + _SIDE, round(low + 10 + lines * (high + gap)), words, *parts)

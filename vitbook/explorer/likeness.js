@@ -7,9 +7,10 @@ import { cosines } from "./pieces.js";
 /**
  * Photographs under the likeness of their tokens to the one that asks.
  * @param {{tokens: (photo: number) => ?{row: (i: number) => Int8Array, patches: Int8Array},
+ *   known: (photo: number, query: number) => ?Float64Array[],
  *   pick: (photo: number, patch: number) => void, color: (part: number) => number[]}} ways
  */
-export function likeness({ photos, names, grid: [rows, columns], height, width }, { tokens, pick, color }) {
+export function likeness({ photos, names, grid: [rows, columns], height, width }, { tokens, known, pick, color }) {
   const tiles = photos.map(({ image: src }, i) => {
     const map = canvas(), found = frame(rows, columns), said = node("span");
     const element = node("button", { type: "button", class: "vb-tile" },
@@ -22,13 +23,13 @@ export function likeness({ photos, names, grid: [rows, columns], height, width }
 
   /** Draw all that is there, the asker's own photograph on `map`; say what is most alike. */
   function show(at, query, prefix, map) {
-    const own = tokens(at), asker = own?.row(query);
+    const before = known(at, query), own = before ? null : tokens(at), asker = own?.row(query);
     let here = null, best = null, sum = 0, count = 0;
     tiles.forEach((tile, i) => {
       tile.element.hidden = i === at;
-      const other = tokens(i);
-      if (!asker || !other) return;
-      const cosine = cosines(asker, other.patches), alike = [...cosine];
+      const other = before ? null : tokens(i);
+      if (!before && (!asker || !other)) return;
+      const cosine = before ? before[i] : cosines(asker, other.patches), alike = [...cosine];
       if (i === at) {
         draw(map, cosine);
         if (query >= prefix) alike[query - prefix] = -1;
