@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from browser import FLAGS, chromium
+from torch import nn
 
 from vitbook import create_model
 from vitbook.analysis import deletion
@@ -27,6 +28,7 @@ from vitbook.explorer import (
     distance_meter,
     hearing_map,
     locality_dial,
+    missing_quarters,
     patch_shuffle,
     place_waves,
     rollout_map,
@@ -37,7 +39,7 @@ from vitbook.explorer import (
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
-           "gallery")  # fmt: skip
+           "quarters", "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -212,6 +214,40 @@ def alike():
     tokens[:, 8:11, 0] += 12
     names = ("cat", "rocket", "flower")
     return alike_patches(images, tokens, (4, 6), names=names, start=(1, (1, 3)), task="Touch.")
+
+
+class Brightness(nn.Module):
+    """Three logits of images "n 3 h w" from 0 to 1, ten times a mean brightness each.
+
+    The first is that of the first quarter; the second that of the third less that of the first;
+    the third that of all, which stays.
+    """
+
+    def forward(self, images):
+        n, _, height, width = images.shape
+        parts = images.reshape(n, 3, 2, height // 2, 2, width // 2).mean((1, 3, 5)).flatten(1)
+        return 10 * torch.stack([parts[:, 0], parts[:, 2] - parts[:, 0], parts.mean(1)], dim=1)
+
+
+@pytest.fixture
+def collage():
+    """Four flat quarters, 0.8, 0.2, 0.6 and 0 of white; their mean is 0.4."""
+    levels = torch.tensor([[204, 51], [153, 0]], dtype=torch.uint8)
+    return levels.repeat_interleave(8, 0).repeat_interleave(8, 1).expand(3, 16, 16)
+
+
+@pytest.fixture
+def brightness():
+    return Brightness()
+
+
+@pytest.fixture
+def quarters(brightness, collage):
+    return missing_quarters(
+        brightness, collage, {"bright": 0, "red <hot>": 1, "all": 2}, task="Take one away.",
+        normalize=lambda images: images / 255, labels=("cat", "stars", "coffee", "rocket"),
+        goal=("red <hot>", "up"),
+    )  # fmt: skip
 
 
 def _node() -> str | None:

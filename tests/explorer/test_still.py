@@ -22,6 +22,7 @@ PARTS = {
     "waves": IMAGES,
     "rollout": IMAGES,
     "channels": [("image", ".vb-image, .vb-heads canvas")],
+    "quarters": [*IMAGES, ("rect[height='14']:not([fill-opacity])", ".vb-logit i")],
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],
     "gallery": [("image:not(.vb-ground)", ".vb-gallery .vb-image, .vb-atlas")],
     "shuffle": [("image:nth-of-type(odd)", ".vb-reader .vb-image"),

@@ -13,6 +13,7 @@ from vitbook.explorer.hearing import hearing_map
 from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
+from vitbook.explorer.quarters import missing_quarters
 from vitbook.explorer.reader import digit_reader
 from vitbook.explorer.rollout import rollout_map
 from vitbook.explorer.shift import shift_meter
@@ -33,6 +34,7 @@ __all__ = [
     "distance_meter",
     "hearing_map",
     "locality_dial",
+    "missing_quarters",
     "panel",
     "patch_shuffle",
     "place_waves",
