@@ -5,14 +5,16 @@ from functools import lru_cache
 from html import escape
 
 import numpy as np
-from ipywidgets import HTML, Dropdown, FileUpload, HBox, IntSlider, VBox
 
 from vitbook.explorer.gallery import picture
 from vitbook.explorer.gallery_look import FUSIONS, Look, Pair, numbers
 from vitbook.explorer.gallery_start import telling
 from vitbook.explorer.gallery_still import draw_heads
 from vitbook.explorer.upload import read_upload, uploads
-from vitbook.extras import MissingPackageError
+from vitbook.extras import MissingPackageError, from_extra
+
+with from_extra("chapters"):
+    from ipywidgets import HTML, Dropdown, FileUpload, HBox, IntSlider, VBox
 
 _PATCH, _ONE = "a patch", "one head"
 
