@@ -174,3 +174,16 @@ def test_models_and_means_that_do_not_fit():
         mean_head_outputs(model, images_of() * torch.nan)
     with pytest.raises(ValueError, match="no images came"):
         mean_head_outputs(model, images_of()[:0])
+
+
+def test_heads_of_shared_modules_are_not_told_apart():
+    model = model_of()
+    blocks = model.encoder.blocks
+    blocks[1] = blocks[0]
+    with pytest.raises(ValueError, match="more than once"):
+        mean_head_outputs(model, images_of())
+    model = model_of()
+    first, second, *_ = (block.attention for block in model.encoder.blocks)
+    second.projection = first.projection
+    with pytest.raises(ValueError, match="shares the layer"):
+        without(model, [(0, 0), (1, 1)])

@@ -155,3 +155,47 @@ def test_bad_questions_are_one_sentence(explained):
     masks = datasets.Collages(images, labels, labels).masks
     with pytest.raises(ValueError, match="mine: maps hold NaN"):
         collage_rows({"mine": torch.full((2, 4, 4, 4), torch.nan)}, masks)
+
+
+@pytest.mark.parametrize(
+    ("last", "says"), [(-1, "from -1 to 2: expected 0 to 9"), (10, "from 0 to 10: expected 0 to 9")]
+)
+def test_no_answer_for_a_class_that_is_not_there(last, says):
+    model, images = vitbook.create_model("vit_micro_patch2_8"), torch.rand(2, 1, 8, 8)
+    labels = torch.tensor([[0, 1, 2, last]] * 2)
+    with pytest.raises(ValueError, match=says):
+        quarter_drops(model, images, labels)
+    with pytest.raises(ValueError, match=says):
+        explain_collages(model, images, labels, ["occlusion"])
+
+
+def test_energy_is_a_share_however_large_the_numbers():
+    masks = torch.zeros(1, 64, 64, dtype=torch.bool)
+    masks[:, :16] = True
+    large = torch.full((1, 64, 64), 100.0).half()  # sums to more than a half can hold
+    assert energy_pointing(large, masks).tolist() == [0.25]
+    with pytest.raises(ValueError, match="infinity"):
+        energy_pointing(large * 1e4, masks)
+
+
+def test_what_is_of_another_kind_is_refused(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook.analysis import energy_pointing, occlusion_drops, pointing, quarter_drops
+        model, images = vitbook.create_model("vit_micro_patch2_8"), torch.rand(2, 1, 8, 8)
+        labels = torch.tensor([[0, 1, 2, 3]] * 2)
+        with pytest.raises(ValueError, match=r"shape \\(1, 4\\) for 2 collages"):
+            quarter_drops(model, images, labels[:1])
+        for other in (labels.float(), labels.byte(), labels > 1):
+            with pytest.raises(TypeError, match="expected whole numbers, labels.long"):
+                quarter_drops(model, images, other)
+        with pytest.raises(ValueError, match="no images"):
+            occlusion_drops(model, images[:0], (2, 2))
+        with pytest.raises(TypeError, match="images are uint8"):
+            occlusion_drops(model, images.byte(), (2, 2))
+        for score in (pointing, energy_pointing):
+            with pytest.raises(TypeError, match="masks are uint8"):
+                score(torch.rand(2, 2, 2), torch.full((2, 8, 8), 255, dtype=torch.uint8))
+        """
+    )

@@ -117,3 +117,10 @@ def test_heads_that_cannot_be_compared():
         lead_within_layers(torch.zeros(2, 3), [])
     with pytest.raises(ValueError, match="3 heads and 10000 dealings"):
         lead_within_layers(torch.zeros(2, 3), [(0, head) for head in range(3)])
+
+
+def test_no_lead_of_values_that_are_no_numbers():
+    values = torch.tensor([[1.0, 2.0], [float("nan"), 1.0]])
+    with pytest.raises(ValueError, match="NaN"):
+        lead_within_layers(values, [(0, 1), (1, 1)])
+    assert lead_within_layers(values, [(0, 1)])[0] == 1  # that layer is not compared

@@ -285,3 +285,15 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
     assert head.provenance["accuracy"] == row.rows[0]["accuracy"]
     assert "fresh weights" in capsys.readouterr().out
+
+
+def test_between_chunks_the_model_is_as_it_came(tmp_path):
+    model = vitbook.create_model("vit_micro_patch2_8").train()
+    images = torch.randint(256, (501, 1, 8, 8), dtype=torch.uint8)
+    given = model, lambda some: some / 255, images, 8
+    chunks = frozen_features(*given, tmp_path / "one")
+    found = [next(chunks)]
+    assert model.training
+    found += chunks
+    assert model.training
+    assert [len(each) for each in found] == [500, 1]

@@ -106,13 +106,14 @@ def mean_head_outputs(
 
     Raises:
         ValueError: no images, or NaN in them; a model as in :func:`ablate_heads`, or one that
-            attends in windows.
+            attends in windows, or in several places with the same module.
         TypeError: images that are not floating point.
     """
     layers = attention_layers(model)
     places = {projection: layer for layer, (_, projection) in enumerate(layers.values())}
     sums: list[Tensor | int] = [0] * len(layers)
     size = 0
+    ran: set[int] = set()  # in this batch
 
     def add(layer: int, module: nn.Module, args: tuple) -> None:
         if args[0].ndim != 3 or len(args[0]) != size:
@@ -120,6 +121,12 @@ def mean_head_outputs(
                 f"{list(layers)[layer]} attends over {tuple(args[0].shape)} for {size} images: "
                 "expected (images, tokens, width), so no windows"
             )
+        if layer in ran:
+            raise ValueError(
+                f"{list(layers)[layer]} attends more than once in a pass: expected layers that "
+                "share no module, each with a mean of its own"
+            )
+        ran.add(layer)
         exact = torch.promote_types(args[0].dtype, torch.float32)
         sums[layer] = sums[layer] + args[0].sum(0, dtype=exact)
 
@@ -130,6 +137,7 @@ def mean_head_outputs(
     with evaluating(model), record_modules(model, watch):
         for batch in batches(model, images, batch_size):
             size = len(batch)
+            ran.clear()
             model(batch)
     return tuple(total / len(images) for total in sums)
 
@@ -138,7 +146,8 @@ def attention_layers(model: nn.Module) -> dict[str, tuple[int, nn.Linear]]:
     """Path of each attention of the encoder -> its number of heads, and what mixes their outputs.
 
     Raises:
-        ValueError: an attention whose heads are not known to lie side by side, or none at all.
+        ValueError: an attention whose heads are not known to lie side by side, two that share what
+            mixes their heads, or none at all.
     """
     part, where = encoder_of(model)
     found = {}
@@ -151,6 +160,11 @@ def attention_layers(model: nn.Module) -> dict[str, tuple[int, nn.Linear]]:
             if any(each.__module__.startswith(home) for each in type(module).__mro__)
         ]  # fmt: skip
         projection = getattr(module, names[0], None) if names else None
+        if any(projection is known for _, known in found.values()):
+            raise ValueError(
+                f"{path} shares the layer that mixes its heads with another attention: expected "
+                "one for each, so that heads can be told apart"
+            )
         if isinstance(projection, nn.Linear) and projection.in_features % heads == 0:
             found[where + path.removeprefix("_orig_mod.")] = heads, projection
         elif not any(hasattr(inner, "num_heads") for _, inner in [*module.named_modules()][1:]):

@@ -49,6 +49,7 @@ def explain_collages(
     Raises:
         KeyError: an explanation that there is not.
         ValueError: labels that are not one for each quarter; what the explanation refuses.
+        TypeError: labels that are no whole numbers.
     """
     names = list(COLLAGE_EXPLANATIONS) if names is None else list(names)
     unknown = [name for name in names if name not in COLLAGE_EXPLANATIONS]
@@ -56,11 +57,7 @@ def explain_collages(
         raise KeyError(
             f"no explanation {unknown[0]!r}: expected one of {', '.join(COLLAGE_EXPLANATIONS)}"
         )
-    if labels.ndim != 2 or len(labels) != len(images):
-        raise ValueError(
-            f"labels of shape {tuple(labels.shape)} for {len(images)} collages: expected one for "
-            "each quarter, (collages, quarters)"
-        )
+    _check_labels(images, labels)
     found = {}
     for name in names:
         progress(name)
@@ -107,10 +104,33 @@ def quarter_drops(
     what a perfect explanation could find.
 
     Raises:
-        ValueError: what :func:`~.occlusion.occlusion_drops` refuses.
+        ValueError: labels that are not one for each quarter, or a class that the model does not
+            have; what :func:`~.occlusion.occlusion_drops` refuses.
+        TypeError: labels that are no whole numbers.
     """
-    drops = occlusion_drops(model, images, (2, 2)).flatten(2)
-    return drops.gather(1, labels[:, :, None].expand(-1, -1, 4).to(drops.device))
+    _check_labels(images, labels)
+    return _of_classes(occlusion_drops(model, images, (2, 2)), labels).flatten(2)
+
+
+def _check_labels(images: Tensor, labels: Tensor) -> None:
+    if labels.ndim != 2 or len(labels) != len(images):
+        raise ValueError(
+            f"labels of shape {tuple(labels.shape)} for {len(images)} collages: expected one for "
+            "each quarter, (collages, quarters)"
+        )
+    if labels.dtype not in (torch.int64, torch.int32):
+        kind = str(labels.dtype).removeprefix("torch.")
+        raise TypeError(f"labels are {kind}: expected whole numbers, labels.long()")
+
+
+def _of_classes(drops: Tensor, labels: Tensor) -> Tensor:
+    """Of the drops of all classes those that are asked for; -1 would be read as the last."""
+    if not 0 <= labels.min() <= labels.max() < drops.shape[1]:
+        raise ValueError(
+            f"labels from {labels.min()} to {labels.max()}: expected 0 to {drops.shape[1] - 1}, "
+            "the classes of the model"
+        )
+    return drops[torch.arange(len(labels))[:, None], labels.to(drops.device)]
 
 
 def _interval(values: Tensor) -> tuple[float, float, float]:
@@ -143,7 +163,7 @@ def _occlusion(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     if rows % 2 or columns % 2:
         raise ValueError(f"a grid of {rows}x{columns} patches: expected even numbers, for quarters")
     drops = occlusion_drops(model, images, (rows // 2, columns // 2))
-    return drops[torch.arange(len(labels))[:, None], labels.to(drops.device)]
+    return _of_classes(drops, labels)
 
 
 def _last_norm1(model: nn.Module) -> nn.Module:

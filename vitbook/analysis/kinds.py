@@ -171,7 +171,8 @@ def lead_within_layers(
             true one counts as a dealing, so the share is never 0.
 
     Raises:
-        ValueError: no head left to compare, a head that is not there, or fewer than one dealing.
+        ValueError: no head left to compare, a head that is not there, fewer than one dealing, or
+            NaN or infinity in a layer that is compared.
 
     Example:
         >>> import torch
@@ -193,6 +194,8 @@ def lead_within_layers(
             "with another one in its layer, and one dealing"
         )
     chosen, values = chosen[some], values[some].cpu().double()
+    if not values.isfinite().all():
+        raise ValueError("values hold NaN or infinity: expected a finite number for each head")
     order = torch.rand(relabelings, *chosen.shape, generator=torch.Generator().manual_seed(seed))
     dealt = chosen.expand(relabelings, -1, -1).gather(2, order.argsort(2))
 

@@ -27,6 +27,7 @@ def pointing(
         tolerance: pixels that the centre may lie outside of it.
 
     Raises:
+        TypeError: masks that are not true or false.
         ValueError: a mask without a pixel; maps as in :func:`~.faithfulness.deletion`; a
             tolerance below 0.
 
@@ -40,6 +41,7 @@ def pointing(
         tensor([1.0000, 0.5000])
     """
     check_maps(maps, masks)
+    _check_masks(masks)
     if tolerance < 0:
         raise ValueError(f"a tolerance of {tolerance} px: expected 0 or more")
     if not masks.any((1, 2)).all():
@@ -69,7 +71,8 @@ def energy_pointing(
         masks: true where the answer lies; of a cell that it cuts, its part counts.
 
     Raises:
-        ValueError: maps that are NaN, not one for each mask or not on such a grid.
+        TypeError: masks that are not true or false.
+        ValueError: maps that are NaN or infinite, not one for each mask or not on such a grid.
 
     Example:
         >>> import torch
@@ -81,9 +84,19 @@ def energy_pointing(
         tensor([0.7500, 0.2500])
     """
     check_maps(maps, masks)
+    _check_masks(masks)
+    if not maps.isfinite().all():
+        raise ValueError("maps hold infinity: expected a finite number for each cell")
+    maps = maps.to(torch.promote_types(maps.dtype, torch.float32))  # a sum of halves overflows
     inside = on_grid(masks.to(maps), maps.shape[1:])
     covered = inside / (masks[0].numel() / maps[0].numel())
     speaking = maps.clamp(min=0)
     whole = speaking.sum((1, 2))
     shares = (speaking * covered).sum((1, 2)) / whole
     return torch.where(whole > 0, shares, covered.mean((1, 2)))
+
+
+def _check_masks(masks: Tensor) -> None:
+    if masks.dtype != torch.bool:
+        kind = str(masks.dtype).removeprefix("torch.")
+        raise TypeError(f"masks are {kind}: expected true where the answer lies, masks > 0")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.baselines import Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token
-from vitbook.analysis.running import batches, logits_of
+from vitbook.analysis.running import batches, check_images, logits_of
 from vitbook.modes import evaluating
 
 
@@ -34,6 +34,7 @@ def occlusion_drops(
     Raises:
         ValueError: a grid that does not divide the images; a model that gives no logits; images
             that are NaN, or none.
+        TypeError: images that are not floating point.
 
     Example:
         >>> import vitbook
@@ -44,6 +45,7 @@ def occlusion_drops(
         >>> tuple(drops.shape)
         (3, 10, 2, 2)
     """
+    check_images(images)
     down, across = pixels_per_token(images, grid_size)
     cells = grid_size[0] * grid_size[1]
     gone = torch.eye(cells, dtype=torch.bool, device=images.device)

@@ -75,27 +75,26 @@ def frozen_features(
     check_writable(folder)
     device = next(model.parameters()).device
     weights = digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
-    with evaluating(model):
-        probe = torch.zeros(1, images.shape[1], image_size, image_size, device=device)
-        width = _read(model, probe).shape[1]
-        for chunk in images.split(CHUNK):
-            about = f"{weights} {image_size} {tuple(chunk.shape)}".encode()
-            key = hashlib.sha256(about + chunk.numpy().tobytes()).hexdigest()
-            path = Path(folder) / f"{key[:32]}.safetensors"
-            found = _kept(path, (len(chunk), width))
-            if found is None:
-                resized = normalize(resize(chunk, image_size))
-                found = torch.cat(
-                    [_read(model, batch.to(device)).cpu() for batch in resized.split(batch_size)]
-                ).half()
-                if not found.isfinite().all():
-                    raise ValueError(
-                        f"the features of {len(chunk)} images hold NaN or infinity as float16: "
-                        "expected finite ones; look for it in images or weights"
-                    )
-                state = {"features": found}
-                write_atomically(path, save(state, metadata={"digest": digest(state)}))
-            yield found.float()
+    probe = torch.zeros(1, images.shape[1], image_size, image_size, device=device)
+    width = _read(model, probe).shape[1]
+    for chunk in images.split(CHUNK):
+        about = f"{weights} {image_size} {tuple(chunk.shape)}".encode()
+        key = hashlib.sha256(about + chunk.numpy().tobytes()).hexdigest()
+        path = Path(folder) / f"{key[:32]}.safetensors"
+        found = _kept(path, (len(chunk), width))
+        if found is None:
+            resized = normalize(resize(chunk, image_size))
+            found = torch.cat(
+                [_read(model, batch.to(device)).cpu() for batch in resized.split(batch_size)]
+            ).half()
+            if not found.isfinite().all():
+                raise ValueError(
+                    f"the features of {len(chunk)} images hold NaN or infinity as float16: "
+                    "expected finite ones; look for it in images or weights"
+                )
+            state = {"features": found}
+            write_atomically(path, save(state, metadata={"digest": digest(state)}))
+        yield found.float()
 
 
 def _kept(path: Path, shape: tuple[int, int]) -> Float[Tensor, "chunk features"] | None:
@@ -118,7 +117,8 @@ def _kept(path: Path, shape: tuple[int, int]) -> Float[Tensor, "chunk features"]
 
 @torch.no_grad()
 def _read(model: nn.Module, images: Tensor) -> Tensor:
-    tokens = model.features(images)
+    with evaluating(model):  # here, as between two chunks the caller has the model
+        tokens = model.features(images)
     return torch.cat([tokens[:, 0], tokens[:, model.num_prefix_tokens :].mean(dim=1)], dim=1)
 
 
