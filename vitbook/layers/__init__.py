@@ -1,5 +1,6 @@
 """Parts of a Vision Transformer, one idea a file."""
 
+from vitbook.layers.adapters import LowRankLinear
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
 from vitbook.layers.block_attention import (
     AxialBlock,
@@ -22,6 +23,7 @@ from vitbook.layers.heads import (
     ClassTokenHead,
     DistilledHead,
     MeanPoolHead,
+    make_head,
 )
 from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
 from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
@@ -61,6 +63,7 @@ __all__ = [
     "LearnedPosition2D",
     "LinformerSelfAttention",
     "LocalitySelfAttention",
+    "LowRankLinear",
     "MeanPoolHead",
     "NoPosition",
     "OverlappingPatches",
@@ -82,5 +85,6 @@ __all__ = [
     "StandardizedConv2d",
     "StochasticDepth",
     "TokensToTokens",
+    "make_head",
     "resize_positions",
 ]

@@ -13,13 +13,16 @@ from vitbook.training.experiments import (
     read_experiments,
     standing,
 )
+from vitbook.training.fine_tuning import learning_parts
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
-from vitbook.training.recipe import RECIPES, Recipe, get_recipe
+from vitbook.training.recipe import Recipe
+from vitbook.training.recipes import RECIPES, get_recipe
 from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.runs import RunInUseError, run
+from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
 
 __all__ = [
@@ -33,17 +36,20 @@ __all__ = [
     "Recipe",
     "RunInUseError",
     "RunStoppedError",
+    "StartError",
     "TrainingDivergedError",
     "TrainingRun",
     "UnfinishedRunError",
     "evaluate",
     "get_recipe",
     "joined",
+    "learning_parts",
     "load_checkpoint",
     "predict",
     "read_experiments",
     "run",
     "save_checkpoint",
     "standing",
+    "start_from",
     "train",
 ]
