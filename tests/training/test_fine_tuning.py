@@ -10,7 +10,14 @@ from vitbook import datasets
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.layers import LowRankLinear
-from vitbook.training import Recipe, RunStoppedError, get_recipe, learning_parts, train
+from vitbook.training import (
+    Recipe,
+    RunStoppedError,
+    evaluate,
+    get_recipe,
+    learning_parts,
+    train,
+)
 from vitbook.training.fine_tuning import training_mode
 from vitbook.training.optimization import make_optimizer, parameter_groups
 
@@ -71,6 +78,19 @@ def test_an_adapter_s_change_has_its_rank():
     assert torch.linalg.matrix_rank(weights(model)[name] - before[name], rtol=1e-4) == 3
 
 
+def test_rounded_weights_are_left_rounded_and_are_what_was_measured():
+    model, seen = learned(), few_digits("test", 200)
+    run = train(
+        model, few_digits(), replace(RECIPE, weight_bits=2), test=seen, device="cpu", progress=False
+    )
+    assert run.accuracy == evaluate(model, seen)
+    for part in model.encoder.modules():
+        if isinstance(part, nn.Linear):
+            assert type(part) is nn.Linear
+            assert all(len(row.unique()) <= 3 for row in part.weight)
+    assert len(model.head.classifier.weight[0].unique()) > 3
+
+
 @pytest.mark.parametrize("changes", [{"adapter_rank": 2}, {"train_from": "encoder.blocks.2"}])
 def test_what_may_learn_is_afterwards_as_it_was(changes):
     model = learned()
@@ -87,6 +107,7 @@ def test_what_may_learn_is_afterwards_as_it_was(changes):
     [
         {"adapter_rank": 2},
         {"adapter_rank": 2, "ema": 0.9},
+        {"weight_bits": 2},
         {"train_from": "encoder.blocks.2", "optimizer": "sgd"},
         {"layer_decay": 0.7, "head_learning_rate": 1e-2},
     ],
@@ -179,6 +200,8 @@ def test_rates_by_depth_need_blocks():
         ("layer_decay", 0.0, "layer_decay 0.0: expected more than 0, up to 1"),
         ("layer_decay", math.nan, "expected more than 0, up to 1"),
         ("adapter_rank", -1, "adapter_rank -1: expected 0 or more"),
+        ("weight_bits", 1, "weight_bits 1 with adapter_rank 0: expected 2 to 8 bits"),
+        ("weight_bits", 9, "weight_bits 9 with adapter_rank 0: expected 2 to 8 bits"),
         ("image_size", -8, "image_size -8: expected 0 or more"),
         ("momentum", 1.0, "momentum 1.0: expected 0 up to, not with, 1"),
         ("head_learning_rate", math.inf, "head_learning_rate is too large"),

@@ -34,6 +34,7 @@ from vitbook.layers.positions import (
     NoPosition,
     resize_positions,
 )
+from vitbook.layers.quantizers import Quantized, QuantizedLinear, fake_quantize, quantize
 from vitbook.layers.relative_attention import (
     RelativePosition,
     RelativePosition2D,
@@ -73,6 +74,8 @@ __all__ = [
     "PositionedEncoder",
     "PostNormBlock",
     "PreActivationBottleneck",
+    "Quantized",
+    "QuantizedLinear",
     "RelativePosition",
     "RelativePosition2D",
     "RelativeSelfAttention",
@@ -85,6 +88,8 @@ __all__ = [
     "StandardizedConv2d",
     "StochasticDepth",
     "TokensToTokens",
+    "fake_quantize",
     "make_head",
+    "quantize",
     "resize_positions",
 ]

@@ -1,16 +1,19 @@
-"""Low-rank adapters beside the linear layers of an encoder: put in, and merged."""
+"""Encoders whose linear layers learn in another way: by small changes, or with rounded weights."""
+
+from functools import partial
 
 import torch
 from torch import nn
 
-from vitbook.layers import LowRankLinear
+from vitbook.layers import LowRankLinear, QuantizedLinear
+from vitbook.models.swaps import swap_layers
 
 
 def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
     """Let small changes learn in the place of an encoder's linear layers (LoRA), in place.
 
     Of ``model`` only the adapters and its ``head`` learn then. A layer whose weight does not learn
-    gets none.
+    gets one that does not learn either.
 
     Args:
         rank: of each change.
@@ -28,28 +31,20 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
         >>> sum(weight.numel() for weight in model.encoder.parameters() if weight.requires_grad)
         12288
     """
-    encoder = getattr(model, "encoder", None)
-    inside = encoder.named_modules(remove_duplicate=False) if encoder is not None else ()
-    places = {
-        name: layer
-        for name, layer in inside
-        if type(layer) is nn.Linear and layer.weight.requires_grad
-    }
-    if not places:
-        raise ValueError(
-            f"adapters for a {type(model).__name__}: expected linear layers in model.encoder that "
-            "learn; train without adapters, or let earlier parts learn"
-        )
-    most = min(min(layer.weight.shape) for layer in places.values())
+    layers = _linear_layers(model, "adapters")
+    most = min(min(layer.weight.shape) for layer in layers)
     if not 1 <= rank <= most:
         raise ValueError(f"adapters of rank {rank}: expected 1 to {most}, the narrowest layer's")
     generator = torch.Generator().manual_seed(seed)
-    # A layer that stands in several places has one adapter.
-    adapted = {
-        layer: LowRankLinear(layer, rank, generator) for layer in dict.fromkeys(places.values())
-    }
-    for name, layer in places.items():
-        encoder.set_submodule(name, adapted[layer])
+
+    def adapted(layer: nn.Linear) -> LowRankLinear:
+        learns = layer.weight.requires_grad
+        found = LowRankLinear(layer, rank, generator)
+        found.down.requires_grad_(learns)
+        found.up.requires_grad_(learns)
+        return found
+
+    swap_layers(model.encoder, nn.Linear, adapted)
     for name, weight in model.named_parameters():
         if not name.startswith("head.") and name.rsplit(".", 1)[-1] not in ("down", "up"):
             weight.requires_grad_(False)
@@ -57,9 +52,35 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
 
 def merge_adapters(model: nn.Module) -> None:
     """Add each adapter to its layer: the model is of plain layers again, and answers the same."""
-    plain = {}
-    for name, layer in list(model.named_modules(remove_duplicate=False)):
-        if isinstance(layer, LowRankLinear):
-            if layer not in plain:
-                plain[layer] = layer.merge()
-            model.set_submodule(name, plain[layer])
+    swap_layers(model, LowRankLinear, LowRankLinear.merge)
+
+
+def round_while_learning(model: nn.Module, bits: int) -> None:
+    """Let an encoder's linear layers compute with rounded weights and learn the exact ones.
+
+    Args:
+        bits: of a rounded weight, 2 to 8; see :class:`vitbook.layers.QuantizedLinear`.
+
+    Raises:
+        ValueError: no linear layer that learns in ``model.encoder``, or other bits; the model is
+            then as it was.
+    """
+    QuantizedLinear(_linear_layers(model, "rounded weights")[0], bits)  # refuses bits
+    swap_layers(model.encoder, nn.Linear, partial(QuantizedLinear, bits=bits))
+
+
+def round_weights(model: nn.Module) -> None:
+    """Plain layers with the rounded weights: the answers stay, the exact weights are lost."""
+    swap_layers(model, QuantizedLinear, QuantizedLinear.round)
+
+
+def _linear_layers(model: nn.Module, what: str) -> list[nn.Linear]:
+    encoder = getattr(model, "encoder", None)
+    inside = encoder.modules() if isinstance(encoder, nn.Module) else ()
+    found = [part for part in inside if type(part) is nn.Linear]
+    if not any(layer.weight.requires_grad for layer in found):
+        raise ValueError(
+            f"{what} for a {type(model).__name__}: expected linear layers in model.encoder that "
+            "learn; leave them out of the recipe, or let earlier parts learn"
+        )
+    return found

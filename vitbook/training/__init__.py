@@ -18,6 +18,13 @@ from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
+from vitbook.training.quantization import (
+    SCHEMES,
+    QuantizationError,
+    Scheme,
+    quantize_model,
+    stored_bytes,
+)
 from vitbook.training.recipe import Recipe
 from vitbook.training.recipes import RECIPES, get_recipe
 from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
@@ -27,15 +34,18 @@ from vitbook.training.state import UnfinishedRunError
 
 __all__ = [
     "RECIPES",
+    "SCHEMES",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
     "Experiment",
     "ExperimentError",
     "PlannedRun",
+    "QuantizationError",
     "Recipe",
     "RunInUseError",
     "RunStoppedError",
+    "Scheme",
     "StartError",
     "TrainingDivergedError",
     "TrainingRun",
@@ -46,10 +56,12 @@ __all__ = [
     "learning_parts",
     "load_checkpoint",
     "predict",
+    "quantize_model",
     "read_experiments",
     "run",
     "save_checkpoint",
     "standing",
     "start_from",
+    "stored_bytes",
     "train",
 ]

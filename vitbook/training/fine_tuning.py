@@ -1,4 +1,4 @@
-"""Which parts of a model learn: all, those from a block on, or small changes beside its layers."""
+"""Which parts of a model learn, and how: whole, by small changes, or with rounded weights."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,12 @@ from contextlib import contextmanager
 from torch import nn
 
 from vitbook.errors import UnknownNameError
-from vitbook.models.adapters import add_adapters, merge_adapters
+from vitbook.models.adapters import (
+    add_adapters,
+    merge_adapters,
+    round_weights,
+    round_while_learning,
+)
 from vitbook.training.recipe import Recipe
 
 
@@ -16,16 +21,17 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
 
     What stands before ``recipe.train_from`` keeps its weights. With an ``adapter_rank`` so do the
     linear layers of the encoder: a :class:`vitbook.layers.LowRankLinear` learns in the place of
-    each, beside the head. On leaving, however it is left, adapters are merged into their layers and
-    what may learn is as it was.
+    each, beside the head. With ``weight_bits`` these layers compute with rounded weights and learn
+    the exact ones behind them. On leaving, however it is left, adapters are merged into their
+    layers, rounded weights stay rounded, and what may learn is as it was.
 
     Args:
         seed: of the adapters' first noise.
 
     Raises:
         UnknownNameError: the model has no such part; names the nearest.
-        ValueError: adapters for a model without linear layers in an encoder, of a rank that a
-            layer has not; or nothing is left that learns.
+        ValueError: adapters or rounded weights for a model without linear layers in an encoder,
+            of a rank or of bits that cannot be; or nothing is left that learns.
 
     Example:
         >>> import vitbook
@@ -40,6 +46,8 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
         _freeze_before(model, recipe.train_from)
         if recipe.adapter_rank:
             add_adapters(model, recipe.adapter_rank, seed)
+        if recipe.weight_bits:
+            round_while_learning(model, recipe.weight_bits)
         if not any(weight.requires_grad for weight in model.parameters()):
             raise ValueError(
                 f"train_from {recipe.train_from!r} leaves no weight of {type(model).__name__} that "
@@ -48,6 +56,7 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
         yield model
     finally:
         merge_adapters(model)
+        round_weights(model)
         for weight, learns in before:
             weight.requires_grad_(learns)
 

@@ -33,6 +33,8 @@ class Recipe:
             stands before it keeps its weights. Empty trains all.
         adapter_rank: of low-rank adapters (Hu et al. 2022, "LoRA") beside the linear layers of the
             encoder, which themselves keep their weights; they are merged in the end. 0 is none.
+        weight_bits: of the encoder's linear layers while they learn (quantization-aware training);
+            they are left rounded. 2 to 8, and without adapters; 0 rounds nothing.
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
@@ -74,6 +76,7 @@ class Recipe:
     layer_decay: float = 1.0
     train_from: str = ""
     adapter_rank: int = 0
+    weight_bits: int = 0
     image_size: int = 0
     pool: str = ""
     epoch_images: int = 0
@@ -131,6 +134,11 @@ class Recipe:
             raise ValueError(
                 f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
                 f"learning rate, {self.learning_rate:g}"
+            )
+        if self.weight_bits and (not 2 <= self.weight_bits <= 8 or self.adapter_rank):
+            raise ValueError(
+                f"weight_bits {self.weight_bits} with adapter_rank {self.adapter_rank}: expected 2 "
+                "to 8 bits, or 0, and one of the two"
             )
         if self.optimizer not in OPTIMIZERS:
             raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
