@@ -108,6 +108,7 @@ def test_what_may_learn_is_afterwards_as_it_was(changes):
         {"adapter_rank": 2},
         {"adapter_rank": 2, "ema": 0.9},
         {"weight_bits": 2},
+        {"pruned": 0.8, "ema": 0.9},
         {"train_from": "encoder.blocks.2", "optimizer": "sgd"},
         {"layer_decay": 0.7, "head_learning_rate": 1e-2},
     ],
@@ -192,6 +193,26 @@ def test_rates_by_depth_need_blocks():
         parameter_groups(vitbook.create_model("resnet20"), replace(RECIPE, layer_decay=0.5))
 
 
+def test_one_way_to_learn_at_a_time():
+    with pytest.raises(ValueError, match="'weight_bits': 4, 'pruned': 0.5}: expected one of them"):
+        get_recipe("digits", weight_bits=4, pruned=0.5)
+
+
+def test_pruned_weights_stay_zero_and_the_rest_learns():
+    model, before = learned(), weights(learned())
+    train(model, few_digits(), replace(RECIPE, pruned=0.75), device="cpu", progress=False)
+    linear = [
+        (before[f"encoder.{name}.weight"], part.weight)
+        for name, part in model.encoder.named_modules()
+        if isinstance(part, nn.Linear)
+    ]
+    sizes = torch.cat([was.abs().flatten() for was, _ in linear])
+    zero = torch.cat([(now == 0).flatten() for _, now in linear])
+    assert zero.double().mean().item() == pytest.approx(0.75, abs=1e-3)  # ties
+    assert sizes[zero].max() <= sizes[~zero].min()
+    assert all((was != now)[now != 0].any() for was, now in linear)
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
@@ -200,8 +221,8 @@ def test_rates_by_depth_need_blocks():
         ("layer_decay", 0.0, "layer_decay 0.0: expected more than 0, up to 1"),
         ("layer_decay", math.nan, "expected more than 0, up to 1"),
         ("adapter_rank", -1, "adapter_rank -1: expected 0 or more"),
-        ("weight_bits", 1, "weight_bits 1 with adapter_rank 0: expected 2 to 8 bits"),
-        ("weight_bits", 9, "weight_bits 9 with adapter_rank 0: expected 2 to 8 bits"),
+        ("weight_bits", 1, "weight_bits 1: expected 2 to 8, or 0"),
+        ("weight_bits", 9, "weight_bits 9: expected 2 to 8, or 0"),
         ("image_size", -8, "image_size -8: expected 0 or more"),
         ("momentum", 1.0, "momentum 1.0: expected 0 up to, not with, 1"),
         ("head_learning_rate", math.inf, "head_learning_rate is too large"),

@@ -34,7 +34,13 @@ from vitbook.layers.positions import (
     NoPosition,
     resize_positions,
 )
-from vitbook.layers.quantizers import Quantized, QuantizedLinear, fake_quantize, quantize
+from vitbook.layers.quantizers import (
+    PrunedLinear,
+    Quantized,
+    QuantizedLinear,
+    fake_quantize,
+    quantize,
+)
 from vitbook.layers.relative_attention import (
     RelativePosition,
     RelativePosition2D,
@@ -74,6 +80,7 @@ __all__ = [
     "PositionedEncoder",
     "PostNormBlock",
     "PreActivationBottleneck",
+    "PrunedLinear",
     "Quantized",
     "QuantizedLinear",
     "RelativePosition",

@@ -1,10 +1,10 @@
-"""Numbers on a grid of few values."""
+"""Weights of few values: on a grid, or zero."""
 
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int8
+from jaxtyping import Bool, Float, Int8
 from torch import Tensor, nn
 
 from vitbook.errors import is_whole_number
@@ -103,9 +103,43 @@ class QuantizedLinear(nn.Linear):
         return F.linear(inputs, fake_quantize(self.weight, self.bits, dim=1), self.bias)
 
     @torch.no_grad()
+    def codes(self) -> Int8[Tensor, "outputs inputs"]:
+        """The whole numbers that stand for the weights now."""
+        return quantize(self.weight, self.bits, dim=1).codes
+
+    @torch.no_grad()
     def round(self) -> nn.Linear:
         """The plain layer with the rounded weights, in the place of the exact ones."""
-        plain = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
-        plain.weight, plain.bias = self.weight, self.bias
-        plain.weight.copy_(quantize(self.weight, self.bits, dim=1).values)
-        return plain.train(self.training)
+        self.weight.copy_(quantize(self.weight, self.bits, dim=1).values)
+        return _plain(self)
+
+
+class PrunedLinear(nn.Linear):
+    """A linear layer of whose weights some are zero and stay zero while the rest learn.
+
+    Args:
+        layer: whose weights are shared.
+        mask: true where a weight is kept.
+    """
+
+    def __init__(self, layer: nn.Linear, mask: Bool[Tensor, "outputs inputs"]):
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+        self.weight, self.bias = layer.weight, layer.bias
+        self.register_buffer("mask", mask)
+
+    def forward(self, inputs: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        return F.linear(inputs, self.weight * self.mask, self.bias)
+
+    @torch.no_grad()
+    def settle(self) -> nn.Linear:
+        """The plain layer with zeros in the place of what was pruned."""
+        self.weight *= self.mask
+        return _plain(self)
+
+
+def _plain(layer: nn.Linear) -> nn.Linear:
+    """A layer of torch's own with the same parameters."""
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
+    plain.weight, plain.bias = layer.weight, layer.bias
+    return plain.train(layer.training)

@@ -1,11 +1,11 @@
-"""Encoders whose linear layers learn in another way: by small changes, or with rounded weights."""
+"""Encoders whose linear layers learn in another way: by small changes, rounded, or with zeros."""
 
 from functools import partial
 
 import torch
 from torch import nn
 
-from vitbook.layers import LowRankLinear, QuantizedLinear
+from vitbook.layers import LowRankLinear, PrunedLinear, QuantizedLinear
 from vitbook.models.swaps import swap_layers
 
 
@@ -72,6 +72,43 @@ def round_while_learning(model: nn.Module, bits: int) -> None:
 def round_weights(model: nn.Module) -> None:
     """Plain layers with the rounded weights: the answers stay, the exact weights are lost."""
     swap_layers(model, QuantizedLinear, QuantizedLinear.round)
+
+
+@torch.no_grad()
+def prune_weights(model: nn.Module, share: float) -> None:
+    """Set the smallest weights of an encoder's linear layers to zero, where they then stay.
+
+    Magnitude pruning (Han et al. 2015) with one threshold for all layers.
+
+    Args:
+        share: of the weights of these layers, more than 0 and less than 1.
+
+    Raises:
+        ValueError: no linear layer that learns in ``model.encoder``, or another share; the model
+            is then as it was.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.models.adapters import prune_weights, settle_pruned
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> prune_weights(model, 0.75)
+        >>> settle_pruned(model)
+        >>> weights = [b.mlp.expand.weight for b in model.encoder.blocks]
+        >>> 0.7 < sum(float((w == 0).float().mean()) for w in weights) / len(weights) < 0.8
+        True
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"a share of {share} pruned: expected more than 0 and less than 1")
+    sizes = torch.cat([layer.weight.abs().flatten() for layer in _linear_layers(model, "pruning")])
+    threshold = sizes.kthvalue(max(round(share * len(sizes)), 1)).values
+    swap_layers(
+        model.encoder, nn.Linear, lambda layer: PrunedLinear(layer, layer.weight.abs() > threshold)
+    )
+
+
+def settle_pruned(model: nn.Module) -> None:
+    """Plain layers with zeros in them: the answers stay, and nothing keeps the zeros zero."""
+    swap_layers(model, PrunedLinear, PrunedLinear.settle)
 
 
 def _linear_layers(model: nn.Module, what: str) -> list[nn.Linear]:

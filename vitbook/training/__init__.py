@@ -16,6 +16,7 @@ from vitbook.training.experiments import (
 from vitbook.training.fine_tuning import learning_parts
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.oscillation import Oscillations, count_oscillations
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
 from vitbook.training.quantization import (
@@ -40,6 +41,7 @@ __all__ = [
     "CheckpointError",
     "Experiment",
     "ExperimentError",
+    "Oscillations",
     "PlannedRun",
     "QuantizationError",
     "Recipe",
@@ -50,6 +52,7 @@ __all__ = [
     "TrainingDivergedError",
     "TrainingRun",
     "UnfinishedRunError",
+    "count_oscillations",
     "evaluate",
     "get_recipe",
     "joined",

@@ -9,8 +9,10 @@ from vitbook.errors import UnknownNameError
 from vitbook.models.adapters import (
     add_adapters,
     merge_adapters,
+    prune_weights,
     round_weights,
     round_while_learning,
+    settle_pruned,
 )
 from vitbook.training.recipe import Recipe
 
@@ -22,16 +24,17 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
     What stands before ``recipe.train_from`` keeps its weights. With an ``adapter_rank`` so do the
     linear layers of the encoder: a :class:`vitbook.layers.LowRankLinear` learns in the place of
     each, beside the head. With ``weight_bits`` these layers compute with rounded weights and learn
-    the exact ones behind them. On leaving, however it is left, adapters are merged into their
-    layers, rounded weights stay rounded, and what may learn is as it was.
+    the exact ones behind them; the share ``pruned`` of their weights is zero and stays so. On
+    leaving, however it is left, adapters are merged into their layers, rounded weights stay
+    rounded, and what may learn is as it was.
 
     Args:
         seed: of the adapters' first noise.
 
     Raises:
         UnknownNameError: the model has no such part; names the nearest.
-        ValueError: adapters or rounded weights for a model without linear layers in an encoder,
-            of a rank or of bits that cannot be; or nothing is left that learns.
+        ValueError: adapters, rounded or pruned weights for a model without linear layers in an
+            encoder, or a rank that a layer has not; or nothing is left that learns.
 
     Example:
         >>> import vitbook
@@ -48,6 +51,8 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
             add_adapters(model, recipe.adapter_rank, seed)
         if recipe.weight_bits:
             round_while_learning(model, recipe.weight_bits)
+        if recipe.pruned:
+            prune_weights(model, recipe.pruned)
         if not any(weight.requires_grad for weight in model.parameters()):
             raise ValueError(
                 f"train_from {recipe.train_from!r} leaves no weight of {type(model).__name__} that "
@@ -57,6 +62,7 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
     finally:
         merge_adapters(model)
         round_weights(model)
+        settle_pruned(model)
         for weight, learns in before:
             weight.requires_grad_(learns)
 

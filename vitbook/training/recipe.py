@@ -34,7 +34,9 @@ class Recipe:
         adapter_rank: of low-rank adapters (Hu et al. 2022, "LoRA") beside the linear layers of the
             encoder, which themselves keep their weights; they are merged in the end. 0 is none.
         weight_bits: of the encoder's linear layers while they learn (quantization-aware training);
-            they are left rounded. 2 to 8, and without adapters; 0 rounds nothing.
+            they are left rounded. 2 to 8; 0 rounds nothing.
+        pruned: share of the same weights, the smallest of all layers, that is set to zero before
+            the first step and stays zero.
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
@@ -77,6 +79,7 @@ class Recipe:
     train_from: str = ""
     adapter_rank: int = 0
     weight_bits: int = 0
+    pruned: float = 0.0
     image_size: int = 0
     pool: str = ""
     epoch_images: int = 0
@@ -121,7 +124,7 @@ class Recipe:
         ):
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 or more")
-        for field in ("label_smoothing", "zoom", "drop_path", "ema", "momentum"):
+        for field in ("label_smoothing", "zoom", "drop_path", "ema", "momentum", "pruned"):
             if not 0 <= getattr(self, field) < 1:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 up to, not with, 1")
         for field in ("erasing", "mix_probability"):
@@ -135,11 +138,11 @@ class Recipe:
                 f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
                 f"learning rate, {self.learning_rate:g}"
             )
-        if self.weight_bits and (not 2 <= self.weight_bits <= 8 or self.adapter_rank):
-            raise ValueError(
-                f"weight_bits {self.weight_bits} with adapter_rank {self.adapter_rank}: expected 2 "
-                "to 8 bits, or 0, and one of the two"
-            )
+        if self.weight_bits and not 2 <= self.weight_bits <= 8:
+            raise ValueError(f"weight_bits {self.weight_bits}: expected 2 to 8, or 0")
+        ways = {name: getattr(self, name) for name in ("adapter_rank", "weight_bits", "pruned")}
+        if sum(map(bool, ways.values())) > 1:
+            raise ValueError(f"{ways}: expected one of them, and 0 for the others")
         if self.optimizer not in OPTIMIZERS:
             raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
         if self.pool and self.pool not in POOLS:

@@ -1,0 +1,55 @@
+import pytest
+import torch
+from torch import nn
+
+from vitbook.layers import QuantizedLinear
+from vitbook.training import count_oscillations
+
+
+def layer():
+    plain = nn.Linear(3, 1, bias=False)
+    with torch.no_grad():
+        plain.weight.copy_(torch.tensor([[1.0, 0.4, 0.0]]))  # the first holds the step at 1
+    return QuantizedLinear(plain, 2)
+
+
+def move(quantized, path):
+    """The second weight along a path, a forward pass at each place."""
+    for value in path:
+        with torch.no_grad():
+            quantized.weight[0, 1] = value
+        quantized(torch.rand(2, 3))
+
+
+def test_to_and_fro_is_counted_by_hand():
+    quantized = layer()
+    with count_oscillations(memory=0.5) as found:
+        move(quantized, [0.4, 0.6, 0.4, 0.6, 0.6])  # codes 0 1 0 1 1: turned round twice
+    assert found.steps == 5
+    expected = 0.0
+    for turned in (0, 1, 1, 0):
+        expected += 0.5 * (turned - expected)
+    torch.testing.assert_close(found.frequency[0], torch.tensor([[0.0, expected, 0.0]]))
+    assert found.share() == pytest.approx(1 / 3)
+
+
+def test_going_on_in_one_direction_is_no_oscillation():
+    quantized = layer()
+    with count_oscillations() as found:
+        move(quantized, [-0.9, 0.0, 0.9])  # codes -1 0 1
+    assert found.share(0.0) == 0
+
+
+def test_evaluation_is_not_counted_and_nothing_outlives_the_block():
+    quantized = layer()
+    with count_oscillations() as found:
+        with torch.no_grad():
+            quantized(torch.rand(2, 3))
+        move(quantized.eval(), [0.6, 0.4, 0.6])
+    assert not found.frequency
+    with pytest.raises(ValueError, match="no layer with rounded weights learned"):
+        found.share()
+    with count_oscillations() as later:
+        pass
+    move(quantized.train(), [0.6, 0.4, 0.6])
+    assert later.steps == 0
