@@ -56,7 +56,7 @@ def test_fused_maps_lie_below_the_heads(show, model, images, looked):
     figure = attention(model, images, fuse=("mean", "rollout"), head=(2, 5), start="class token")
     assert figure.data["heads"] == 4 and figure.data["fused"] == ["mean", "rollout"]
     assert "The class token" in figure.description or "the class token" in figure.description
-    assert "Enlarged is rollout through layer 3." in figure.description
+    assert "and rollout through layer 3 is enlarged." in figure.description
     page = show(figure)
     assert page.locator("[data-control=head] button").count() == 4 * 6
     rolled = fused(looked[0].numpy(), "rollout")

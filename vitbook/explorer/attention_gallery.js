@@ -153,9 +153,9 @@ export function render(root, data) {
   function drawAlike() {
     const { here, best, mean } = likes.show(state.photo, state.query, prefix, map);
     title.textContent = "Patches with a token like it";
-    terms[0].say(here ? signed(here.cosine) : "…", "most alike in this photograph");
+    terms[0].say(here ? signed(here.cosine) : "…", "most alike patch in this photograph");
     terms[1].say(best ? signed(best.cosine) : "…",
-      best ? `most alike elsewhere: ${names[best.photo]}` : "most alike elsewhere");
+      best ? `most alike patch elsewhere: ${names[best.photo]}` : "most alike patch elsewhere");
     terms[2].say(mean === null ? "…" : signed(mean), "mean of all patches elsewhere");
     return { here, best, mean };
   }

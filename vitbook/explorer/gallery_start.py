@@ -38,20 +38,19 @@ def finding(begun: Look, query: int, chosen: Pair, name: str) -> str:
     enlarged = f"layer {layer + 1} of {layers}, head {line + 1} of {begun.heads}"
     if line >= begun.heads:
         enlarged = begun.called(layer, line)
-    here = f"From this patch its mean distance is {begun.far[layer, line, query]:.1f} px, over"
-    mean = f"{begun.far[layer, line, prefix:].mean():.1f} px"
+    what, far = "map" if line >= begun.heads else "head", begun.far[layer, line]
+    mean = f"{far[prefix:].mean():.1f} px over all patches"
     return (
-        f"At the start, {name}: {begun.layout.asker(query)} asks {layers * begun.heads} heads. "
-        f"Enlarged is {enlarged}. "
-        + (f"Over all patches its mean distance is {mean}." if query < prefix else
-           f"{here} all patches {mean}.")
-    )  # fmt: skip
+        f"At the start, {name}: {begun.layout.asker(query)} asks {layers * begun.heads} heads, and "
+        f"{enlarged} is enlarged. The mean distance of this {what} is "
+        + (f"{mean}." if query < prefix else f"{far[query]:.1f} px from that patch, {mean}.")
+    )
 
 
 def finding_alike(begun: Look, query: int, name: str) -> str:
     """The start in words: how many patches are alike to the one that asks."""
     cosines = begun.cosines(query)
     return (
-        f"At the start, {name}: {begun.layout.asker(query)} asks for tokens like its own. "
-        f"{(cosines > 0.5).sum()} of {len(cosines)} patches have a cosine above 0.5 with it."
+        f"At the start, {name}: {begun.layout.asker(query)} asks for tokens like its own, "
+        f"and {(cosines > 0.5).sum()} of {len(cosines)} patches have a cosine above 0.5 with it."
     )

@@ -82,10 +82,11 @@ def rollout_map(
     apart = difference(whole)
     finding = (
         f"At the start the class token asks, through all {len(fused)} layers, with a residual of "
-        f"{residual:g}. {100 * whole[0, 0]:.0f} % of its rollout stays on itself. On average a "
-        f"token's rollout differs from the mean of all tokens' in {100 * apart:.1f} % of its "
-        f"weight; one layer's map, the last, in {100 * difference(fused[-1]):.0f} %. Both maps "
-        f"share one scale, whose end follows the brightest patch shown."
+        f"{residual:g}, and {100 * whole[0, 0]:.0f} % of its rollout stays on itself. With these "
+        f"settings a token's rollout differs on average from the mean of all tokens' in "
+        f"{100 * apart:.1f} % of its weight; one layer's map, the last, in "
+        f"{100 * difference(fused[-1]):.0f} %. Both maps share one scale, whose end follows the "
+        f"brightest patch shown."
     )
     if task is None:
         task = (

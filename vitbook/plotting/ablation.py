@@ -21,9 +21,9 @@ LOOKS = {
 def ablated_heads(
     by_head: Sequence[dict], by_kind: Sequence[dict], title: str, *, unit: str = "drop of the logit"
 ) -> Figure:
-    """Left, each head gone alone; right, all heads of a kind at once, beside random ones.
+    """Above, each head gone alone; below, all heads of a kind at once, beside random ones.
 
-    The dot of a kind on the right has its interval; grey ticks are the draws of random heads. A
+    The dot of a kind below has its interval; grey ticks are the draws of random heads. A
     kind that could not be compared is left out there.
 
     Args:
@@ -42,40 +42,40 @@ def ablated_heads(
             f"{len(by_head)} heads and {len(by_kind)} kinds ({', '.join(sorted(kinds))}): expected "
             f"rows of the ledger, of {', '.join(LOOKS)}"
         )
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(8.2, 3.4), layout="constrained", width_ratios=(3, 2)
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(5.8, 5.8), layout="constrained", height_ratios=(4, 3)
     )
     heads = max(row["head"] for row in by_head)
     for row in by_head:
         color, marker = LOOKS[row["kind"]]
         place = row["layer"] + 0.7 * ((row["head"] - 0.5) / heads - 0.5)
         mean, low, high = row["drop"]
-        left.plot([place, place], [low, high], color=color, linewidth=1)
-        left.plot(place, mean, marker, color=color, markersize=5, label=row["kind"])
-    named = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
+        above.plot([place, place], [low, high], color=color, linewidth=1)
+        above.plot(place, mean, marker, color=color, markersize=5, label=row["kind"])
+    named = dict(zip(*reversed(above.get_legend_handles_labels()), strict=True))
     order = [kind for kind in LOOKS if kind in named]
     figure.legend(
         [named[kind] for kind in order], order, loc="outside lower center", ncols=len(order),
         frameon=False, fontsize=9, handletextpad=0.2,
     )  # fmt: skip
-    left.axhline(0, color="gray", linewidth=1, linestyle="--")
-    left.set(xlabel="layer", ylabel=unit, title="one head at a time")
-    left.set_xticks(sorted({row["layer"] for row in by_head}))
+    above.axhline(0, color="gray", linewidth=1, linestyle="--")
+    above.set(xlabel="layer", ylabel=unit, title="one head at a time")
+    above.set_xticks(sorted({row["layer"] for row in by_head}))
     compared = [row for row in by_kind if row["compared_drop"] is not None]
     for line, row in enumerate(compared):
         color, marker = LOOKS[row["kind"]]
         mean, low, high = row["compared_drop"]
-        right.plot(
+        below.plot(
             row["random_drops"], [line + 0.2] * len(row["random_drops"]), "|", color="#707070",
             markersize=9,
         )  # fmt: skip
-        right.plot([low, high], [line - 0.1] * 2, color=color, linewidth=2.5)
-        right.plot(mean, line - 0.1, marker, color=color, markersize=8)
-    right.set_yticks(
+        below.plot([low, high], [line - 0.1] * 2, color=color, linewidth=2.5)
+        below.plot(mean, line - 0.1, marker, color=color, markersize=8)
+    below.set_yticks(
         range(len(compared)), [f"{len(row['compared'])} {row['kind']}" for row in compared]
     )
-    right.axvline(0, color="gray", linewidth=1, linestyle="--")
-    right.set(
+    below.axvline(0, color="gray", linewidth=1, linestyle="--")
+    below.set(
         ylim=(len(compared) - 0.5, -0.5), xlabel=unit, title="all at once (ticks: random heads)"
     )
     sns.despine(figure)

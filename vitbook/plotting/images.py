@@ -137,16 +137,16 @@ def maps_beside_images(
             raise ValueError(f"{len(each)} maps of {name}: expected {len(images)}, one an image")
     lines, columns = len(images), 1 + len(maps)
     figure, axes = plt.subplots(
-        lines, columns, figsize=(2.2 * columns, 2.1 * lines + 0.5), squeeze=False,
-        layout="constrained",
+        lines, columns, figsize=(max(1.7 * columns, 4.4), 1.65 * lines + 0.5),
+        squeeze=False, layout="constrained",
     )  # fmt: skip
     for line, (name, image) in enumerate(images.items()):
         draw_image(axes[line, 0], image)
-        axes[line, 0].set_ylabel(name, fontsize=9, parse_math=False)
+        axes[line, 0].set_ylabel(name, fontsize=10, parse_math=False)
         top = max(float(each[line].max()) for each in maps.values())
         for axis, (kind, each) in zip(axes[line, 1:], maps.items(), strict=True):
             axis.imshow(each[line].float().cpu().numpy(), cmap=HEAT, vmin=0, vmax=top or 1)
             axis.set(xticks=[], yticks=[])
             if not line:
-                axis.set_title(kind)
+                axis.set_title(kind, fontsize=10)
     return finish(figure, title)
