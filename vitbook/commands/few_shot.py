@@ -63,7 +63,8 @@ def few_shot(
     body, normalize, about = _loaded(model, image_size)
     size = checked_size(model, body, train)
     rows, lines = [], []
-    for name, features in frozen_readers(body, normalize, size, place, out / "features").items():
+    kept = out / "features"
+    for name, features in frozen_readers(body, normalize, size, place, kept).items():
         given = features(train.images), train.labels, features(test_seen), test_labels
         typer.echo(f"{name}: {draws} draws of {shots} images a class", err=True)
         found = few_shot_curve(*given, numbers, draws, train.num_classes)
