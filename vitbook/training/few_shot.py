@@ -45,7 +45,7 @@ def check_shots(
     """Refuse numbers of shots that cannot be drawn, before hours go into features.
 
     Raises:
-        TypeError, ValueError: labels that :func:`count_classes` refuses.
+        TypeError, ValueError: labels that :func:`~vitbook.training.examples.count_classes` refuses.
         ValueError: no shots, one that is no whole number from 1 on, or more than a class has.
     """
     number = count_classes(labels, num_classes)
@@ -102,9 +102,9 @@ def few_shot_curve(
 ) -> list[FewShotScore]:
     """Accuracy of ridge regression and of the nearest neighbours after a few images of each class.
 
-    The test images say nothing of the penalty. It is the :meth:`RidgePath.best` of
-    ``ridge.PENALTIES`` where one image of each class is left out at a time, in closed form. Of one
-    image a class none can be left out: there it is the 2^10 of the reference.
+    The test images say nothing of the penalty. It is the best of ``ridge.PENALTIES`` where one
+    image of each class is left out at a time, see :class:`~vitbook.training.ridge.RidgePath`. Of
+    one image a class none can be left out: there it is the 2^10 of the reference.
 
     Args:
         train_features: of all training images; the shots are drawn from them.
@@ -117,7 +117,8 @@ def few_shot_curve(
         For each number of shots ridge, then neighbours.
 
     Raises:
-        TypeError, ValueError: examples that :func:`check_examples` refuses, shots that
+        TypeError, ValueError: features or labels that
+            :func:`~vitbook.training.examples.check_examples` refuses, shots that
             :func:`check_shots` refuses, features of two widths, fewer than 2 draws, which have no
             interval.
         MissingPackageError: scipy is not installed.

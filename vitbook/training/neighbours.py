@@ -32,7 +32,8 @@ def neighbours(
         num_classes: by default as many as the largest label tells.
 
     Raises:
-        TypeError, ValueError: examples that :func:`check_examples` refuses.
+        TypeError, ValueError: features or labels that
+            :func:`~vitbook.training.examples.check_examples` refuses.
         ValueError: test features of another width, NaN or infinite; more neighbours than training
             images, or none; a temperature not above 0.
 

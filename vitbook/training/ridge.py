@@ -62,7 +62,8 @@ class RidgePath:
         num_classes: rows of the layer; by default as many as the largest label tells.
 
     Raises:
-        TypeError, ValueError: examples that :func:`check_examples` refuses.
+        TypeError, ValueError: features or labels that
+            :func:`~vitbook.training.examples.check_examples` refuses.
     """
 
     def __init__(
