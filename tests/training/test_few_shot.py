@@ -46,6 +46,22 @@ def test_it_is_scikit_learns_ridge_with_few_images_and_many(digits, number, pena
     assert (found.logits(features) - expected).abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("number", [30, 500])
+def test_of_hardly_a_penalty_the_smallest_weights_that_fit_are_left(digits, number):
+    features, labels = (torch.cat([each[:number], each[:9]]) for each in digits[0])
+    targets = 2 * torch.eye(10, dtype=torch.float64)[labels] - 1
+    scaled = standardised(features)
+    weight = torch.linalg.pinv(scaled, rtol=1e-7) @ (targets - targets.mean(0))
+    expected = scaled @ weight + targets.mean(0)
+    assert (ridge(features, labels, 1e-300).logits(features) - expected).abs().max() < 1e-6
+
+
+def test_where_every_image_is_fitted_none_can_be_left_out():
+    path = RidgePath(torch.eye(4), torch.arange(4) % 2)
+    with pytest.raises(ValueError, match="a penalty of 1e-300 the fit goes through every image"):
+        path.left_out_logits(1e-300, torch.arange(4))
+
+
 def test_by_hand():
     # Standardised to -1 and 1, targets alike: weight 2 / (2 + penalty), on one unit of spread 3.
     found = ridge(torch.tensor([[2.0], [8.0]]), torch.tensor([0, 1]), 2.0)
@@ -149,13 +165,13 @@ def test_both_forms_agree_and_a_constant_feature_says_nothing(seed, number, widt
 def test_draws_hold_as_many_of_each_class_and_lie_inside_one_another(counts, seed, random):
     labels = [label for label, count in enumerate(counts) for _ in range(count)]
     random.shuffle(labels)
-    labels, smaller = torch.tensor(labels), set()
+    labels = torch.tensor(labels)
+    most = draw_shots(labels, 3, seed)
+    assert len(set(most.tolist())) == len(most) == 3 * len(counts)
     for shots in range(1, 4):
         drawn = draw_shots(labels, shots, seed)
         assert labels[drawn].tolist() == sorted(list(range(len(counts))) * shots)
-        assert smaller < set(drawn.tolist())
-        smaller = set(drawn.tolist())
-        assert torch.equal(drawn, draw_shots(labels, shots, seed))
+        assert torch.equal(drawn.view(-1, shots), most.view(-1, 3)[:, :shots])
 
 
 def test_seeds_are_other_draws():
@@ -311,6 +327,23 @@ def test_more_images_are_better_and_fewer_differ_more(digits):
         assert one.accuracy[2] - one.accuracy[1] > forty.accuracy[2] - forty.accuracy[1]
     assert found[0].penalties == (2.0**10,) * 5 and found[1].penalties == ()
     assert set(found[2].penalties) <= set(PENALTIES)
+
+
+@pytest.mark.parametrize("shots", [2, 4])
+def test_each_draw_leaves_out_one_image_of_each_class_at_a_time(digits, shots):
+    features, labels = digits[0]
+    ridges, votes = few_shot_curve(features, labels, *digits[1], shots=(shots,), draws=3)
+    for seed in range(3):
+        drawn = draw_shots(labels, shots, seed)
+        folds = torch.empty(10 * shots, dtype=torch.int64)
+        for label in range(10):
+            folds[labels[drawn] == label] = torch.arange(shots)
+        layer = RidgePath(features[drawn], labels[drawn]).best(folds)
+        right = layer.logits(digits[1][0]).argmax(1) == digits[1][1]
+        assert ridges.penalties[seed] == layer.penalty
+        assert ridges.draws[seed] == pytest.approx(right.double().mean().item())
+        near = neighbours(features[drawn], labels[drawn], digits[1][0], 20).argmax(1)
+        assert votes.draws[seed] == pytest.approx((near == digits[1][1]).double().mean().item())
 
 
 def test_the_test_images_choose_nothing(digits):

@@ -139,7 +139,8 @@ class RidgePath:
             folds: a number for each image; ``torch.arange(n)`` leaves out one at a time.
 
         Raises:
-            ValueError: a penalty that is none, one fold alone, or not one number for each image.
+            ValueError: a penalty that is none, or too small to tell a fit from its images; one
+                fold alone, or not one number for each image.
         """
         number = len(self.targets)
         if folds.shape != (number,) or len(folds.unique()) < 2:
@@ -154,14 +155,21 @@ class RidgePath:
             rows = (folds == fold).nonzero().flatten()
             block = torch.eye(len(rows), dtype=torch.float64, device=rows.device) - 1 / number
             block -= shrunk[rows] @ self.into[rows].T
-            found[rows] = self.targets[rows] - torch.linalg.solve(block, residual[rows])
+            try:
+                found[rows] = self.targets[rows] - torch.linalg.solve(block, residual[rows])
+            except torch.linalg.LinAlgError as error:
+                raise ValueError(
+                    f"with a penalty of {penalty:g} the fit goes through every image, and none can "
+                    "be left out: give a larger one"
+                ) from error
         return found
 
     def _shrunk(self, columns: Tensor, penalty: float) -> Tensor:
         if not 0 < penalty < float("inf"):
             raise ValueError(f"penalty {penalty!r}: expected a number above 0, as 2**10")
-        # What rounding leaves of an eigenvalue of 0 may be below 0.
-        return columns / (self.values.clamp_min(0) + penalty)
+        # What rounding leaves of an eigenvalue of 0 is noise, below 0 or above.
+        noise = 10 * torch.finfo(torch.float64).eps * self.values.max()
+        return columns * torch.where(self.values > noise, 1 / (self.values + penalty), 0)
 
 
 def ridge(
