@@ -20,6 +20,7 @@ try:
         from vitbook.commands.models import models
         from vitbook.commands.options import Device
         from vitbook.commands.probe import probe
+        from vitbook.commands.quantize import quantize
         from vitbook.commands.results import show
         from vitbook.commands.score import score
         from vitbook.commands.train import train
@@ -48,6 +49,7 @@ app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)
 app.command(name="probe")(probe)
+app.command(name="quantize")(quantize)
 app.command(name="results")(show)
 app.command(name="score")(score)
 app.command(name="train")(train)

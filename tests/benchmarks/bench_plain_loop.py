@@ -34,7 +34,7 @@ from vitbook.models import set_stochastic_depth
 from vitbook.training import get_recipe
 from vitbook.training.batches import Batches
 from vitbook.training.loop import fit
-from vitbook.training.optimization import adamw, moving_average
+from vitbook.training.optimization import make_optimizer, moving_average
 
 STEPS = int(os.environ.get("STEPS", 5))
 BATCH, ROUNDS, PRODUCTS = 128, 12, 10
@@ -75,7 +75,7 @@ def body(name, recipe):
 def ours(name, recipe, data):
     """A round of training, and a round of its batches alone."""
     model, batches = body(name, recipe), Batches(data, recipe, 0, torch.device("cpu"))
-    optimizer, mean = adamw(model, recipe), moving_average(model, recipe)
+    optimizer, mean = make_optimizer(model, recipe), moving_average(model, recipe)
     steps = (range(first, first + STEPS) for first in itertools.count(0, STEPS))
 
     def train():

@@ -22,7 +22,7 @@ from vitbook.measure import compare_speed
 from vitbook.training import get_recipe
 from vitbook.training.batches import Batches
 from vitbook.training.loop import fit
-from vitbook.training.optimization import adamw
+from vitbook.training.optimization import make_optimizer
 
 PICTURES, BATCH = 320, 64
 AUGMENTED = get_recipe("sl_vit", batch_size=BATCH, repeats=1, mix_probability=0.0, drop_path=0.0)
@@ -42,7 +42,10 @@ def pictures():
 
 def ours(model_name, recipe, data):
     model = vitbook.create_model(model_name)
-    batches, optimizer = Batches(data, recipe, 0, torch.device("cpu")), adamw(model, recipe)
+    batches, optimizer = (
+        Batches(data, recipe, 0, torch.device("cpu")),
+        make_optimizer(model, recipe),
+    )
     rounds = itertools.count()
 
     def train_a_round():

@@ -254,4 +254,5 @@ def test_the_books_own_list():
         for planned in experiment.runs:
             assert planned.images > 0
             size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
-            assert default_image_size(planned.model) == size[planned.dataset]
+            own = planned.recipe.image_size or default_image_size(planned.model)
+            assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"

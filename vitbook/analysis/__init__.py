@@ -73,6 +73,7 @@ from vitbook.analysis.positions import (
     position_tables,
     positional_similarity,
 )
+from vitbook.analysis.precision import channel_ranges, round_activations
 from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
 from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.rollout import attention_rollout
@@ -114,6 +115,7 @@ __all__ = [
     "bootstrap_interval",
     "capture_attention",
     "centre_maps",
+    "channel_ranges",
     "cka",
     "collage_rows",
     "dead_and_saturated",
@@ -161,6 +163,7 @@ __all__ = [
     "random_maps",
     "relative_error",
     "relevance",
+    "round_activations",
     "score_explanations",
     "score_rows",
     "soft_masks",

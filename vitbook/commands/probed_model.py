@@ -88,7 +88,11 @@ def fresh_twin(model: nn.Module) -> nn.Module:
     spec = model.spec
     torch.manual_seed(0)
     return create_model(
-        spec.name, image_size=spec.image_size, num_classes=spec.num_classes, channels=spec.channels
+        spec.name,
+        image_size=spec.image_size,
+        num_classes=spec.num_classes,
+        channels=spec.channels,
+        pool=spec.pool,
     ).eval()
 
 

@@ -11,8 +11,9 @@ from vitbook.training import PlannedRun
 class Rates:
     """Images a second on a device, evaluation included, as the ledger has them.
 
-    A model without a row has the arithmetic a second of those that have one; a device without a
-    row, that of the same processor with other threads or kernels.
+    A model without a row at this image size, all of it or the same parts learning, has the
+    arithmetic a second of those that have one; a device without a row, that of the same processor
+    with other threads or kernels.
     """
 
     def __init__(self, rows: dict[str, Result], device: str):
@@ -23,18 +24,26 @@ class Rates:
         self.device, measured, large = device, {}, set()
         for row in rows.values():
             if row.device == device and (run := PlannedRun.of(row)) is not None:
-                measured.setdefault(row.model, []).append(run.images / row.wall_time_s)
+                work = _work(run)
+                measured.setdefault(work, []).append(run.images / row.wall_time_s)
                 if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic
-                    large.add(row.model)
-        self.of_model = {model: statistics.median(rates) for model, rates in measured.items()}
-        rates = [macs(model, None) * self.of_model[model] for model in large]
+                    large.add(work)
+        self.of_work = {work: statistics.median(rates) for work, rates in measured.items()}
+        rates = [macs(*work[:2]) * self.of_work[work] for work in large]
         self.macs = statistics.median(rates) if rates else None
 
     def hours(self, runs: list[PlannedRun], left: dict[PlannedRun, float]) -> str:
         seconds = 0.0
         for run in runs:
-            if run.model not in self.of_model and self.macs is None:
+            work = _work(run)
+            if work not in self.of_work and self.macs is None:
                 return "not measured"
-            rate = self.of_model.get(run.model) or self.macs / macs(run.model, None)
+            rate = self.of_work.get(work) or self.macs / macs(*work[:2])
             seconds += left[run] / rate
         return f"{seconds / 3600:.1f}"
+
+
+def _work(run: PlannedRun) -> tuple[str, int | None, str, int]:
+    """What a step costs depends on: model, image size, the parts that learn."""
+    recipe = run.recipe
+    return run.model, recipe.image_size or None, recipe.train_from, recipe.adapter_rank

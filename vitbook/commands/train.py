@@ -34,6 +34,14 @@ def train(
     seed: Annotated[int, typer.Option(help="Of weights, order and augmentation.")] = 0,
     share: Annotated[float, typer.Option(help="Of each class's training images, 0 to 1.")] = 1.0,
     share_seed: Annotated[int, typer.Option(help="Seed that draws the share.")] = 0,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Weights to start from: a name of `vitbook weights list`, one of the book's own "
+            "checkpoints, or a file.",
+        ),
+    ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint and the result.")] = Path(
         "runs"
     ),
@@ -76,6 +84,7 @@ def train(
             seed=seed,
             share=share,
             share_seed=share_seed,
+            start=start,
             experiment=experiment,
             folder=out,
             device=device,

@@ -1,5 +1,6 @@
 """Parts of a Vision Transformer, one idea a file."""
 
+from vitbook.layers.adapters import LowRankLinear
 from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
 from vitbook.layers.block_attention import (
     AxialBlock,
@@ -22,6 +23,7 @@ from vitbook.layers.heads import (
     ClassTokenHead,
     DistilledHead,
     MeanPoolHead,
+    make_head,
 )
 from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
 from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
@@ -32,6 +34,7 @@ from vitbook.layers.positions import (
     NoPosition,
     resize_positions,
 )
+from vitbook.layers.quantizers import Quantized, QuantizedLinear, fake_quantize, quantize
 from vitbook.layers.relative_attention import (
     RelativePosition,
     RelativePosition2D,
@@ -61,6 +64,7 @@ __all__ = [
     "LearnedPosition2D",
     "LinformerSelfAttention",
     "LocalitySelfAttention",
+    "LowRankLinear",
     "MeanPoolHead",
     "NoPosition",
     "OverlappingPatches",
@@ -70,6 +74,8 @@ __all__ = [
     "PositionedEncoder",
     "PostNormBlock",
     "PreActivationBottleneck",
+    "Quantized",
+    "QuantizedLinear",
     "RelativePosition",
     "RelativePosition2D",
     "RelativeSelfAttention",
@@ -82,5 +88,8 @@ __all__ = [
     "StandardizedConv2d",
     "StochasticDepth",
     "TokensToTokens",
+    "fake_quantize",
+    "make_head",
+    "quantize",
     "resize_positions",
 ]

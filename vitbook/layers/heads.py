@@ -4,8 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.errors import is_whole_number
+from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.initialization import linear
+
+POOLS = ("class", "mean", "class_and_mean")
 
 Both = tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch classes"]]
 
@@ -103,6 +105,29 @@ class ClassToken(nn.Module):
 
     def forward(self, tokens: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch width"]:
         return tokens[:, 0]
+
+
+def make_head(
+    pool: str, width: int, num_classes: int, num_prefix_tokens: int = 1
+) -> ClassTokenHead | MeanPoolHead | ClassAndMeanHead:
+    """One linear layer on the class token, on the mean of the patch tokens, or on both.
+
+    Args:
+        pool: "class", "mean" or "class_and_mean".
+
+    Raises:
+        UnknownNameError: another pool.
+        ValueError: no class token among the prefix, and the pool reads one.
+    """
+    if pool not in POOLS:
+        raise UnknownNameError("pool", pool, POOLS)
+    if pool == "mean":
+        return MeanPoolHead(width, num_classes, num_prefix_tokens)
+    if num_prefix_tokens < 1:
+        raise ValueError(f'pool "{pool}" of a model without a class token: use pool "mean"')
+    if pool == "class":
+        return ClassTokenHead(width, num_classes)
+    return ClassAndMeanHead(width, num_classes, num_prefix_tokens)
 
 
 class DistilledHead(nn.Module):

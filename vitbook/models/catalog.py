@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from vitbook.errors import UnknownNameError, is_whole_number
+from vitbook.layers.heads import POOLS as POOLS
+from vitbook.layers.heads import ClassAndMeanHead, ClassTokenHead, MeanPoolHead, make_head
 from vitbook.models.bit import BIT_MODELS, bit
 from vitbook.models.cnn_designs import (
     CNN_DESIGN_MODELS,
@@ -35,7 +37,7 @@ from vitbook.models.t2t_vit import (
     t2t_vit,
     t2t_vit_dense,
 )
-from vitbook.models.vit import VIT_MODELS, vit
+from vitbook.models.vit import VIT_MODELS, VisionTransformer, vit
 from vitbook.models.vit_positions import (
     LAYER_POSITION_MODELS,
     RELATIVE_POSITION_MODELS,
@@ -53,6 +55,7 @@ class ModelSpec:
     image_size: int | tuple[int, int]
     num_classes: int
     channels: int
+    pool: str = ""
 
 
 # name -> (factory, its settings); a later paper adds its own table.
@@ -113,6 +116,7 @@ def create_model(
     image_size: int | Sequence[int] | None = None,
     num_classes: int | None = None,
     channels: int | None = None,
+    pool: str = "",
 ) -> nn.Module:
     """Build a model with fresh weights; what is not given is as the name says.
 
@@ -123,10 +127,13 @@ def create_model(
         image_size: in pixels, one number or (height, width); the patch must divide it.
         num_classes: length of the logits.
         channels: of the image.
+        pool: what the head of a Vision Transformer reads: "class", "mean" or "class_and_mean", see
+            :func:`vitbook.layers.make_head`; by default as its paper has it.
 
     Raises:
         UnknownNameError: no such model; names the nearest.
-        ValueError: a size that the patch does not divide, or another number below 1.
+        ValueError: a size that the patch does not divide, another number below 1, or a pool for
+            a model whose head is not one linear layer on tokens.
 
     Example:
         >>> import torch
@@ -145,11 +152,25 @@ def create_model(
     if settings["channels"] < 1:
         raise ValueError(f"{settings['channels']} channels: expected at least 1")
     model = factory(**settings)
+    if pool:
+        model.head = _pooled_head(name, model, pool, settings["num_classes"])
     size = settings["image_size"]
     model.spec = ModelSpec(
         name,
         int(size) if is_whole_number(size) else tuple(size),
         settings["num_classes"],
         settings["channels"],
+        pool,
     )
     return model
+
+
+def _pooled_head(name: str, model: nn.Module, pool: str, num_classes: int) -> nn.Module:
+    readers = ClassTokenHead | ClassAndMeanHead | MeanPoolHead
+    if not isinstance(model, VisionTransformer) or not isinstance(model.head, readers):
+        raise ValueError(
+            f'{name} with pool "{pool}": expected a model that reads its answer from a class token '
+            "or from the mean of the patches; leave pool out"
+        )
+    width = model.head.classifier.in_features // (1 + isinstance(model.head, ClassAndMeanHead))
+    return make_head(pool, width, num_classes, model.num_prefix_tokens)

@@ -25,6 +25,7 @@ class Result:
         provenance: of the data.
         share: of each class's training images, 0 to 1.
         share_seed: that drew them.
+        start: name of the weights that it started from; empty if they were fresh.
         experiment: of ``data/experiments.toml`` that the run answers; empty if none.
         definition: digest of all that decides the run, if it answers an experiment.
     """
@@ -50,6 +51,7 @@ class Result:
     provenance: dict
     share: float | int = 1.0
     share_seed: int = 0
+    start: str = ""
     experiment: str = ""
     definition: str = ""
 

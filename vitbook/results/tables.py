@@ -13,7 +13,7 @@ def table(rows: list[Result]) -> list[dict[str, str]]:
     groups: dict[tuple, list[Result]] = {}
     for row in rows:
         recipe = json.dumps(row.recipe, sort_keys=True)
-        key = (row.dataset, row.share, row.share_seed, row.model, recipe, row.device)
+        key = (row.dataset, row.share, row.share_seed, row.start, row.model, recipe, row.device)
         groups.setdefault(key, []).append(row)
     return [_line(group) for group in groups.values()]
 
@@ -30,7 +30,9 @@ def _line(group: list[Result]) -> dict[str, str]:
     return {
         "data": first.provenance["name"],
         # A second head that no teacher spoke to has distilled nothing.
-        "model": first.model + " (no teacher)" * ("distilled" in first.model),
+        "model": first.model
+        + " (no teacher)" * ("distilled" in first.model)
+        + (f", from {first.start}" if first.start else ""),
         "parameters": f"{first.parameters:,}",
         "recipe": first.recipe["name"],
         "data passes": f"{first.data_passes:.0f}",

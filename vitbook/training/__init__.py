@@ -13,37 +13,55 @@ from vitbook.training.experiments import (
     read_experiments,
     standing,
 )
+from vitbook.training.fine_tuning import learning_parts
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
-from vitbook.training.recipe import RECIPES, Recipe, get_recipe
+from vitbook.training.quantization import (
+    SCHEMES,
+    QuantizationError,
+    Scheme,
+    quantize_model,
+    stored_bytes,
+)
+from vitbook.training.recipe import Recipe
+from vitbook.training.recipes import RECIPES, get_recipe
 from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.runs import RunInUseError, run
+from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
 
 __all__ = [
     "RECIPES",
+    "SCHEMES",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
     "Experiment",
     "ExperimentError",
     "PlannedRun",
+    "QuantizationError",
     "Recipe",
     "RunInUseError",
     "RunStoppedError",
+    "Scheme",
+    "StartError",
     "TrainingDivergedError",
     "TrainingRun",
     "UnfinishedRunError",
     "evaluate",
     "get_recipe",
     "joined",
+    "learning_parts",
     "load_checkpoint",
     "predict",
+    "quantize_model",
     "read_experiments",
     "run",
     "save_checkpoint",
     "standing",
+    "start_from",
+    "stored_bytes",
     "train",
 ]

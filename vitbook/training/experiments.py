@@ -12,16 +12,16 @@ from vitbook.errors import UnknownNameError
 from vitbook.models import list_models
 from vitbook.results import Result, accuracy_of, data_folder
 from vitbook.training.planned import PlannedRun, check_name
-from vitbook.training.recipe import get_recipe
+from vitbook.training.recipes import get_recipe
 
 GROUP_KEYS = {"question", "needs", "runs"}
 RUN_KEYS = {
     *("models", "dataset", "recipe", "changes", "images", "epochs"),
-    *("seeds", "shares", "share_seed", "probes", "ships"),
+    *("seeds", "shares", "share_seed", "start", "probes", "ships"),
 }
 TYPES = {
     **dict.fromkeys(("models", "seeds", "shares", "probes", "runs"), list),
-    **dict.fromkeys(("question", "needs", "dataset", "recipe"), str),
+    **dict.fromkeys(("question", "needs", "dataset", "recipe", "start"), str),
     **{"changes": dict, "ships": bool, "share_seed": int},
 }
 NAMES = {str: "text", dict: "a table", bool: "true or false", int: "a number", list: "a list"}
@@ -55,7 +55,7 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
 
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
     that they are divided into (else the recipe's own passes), ``seeds``, ``shares`` with
-    ``share_seed``, ``probes`` (epochs), ``ships``.
+    ``share_seed``, ``start`` (weights), ``probes`` (epochs), ``ships``.
 
     Args:
         path: by default the book's own list.
@@ -123,6 +123,7 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
             share,
             asked.get("share_seed", 0),
             tuple(asked["probes"]),
+            asked.get("start", ""),
             experiment=name,
             ships=asked.get("ships", False),
         )
@@ -167,6 +168,10 @@ def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
     )
 
 
+def _told(run: PlannedRun) -> dict:
+    return {"start": run.start or "fresh weights"} | asdict(run.recipe)
+
+
 def _check_types(table: dict) -> None:
     for key, kinds in TYPES.items():
         if key in table and type(table[key]) is not kinds:
@@ -188,11 +193,11 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
     An experiment on several shares of a data set has a column for each instead of the rest.
     """
     answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
-    usual = asdict(experiment.runs[0].recipe) if experiment.runs else {}
+    usual = _told(experiment.runs[0]) if experiment.runs else {}
     shares = sorted({run.share for run in experiment.runs})
     lines: dict[tuple, dict[float, list[PlannedRun]]] = {}
     for run in experiment.runs:
-        changes = {k: v for k, v in asdict(run.recipe).items() if v != usual[k]}
+        changes = {k: v for k, v in _told(run).items() if v != usual[k]}
         told = ", ".join(f"{key} {json.dumps(value)}" for key, value in changes.items())
         seeds = lines.setdefault((run.model, told), {share: [] for share in shares})
         seeds[run.share].append(run)

@@ -14,6 +14,7 @@ from vitbook.models import set_stochastic_depth
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import check_outputs, predict
+from vitbook.training.fine_tuning import learning_parts, training_mode
 from vitbook.training.loss import cross_entropy
 from vitbook.training.memory import (
     BatchTooLargeError,
@@ -21,7 +22,7 @@ from vitbook.training.memory import (
     is_out_of_memory,
     say_what_fits,
 )
-from vitbook.training.optimization import adamw, learning_rate, moving_average
+from vitbook.training.optimization import learning_rate, make_optimizer, moving_average
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
 from vitbook.training.recorder import Recorder
@@ -62,10 +63,10 @@ class TrainingRun:
 
 def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step):
     """Training, whole: every other function prepares it or reports on it."""
-    model.train()
+    training_mode(model)
     for step in steps:
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step / batches.steps_an_epoch, recipe)
+            group["lr"] = group["rate"] * learning_rate(step / batches.steps_an_epoch, recipe)
         images, targets = batches[step]  # shuffled, each image changed in its own way
         with precision:
             logits = model(images)
@@ -91,6 +92,7 @@ def train(
     compile: bool = False,
     progress: bool = True,
     state: str | Path | None = None,
+    start: str = "",
     save_every_s: float | int = 60,
     probe: Callable[[nn.Module], dict] | None = None,
     probe_epochs: tuple[int, ...] = (),
@@ -99,7 +101,8 @@ def train(
 ) -> TrainingRun:
     """Train ``model`` in place; with an ``ema`` in the recipe it ends as the mean of its weights.
 
-    The forward pass runs in bfloat16 if the GPU computes in it. Processes that
+    Of a fine-tuning recipe only the parts learn that it names, see :func:`.learning_parts`. The
+    forward pass runs in bfloat16 if the GPU computes in it. Processes that
     :func:`~.processes.joined` has joined share every batch.
 
     Args:
@@ -111,6 +114,7 @@ def train(
         progress: show a bar.
         state: file of the unfinished run. If it exists, the run goes on from it: on the CPU to
             the same bits as a run that was never interrupted.
+        start: name of the weights that ``model`` comes with: ``state`` is of one start alone.
         save_every_s: seconds between two writings of ``state``.
         probe: looks at the model, and returns what JSON takes.
         probe_epochs: after which epochs; 0 is before training.
@@ -141,58 +145,60 @@ def train(
     model.to(device)
     check_outputs(predict(model, dataset.images[:1]), dataset)
     set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
-    batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
-    optimizer, mean = adamw(model, recipe), moving_average(model, recipe)
-    recorder = Recorder(
-        model,
-        mean,
-        optimizer,
-        batches,
-        identity={
-            "model": asdict(model.spec) if hasattr(model, "spec") else type(model).__name__,
-            "data": dataset.provenance,
-            "recipe": asdict(recipe),
-            "seed": seed,
-            "probe_epochs": list(probe_epochs),
-        },
-        test=test,
-        state=state,
-        save_every_s=save_every_s,
-        probe=probe,
-        probe_epochs=probe_epochs,
-        after_epoch=after_epoch,
-        stop=stop,
-        show=progress,
-    )
-    dtype = training_dtype(device)
-    runner = torch.compile(model) if compile else model
-    if here.count > 1:
-        runner = DistributedDataParallel(runner)
-    first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
+    with learning_parts(model, recipe, seed):
+        batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
+        optimizer, mean = make_optimizer(model, recipe), moving_average(model, recipe)
+        recorder = Recorder(
+            model,
+            mean,
+            optimizer,
+            batches,
+            identity={
+                "model": asdict(model.spec) if hasattr(model, "spec") else type(model).__name__,
+                "data": dataset.provenance,
+                "recipe": asdict(recipe),
+                "seed": seed,
+                "probe_epochs": list(probe_epochs),
+            }
+            | ({"start": start} if start else {}),
+            test=test,
+            state=state,
+            save_every_s=save_every_s,
+            probe=probe,
+            probe_epochs=probe_epochs,
+            after_epoch=after_epoch,
+            stop=stop,
+            show=progress,
+        )
+        dtype = training_dtype(device)
+        runner = torch.compile(model) if compile else model
+        if here.count > 1:
+            runner = DistributedDataParallel(runner)
+        first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
 
-    def steps() -> Iterator[int]:
-        for step in range(first, last):  # chance inside the model is a function of these too
-            torch.manual_seed(seed_of(seed, step, "model", here.rank))
-            yield step
+        def steps() -> Iterator[int]:
+            for step in range(first, last):  # chance inside the model is a function of these too
+                torch.manual_seed(seed_of(seed, step, "model", here.rank))
+                yield step
 
-    try:
-        gpus = [] if device.type == "cpu" else [device]
-        with recorder, torch.random.fork_rng(gpus, device_type=device.type):
-            precision = autocast(device, dtype)
-            fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        if recorder.at_work:
-            raise MemoryError(
-                f"out of memory between two steps, in evaluation, a probe or writing: {error}"
-            ) from error
-        forget_activations(error)
-        image = torch.zeros(dataset.images.shape[1:], device=device)
-        own = recipe.batch_size // here.count
-        raise BatchTooLargeError(say_what_fits(model, image, own, here.count)) from error
-    if mean is not None:
-        model.load_state_dict(mean.module.state_dict())
+        try:
+            gpus = [] if device.type == "cpu" else [device]
+            with recorder, torch.random.fork_rng(gpus, device_type=device.type):
+                precision = autocast(device, dtype)
+                fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if recorder.at_work:
+                raise MemoryError(
+                    f"out of memory between two steps, in evaluation, a probe or writing: {error}"
+                ) from error
+            forget_activations(error)
+            image = torch.zeros(dataset.images.shape[1:], device=device)
+            own = recipe.batch_size // here.count
+            raise BatchTooLargeError(say_what_fits(model, image, own, here.count)) from error
+        if mean is not None:
+            model.load_state_dict(mean.module.state_dict())
     reached = recorder.progress
     shown = last * recipe.batch_size
     return TrainingRun(

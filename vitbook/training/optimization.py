@@ -1,6 +1,7 @@
 """Which weights decay, how the learning rate moves, which mean of the weights is kept."""
 
 import math
+import re
 
 import torch
 from torch import Tensor, nn
@@ -9,26 +10,60 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from vitbook.training.recipe import Recipe
 
 
-def adamw(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
-    """The optimizer of every recipe, in torch's fused form."""
+def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW or SGD with momentum, in torch's fused form, over the parameters that learn."""
     groups = parameter_groups(model, recipe)
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(
+            groups, lr=recipe.learning_rate, momentum=recipe.momentum, fused=True
+        )
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
 
 
 def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
-    """Matrices decay; biases, norms, positions and prefix tokens do not.
+    """Parameters by their weight decay and by their ``rate``, as a factor of the learning rate.
 
-    A parameter that several parts share comes once.
+    Matrices decay; biases, norms, positions and prefix tokens do not. A parameter that several
+    parts share comes once, one that does not learn not at all.
+
+    Raises:
+        ValueError: rates by depth for a model that has no blocks to count.
     """
-    decay, keep = [], []
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {(True, 1.0): [], (False, 1.0): []}
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
         is_matrix = parameter.ndim >= 2 and not is_place
-        (decay if is_matrix else keep).append(parameter)
+        groups.setdefault((is_matrix, _rate(name, model, recipe)), []).append(parameter)
     return [
-        {"params": decay, "weight_decay": recipe.weight_decay},
-        {"params": keep, "weight_decay": 0.0},
+        {
+            "params": parameters,
+            "weight_decay": recipe.weight_decay if is_matrix else 0.0,
+            "rate": rate,
+        }
+        for (is_matrix, rate), parameters in groups.items()
     ]
+
+
+def _rate(name: str, model: nn.Module, recipe: Recipe) -> float:
+    """Of a parameter, as a factor of the recipe's learning rate."""
+    if name.startswith("head.") and recipe.head_learning_rate:
+        return recipe.head_learning_rate / recipe.learning_rate
+    if recipe.layer_decay == 1:
+        return 1.0
+    blocks = getattr(getattr(model, "encoder", None), "blocks", None)
+    if not blocks:
+        raise ValueError(
+            f"layer_decay {recipe.layer_decay:g} for a {type(model).__name__}: expected a model "
+            "with encoder.blocks, whose depth can be counted; use layer_decay=1"
+        )
+    depth = 1 + len(blocks)  # the last norm and the head
+    if match := re.match(r"encoder\.blocks\.(\d+)\.", name):
+        depth = 1 + int(match[1])
+    elif not name.startswith(("encoder.", "head.")):
+        depth = 0  # what the tokens are made of
+    return recipe.layer_decay ** (1 + len(blocks) - depth)
 
 
 def learning_rate(epoch: float | int, recipe: Recipe) -> float:

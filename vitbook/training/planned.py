@@ -9,7 +9,8 @@ from hashlib import blake2b
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.results import Result, experiment_run_name
-from vitbook.training.recipe import Recipe, get_recipe
+from vitbook.training.recipe import Recipe
+from vitbook.training.recipes import get_recipe
 
 
 def check_name(experiment: str) -> None:
@@ -34,6 +35,8 @@ class PlannedRun:
         recipe: with all its changes.
         share: of each class's training images, drawn by ``share_seed``.
         probe_epochs: after which the model is looked into; 0 is before training.
+        start: name of the weights that it starts from, see :func:`~.start.start_name`; empty
+            starts from fresh ones.
         experiment: that it answers; like the next, no part of the definition.
         ships: its checkpoint is one of the book's own.
 
@@ -48,6 +51,7 @@ class PlannedRun:
     share: float | int = 1.0
     share_seed: int = 0
     probe_epochs: tuple[int, ...] = ()
+    start: str = ""
     experiment: str = ""
     ships: bool = False
 
@@ -77,7 +81,16 @@ class PlannedRun:
         try:
             probes = tuple(probe["epoch"] for probe in row.probes)
             recipe = Recipe(**row.recipe)
-            return cls(row.model, row.dataset, recipe, row.seed, row.share, row.share_seed, probes)
+            return cls(
+                row.model,
+                row.dataset,
+                recipe,
+                row.seed,
+                row.share,
+                row.share_seed,
+                probes,
+                row.start,
+            )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
 
@@ -101,7 +114,7 @@ class PlannedRun:
             "seed": self.seed,
             "share": [float(self.share), self.share_seed] if self.share != 1 else [],
             "probes": self.probe_epochs,
-        }
+        } | ({"start": self.start} if self.start else {})
         return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
 
     @property
@@ -124,6 +137,8 @@ class PlannedRun:
         words += ["--seed", str(self.seed)]
         if self.share != 1:
             words += ["--share", str(self.share), "--share-seed", str(self.share_seed)]
+        if self.start:
+            words += ["--from", self.start]
         if self.probe_epochs:
             words += ["--probe-at", ",".join(map(str, self.probe_epochs))]
         return (*words, "--half", "--experiment", self.experiment)

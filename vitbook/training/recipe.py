@@ -1,9 +1,11 @@
 """Recipes are data."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 from vitbook.errors import UnknownNameError
+from vitbook.models.catalog import POOLS
 
+OPTIMIZERS = ("adamw", "sgd")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -11,8 +13,8 @@ POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivi
 class Recipe:
     """Everything that decides a training run but the model, the data and the seed.
 
-    AdamW with a linear warm-up and a cosine. Weight decay acts on matrices and convolution kernels;
-    biases, norms, tables of positions and prefix tokens do not decay.
+    The learning rate rises in a line and falls along a cosine. Weight decay acts on matrices and
+    convolution kernels; biases, norms, tables of positions and prefix tokens do not decay.
 
     Attributes:
         epochs: each shows every image ``repeats`` times; a last short batch is left out.
@@ -21,7 +23,20 @@ class Recipe:
         batch_size: images a step, over all processes.
         learning_rate: at its peak.
         final_learning_rate: at the end of the cosine.
-        weight_decay: of AdamW.
+        weight_decay: of AdamW apart from the gradient, of SGD as a part of it.
+        optimizer: one of :data:`OPTIMIZERS`.
+        momentum: of SGD.
+        head_learning_rate: of the head, at its peak; 0 gives it that of the rest.
+        layer_decay: each block learns at so much of the rate of the block behind it, the tokenizer
+            slowest (Bao et al. 2022, "BEiT", from Clark et al. 2020); 1 is one rate for all.
+        train_from: name of the first part that learns, such as "encoder.blocks.8" or "head"; what
+            stands before it keeps its weights. Empty trains all.
+        adapter_rank: of low-rank adapters (Hu et al. 2022, "LoRA") beside the linear layers of the
+            encoder, which themselves keep their weights; they are merged in the end. 0 is none.
+        weight_bits: of the encoder's linear layers while they learn (quantization-aware training);
+            they are left rounded. 2 to 8, and without adapters; 0 rounds nothing.
+        image_size: in pixels, of the images and of the model; 0 is what the model is named for.
+        pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
         gradient_clip: largest norm of the gradient; 0 lets it be.
         label_smoothing: share of the target spread over all classes.
@@ -55,6 +70,15 @@ class Recipe:
     learning_rate: float
     final_learning_rate: float = 0.0
     weight_decay: float = 0.05
+    optimizer: str = "adamw"
+    momentum: float = 0.9
+    head_learning_rate: float = 0.0
+    layer_decay: float = 1.0
+    train_from: str = ""
+    adapter_rank: int = 0
+    weight_bits: int = 0
+    image_size: int = 0
+    pool: str = ""
     epoch_images: int = 0
     warmup_epochs: float = 0.0
     gradient_clip: float = 1.0
@@ -83,6 +107,9 @@ class Recipe:
         for field in (
             "final_learning_rate",
             "weight_decay",
+            "head_learning_rate",
+            "adapter_rank",
+            "image_size",
             "epoch_images",
             "warmup_epochs",
             "gradient_clip",
@@ -94,134 +121,32 @@ class Recipe:
         ):
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 or more")
-        for field in ("label_smoothing", "zoom", "drop_path", "ema"):
+        for field in ("label_smoothing", "zoom", "drop_path", "ema", "momentum"):
             if not 0 <= getattr(self, field) < 1:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 up to, not with, 1")
         for field in ("erasing", "mix_probability"):
             if not 0 <= getattr(self, field) <= 1:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 to 1")
-        if not 0 < self.crop_area <= 1:
-            raise ValueError(f"crop_area {self.crop_area}: expected more than 0, up to 1")
+        for field in ("crop_area", "layer_decay"):
+            if not 0 < getattr(self, field) <= 1:
+                raise ValueError(f"{field} {getattr(self, field)}: expected more than 0, up to 1")
         if self.final_learning_rate > self.learning_rate:
             raise ValueError(
                 f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
                 f"learning rate, {self.learning_rate:g}"
             )
+        if self.weight_bits and (not 2 <= self.weight_bits <= 8 or self.adapter_rank):
+            raise ValueError(
+                f"weight_bits {self.weight_bits} with adapter_rank {self.adapter_rank}: expected 2 "
+                "to 8 bits, or 0, and one of the two"
+            )
+        if self.optimizer not in OPTIMIZERS:
+            raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
+        if self.pool and self.pool not in POOLS:
+            raise UnknownNameError("pool", self.pool, POOLS)
         if self.policy is not None and self.policy not in POLICIES:
             raise UnknownNameError("policy", self.policy, POLICIES)
 
     @property
     def mixes(self) -> bool:
         return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
-
-
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        # A minute on two cores, for the chapters.
-        Recipe(
-            name="digits",
-            epochs=60,
-            batch_size=64,
-            learning_rate=2e-3,
-            warmup_epochs=5.0,
-            label_smoothing=0.2,
-            shift=0.5,
-            rotation=10.0,
-            zoom=0.1,
-        ),
-        # Digits anywhere on a larger canvas, ten images of each: small changes, many steps.
-        Recipe(
-            name="cluttered",
-            epochs=20,
-            batch_size=64,
-            learning_rate=1e-3,
-            warmup_epochs=1.0,
-            label_smoothing=0.1,
-            ema=0.99,
-            shift=1.0,
-            rotation=10.0,
-            zoom=0.1,
-        ),
-        # Few passes over many small images: weak augmentation, a mean of the weights.
-        Recipe(
-            name="quick",
-            epochs=30,
-            batch_size=128,
-            learning_rate=2e-3,
-            warmup_epochs=2.0,
-            label_smoothing=0.1,
-            ema=0.998,
-            crop_padding=4,
-            flip=True,
-        ),
-        # Many passes over few larger images.
-        Recipe(
-            name="flowers",
-            epochs=100,
-            batch_size=32,
-            learning_rate=2e-3,
-            warmup_epochs=5.0,
-            label_smoothing=0.1,
-            ema=0.998,
-            crop_area=0.35,
-            flip=True,
-        ),
-        # Lee et al. 2021, "Vision Transformer for small-size datasets", by the authors' code,
-        # with the learning rate that users needed to get their figures. 300 data passes.
-        Recipe(
-            name="sl_vit",
-            epochs=100,
-            batch_size=128,
-            learning_rate=3e-3,
-            final_learning_rate=1e-6,
-            warmup_epochs=10.0,
-            gradient_clip=0.0,
-            label_smoothing=0.1,
-            drop_path=0.1,
-            drop_path_grows=False,
-            repeats=3,
-            crop_padding=4,
-            flip=True,
-            policy="autoaugment_cifar10",
-            erasing=0.25,
-            mixup=1.0,
-            cutmix=1.0,
-            mix_probability=0.5,
-        ),
-    )
-}
-
-
-def get_recipe(name: str, /, **changes) -> Recipe:
-    """A recipe by name, with some of its numbers changed.
-
-    Raises:
-        UnknownNameError: no such recipe, or no such number in it.
-        ValueError: a number of another kind than the recipe's, or one that no run can have.
-
-    Example:
-        >>> from vitbook.training import get_recipe
-        >>> recipe = get_recipe("digits", epochs=5, mixup=0.2)
-        >>> recipe.epochs, recipe.batch_size, recipe.mixes
-        (5, 64, True)
-    """
-    if name not in RECIPES:
-        raise UnknownNameError("recipe", name, RECIPES)
-    recipe = RECIPES[name]
-    known = {field.name: field.type for field in fields(Recipe) if field.name != "name"}
-    for field, value in changes.items():
-        if field not in known:
-            raise UnknownNameError("recipe field", field, known)
-        kind = known[field]
-        if not (type(value) in (int, float) if kind is float else isinstance(value, kind)) or (
-            kind is int and type(value) is bool
-        ):
-            raise ValueError(
-                f"recipe field {field} {value!r}: expected {getattr(kind, '__name__', kind)}"
-            )
-        if type(value) in (int, float) and abs(value) >= 2**53:
-            raise ValueError(f"recipe field {field} is too large: expected less than 2^53")
-        if kind is float:
-            changes[field] = float(value)
-    return replace(recipe, **changes)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from vitbook.training.loop import train
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
+from vitbook.training.start import start_from, start_name
 from vitbook.training.tensorboard import tensorboard_writer
 
 
@@ -41,6 +43,7 @@ def run(
     compile: bool = False,
     share: float | int = 1.0,
     share_seed: int = 0,
+    start: str | Path = "",
     experiment: str = "",
     checkpoint_dtype: torch.dtype | None = None,
     progress: bool = True,
@@ -59,6 +62,8 @@ def run(
 
     Args:
         share: of each class's training images, drawn by ``share_seed``.
+        start: weights that the body starts from, as :func:`~.start.start_from` takes them; the
+            head then starts at zero. Empty starts from fresh weights.
         experiment: of ``data/experiments.toml`` that the run answers; its files are then called
             after it and after a digest of all that decides the run.
         probe: is given the model and the held-out data; what it returns goes to the ledger.
@@ -68,12 +73,21 @@ def run(
 
     Raises:
         FinishedRunError: the folder has a finished run of this name.
+        StartError: weights of another model, or for images of other channels.
         ModuleNotFoundError: TensorBoard is asked for and not installed.
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
     """
     planned = PlannedRun(
-        model_name, dataset_name, recipe, seed, share, share_seed, probe_epochs, experiment
+        model_name,
+        dataset_name,
+        recipe,
+        seed,
+        share,
+        share_seed,
+        probe_epochs,
+        start_name(start),
+        experiment,
     )
     definition, name = "", results.run_name(dataset_name, model_name, recipe.name, seed)
     if experiment:
@@ -88,14 +102,19 @@ def run(
         if processes().is_first:  # half a file that a killed run was writing
             for part in Path(folder).glob(f".{name}.*"):
                 part.unlink()
-        size = default_image_size(model_name)
+        size = recipe.image_size or default_image_size(model_name)
         whole = datasets.load(dataset_name, "train", image_size=size)
         train_set = datasets.take_share(whole, share, share_seed)
         held_out = datasets.held_out_split(dataset_name)
         test_set = datasets.load(dataset_name, held_out, image_size=size)
         torch.manual_seed(seed)
-        model = create_model(
-            model_name, num_classes=train_set.num_classes, channels=train_set.images.shape[1]
+        make = partial(start_from, start) if start else create_model
+        model = make(
+            model_name,
+            image_size=size,
+            num_classes=train_set.num_classes,
+            channels=train_set.images.shape[1],
+            pool=recipe.pool,
         )
         if probe is not None and planned.probe_epochs:
             probe(model.to(own), test_set)  # what it cannot look into is found before the training
@@ -109,6 +128,7 @@ def run(
             compile=compile,
             progress=progress,
             state=unfinished,
+            start=planned.start,
             save_every_s=save_every_s,
             probe=None if probe is None else lambda model: probe(model, test_set),
             probe_epochs=planned.probe_epochs,
@@ -134,6 +154,7 @@ def run(
             provenance=train_set.provenance,
             share=share,
             share_seed=share_seed,
+            start=planned.start,
             experiment=experiment,
             definition=definition,
         )

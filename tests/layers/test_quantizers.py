@@ -1,0 +1,96 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from torch import nn
+
+from vitbook.layers import QuantizedLinear, fake_quantize, quantize
+
+BITS = st.integers(2, 8)
+MATRICES = arrays(
+    "float32", st.tuples(st.integers(1, 5), st.integers(1, 7)),
+    elements=st.floats(-1e3, 1e3, width=32),
+).map(torch.from_numpy)  # fmt: skip
+
+
+@given(MATRICES, BITS, st.sampled_from([None, 0, 1]))
+def test_no_value_moves_by_more_than_half_a_step(values, bits, dim):
+    codes, step = quantize(values, bits, dim)
+    error = (codes * step - values).abs()
+    assert (error <= step / 2 * (1 + 1e-5) + 1e-35).all()
+    assert codes.abs().max() <= 2 ** (bits - 1) - 1
+
+
+@given(MATRICES, BITS)
+def test_a_step_a_channel_is_never_longer_than_one_for_all(values, bits):
+    """So the bound of each channel, the worst one's too, is at most that of one step for all."""
+    assert (quantize(values, bits, 1).step <= quantize(values, bits).step).all()
+
+
+@given(MATRICES, BITS)
+def test_rounded_values_stay_where_they_are(values, bits):
+    once = quantize(values, bits, 1).values
+    torch.testing.assert_close(quantize(once, bits, 1).values, once)
+
+
+def test_by_hand():
+    codes, step = quantize(torch.tensor([[0.0, 0.7, -2.1, 1.0]]), 3)
+    assert codes.tolist() == [[0, 1, -3, 1]] and step.item() == pytest.approx(0.7)
+
+
+def test_it_is_torchao_s_grid_without_clipping():
+    torchao = pytest.importorskip("torchao.quantization")
+    layer = nn.Linear(64, 16)
+    codes, step = quantize(layer.weight.detach(), 4, 1)
+    exact = torchao.MappingType.SYMMETRIC_NO_CLIPPING_ERR
+    torchao.quantize_(
+        layer,
+        torchao.IntxWeightOnlyConfig(torch.int4, torchao.PerAxis(0), mapping_type=exact),
+    )
+    their_step = layer.weight.scale
+    # Theirs stretches the positive side to 7 and the negative one to -8, whichever needs more.
+    assert (their_step <= step * (1 + 1e-6)).all() and (their_step >= step * 7 / 8.01).all()
+    same = (their_step - step).abs() < 1e-7
+    assert same.any() and torch.equal(layer.weight.qdata[same[:, 0]], codes[same[:, 0]])
+
+
+def test_a_slice_of_zeros_stays_zero():
+    assert quantize(torch.zeros(2, 3), 4, 1).values.equal(torch.zeros(2, 3))
+
+
+def test_the_slope_goes_straight_through():
+    values = torch.randn(5, requires_grad=True)
+    (fake_quantize(values, 2) * torch.arange(5.0)).sum().backward()
+    assert torch.equal(values.grad, torch.arange(5.0))
+
+
+def test_a_layer_computes_with_rounded_weights_and_learns_exact_ones():
+    torch.manual_seed(0)
+    plain, inputs = nn.Linear(6, 4), torch.rand(3, 6)
+    layer = QuantizedLinear(plain, 3)
+    rounded = quantize(plain.weight.detach(), 3, 1).values
+    torch.testing.assert_close(layer(inputs), F.linear(inputs, rounded, plain.bias))
+    layer(inputs).sum().backward()
+    torch.testing.assert_close(plain.weight.grad, inputs.sum(0).expand(4, 6))
+    before = layer(inputs)
+    after = layer.round()
+    assert type(after) is nn.Linear
+    torch.testing.assert_close(after(inputs), before)
+
+
+@pytest.mark.parametrize("bits", [0, 1, 9, True])
+def test_bits_that_cannot_be(bits):
+    with pytest.raises(ValueError, match="expected a whole number from 2 to 8"):
+        quantize(torch.ones(2), bits)
+    with pytest.raises(ValueError, match="expected a whole number from 2 to 8"):
+        QuantizedLinear(nn.Linear(2, 2), bits)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_values_without_a_grid(value):
+    with pytest.raises(ValueError, match="hold NaN or infinity"):
+        quantize(torch.tensor([1.0, value]), 4)
