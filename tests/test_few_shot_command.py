@@ -10,6 +10,7 @@ from vitbook.digest import digest
 from vitbook.models.pretrained import Pretrained
 from vitbook.training import few_shot
 from vitbook.training.few_shot import t_interval
+from vitbook.training.ridge import PENALTIES
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 QUICK = ["--shots", "5,1", "--draws", "3", "--share", "0.2", "--threads", "1", "--device", "cpu"]
@@ -40,6 +41,7 @@ def test_the_command_writes_a_row(tmp_path, capsys):
     for line in row.rows:
         assert line["accuracy"] == pytest.approx(t_interval(line["draws"]), abs=1e-3)
         assert len(line["penalties"]) == (3 if line["reader"] == "ridge" else 0)
+        assert set(line["penalties"]) <= {*PENALTIES}
     told = capsys.readouterr().out.splitlines()
     assert told[0].split() == ["features", "reader", "1", "5"] and len(told) == 8
     assert told[1].startswith("pretrained") and "%" in told[1] and "±" in told[1]

@@ -140,7 +140,7 @@ def _row(name: str, score: FewShotScore) -> dict:
         "shots": score.shots,
         "accuracy": list(score.accuracy),
         "draws": [round(each, 4) for each in score.draws],
-        "penalties": [float(f"{each:.3g}") for each in score.penalties],
+        "penalties": list(score.penalties),
     }
 
 
