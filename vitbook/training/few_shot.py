@@ -107,7 +107,8 @@ def few_shot_curve(
     one image a class none can be left out: there it is the 2^10 of the reference.
 
     Args:
-        train_features: of all training images; the shots are drawn from them.
+        train_features: of all training images; the shots are drawn from them. A row an image, from
+            any model: what ``frozen_features`` gives of ours, or what another answers.
         test_features: of all held-out images; every draw is scored on each.
         shots: training images of each class.
         draws: seeds 0, 1, ... of :func:`draw_shots`.
@@ -122,6 +123,18 @@ def few_shot_curve(
             :func:`check_shots` refuses, features of two widths, fewer than 2 draws, which have no
             interval.
         MissingPackageError: scipy is not installed.
+
+    Example:
+        >>> from vitbook import datasets
+        >>> from vitbook.training.few_shot import few_shot_curve
+        >>> train, test = (datasets.load("digits", split) for split in ("train", "test"))
+        >>> pixels, seen = (each.images.flatten(1) / 255 for each in (train, test))
+        >>> for score in few_shot_curve(pixels, train.labels, seen, test.labels, shots=(1, 50)):
+        ...     print(score.reader, score.shots, score.accuracy[0] > 0.9)
+        ridge 1 False
+        neighbours 1 False
+        ridge 50 True
+        neighbours 50 True
     """
     num_classes = check_examples(train_features, train_labels, num_classes)
     check_examples(test_features, test_labels, num_classes)
