@@ -15,6 +15,7 @@ try:
         from vitbook.commands.ablate import ablate
         from vitbook.commands.bench import bench
         from vitbook.commands.collages import collages
+        from vitbook.commands.few_shot import few_shot
         from vitbook.commands.linear_probe import linear_probe
         from vitbook.commands.models import models
         from vitbook.commands.options import Device
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command(name="ablate")(ablate)
 app.command(name="bench")(bench)
 app.command(name="collages")(collages)
+app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)
 app.command(name="probe")(probe)

@@ -1,34 +1,26 @@
 """``vitbook linear-probe``: what a frozen pretrained body knows of a data set."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
-from torch import Tensor, nn
-from tqdm import tqdm
+from torch import Tensor
 
 from vitbook import datasets, results
+from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_readers
 from vitbook.commands.options import Device
-from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.commands.tables import interval, print_table
-from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_writable
 from vitbook.models.linear_heads import LinearHead, save_head
-from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.models.pretrained import load_pretrained
 from vitbook.training.linear_probe import (
     HELD_OUT,
     LinearProbe,
     accuracy_interval,
     check_labels,
     fit_linear_probe,
-    frozen_features,
 )
-
-# Of the pixels that the simplest null reads, a side.
-RAW_SIZE = 32
 
 
 def linear_probe(
@@ -54,9 +46,11 @@ def linear_probe(
     test = datasets.load(dataset, split)
     check_labels(train.labels, train.num_classes)
     loaded = load_pretrained(model, image_size=image_size)
-    size = _checked_size(model, loaded, dataset, train)
+    size = checked_size(model, loaded.model, train)
     rows, best = [], None
-    for name, features in _readers(loaded, place, size, out / "features").items():
+    kept = out / "features"
+    readers = frozen_readers(loaded.model, loaded.normalize, size, place, kept)
+    for name, features in readers.items():
         found = fit_linear_probe(features(train.images), train.labels, seed, train.num_classes)
         rows.append(_row(name, found, found.logits(features(test.images)), test))
         best = best or found
@@ -74,12 +68,11 @@ def linear_probe(
     measured = results.Measurement(
         kind="linear_probe",
         subject=f"{model}-{dataset}",
-        settings=same | {
+        settings=same | NULLS | {
             "split": split, "image_size": size, "share": share, "test_images": len(test),
-            "features": "class token beside the mean of the patch tokens, after the last norm",
+            "features": READ,
             "fit": f"logistic regression, penalty chosen on {HELD_OUT:.0%} of the training images",
-            "seed": seed, "interval": "Wilson, 95 %", "fresh": "seed 0",
-            "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels",
+            "seed": seed, "interval": "Wilson, 95 %",
         },
         rows=rows,
         **results.made_on(place),
@@ -92,40 +85,6 @@ def linear_probe(
     head = LinearHead(best.weight, best.bias, train.class_names, size, about)
     path = save_head(out / f"{measured.subject}.safetensors", head)
     typer.echo(f"wrote {path} and {results.record(measured, out)}")
-
-
-def _checked_size(name: str, loaded: Pretrained, dataset: str, train: datasets.Dataset) -> int:
-    """Side of the square images that the model takes; refuses images that do not suit it."""
-    channels, given = loaded.model.spec.channels, train.images.shape[1]
-    if given != channels:
-        raise ValueError(
-            f"{dataset} has images of {given} channels, {name} takes {channels}: choose another "
-            "data set"
-        )
-    return square_side(name, loaded.model.spec.image_size)
-
-
-def _readers(
-    loaded: Pretrained, place: torch.device, size: int, kept: Path
-) -> dict[str, Callable[[Tensor], Tensor]]:
-    """What turns images into features: the pretrained body first, then its two nulls."""
-
-    def tokens_of(body: nn.Module, name: str) -> Callable[[Tensor], Tensor]:
-        def features(images: Tensor) -> Tensor:
-            with tqdm(total=len(images), desc=name, unit="image") as bar:
-                chunks = []
-                for chunk in frozen_features(body, loaded.normalize, images, size, kept):
-                    chunks.append(chunk)
-                    bar.update(len(chunk))
-            return torch.cat(chunks)
-
-        return features
-
-    return {
-        "pretrained": tokens_of(loaded.model.to(place), "pretrained"),
-        "fresh weights": tokens_of(fresh_twin(loaded.model).to(place), "fresh weights"),
-        "raw pixels": lambda images: resize(images, RAW_SIZE).flatten(1) / 255,
-    }
 
 
 def _row(name: str, found: LinearProbe, logits: Tensor, test: datasets.Dataset) -> dict:
