@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -7,7 +9,7 @@ from vitbook import datasets, results
 from vitbook.__main__ import app
 from vitbook.training import SCHEMES, evaluate, save_checkpoint
 
-pytest.importorskip("torchao")
+pytestmark = pytest.mark.skipif(find_spec("torchao") is None, reason="torchao is not installed")
 DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
 
 

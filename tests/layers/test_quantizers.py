@@ -1,4 +1,5 @@
 import math
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from torch import nn
 
 from vitbook.layers import QuantizedLinear, fake_quantize, quantize
+from vitbook.training.quantization import _torchao
 
 BITS = st.integers(2, 8)
 MATRICES = arrays(
@@ -42,8 +44,9 @@ def test_by_hand():
     assert codes.tolist() == [[0, 1, -3, 1]] and step.item() == pytest.approx(0.7)
 
 
+@pytest.mark.skipif(find_spec("torchao") is None, reason="torchao is not installed")
 def test_it_is_torchao_s_grid_without_clipping():
-    torchao = pytest.importorskip("torchao.quantization")
+    torchao = _torchao()
     layer = nn.Linear(64, 16)
     codes, step = quantize(layer.weight.detach(), 4, 1)
     exact = torchao.MappingType.SYMMETRIC_NO_CLIPPING_ERR

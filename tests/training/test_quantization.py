@@ -1,4 +1,5 @@
 import copy
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from vitbook.training import (
     stored_bytes,
 )
 
-pytest.importorskip("torchao")
+pytestmark = pytest.mark.skipif(find_spec("torchao") is None, reason="torchao is not installed")
 RUNS_HERE = [name for name, scheme in SCHEMES.items() if not scheme.packed]
 
 

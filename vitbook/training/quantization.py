@@ -1,7 +1,10 @@
 """Weights and activations in few bits, after training, by torchao."""
 
 import copy
+import logging
+import warnings
 from dataclasses import dataclass
+from types import ModuleType
 
 import torch
 from torch import nn
@@ -94,8 +97,7 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
                 f"{name} has {layer.in_features} inputs, which are no multiple of the group of "
                 f"{about.group}: use a scheme with a step a channel"
             )
-    with from_extra("quantization"):
-        import torchao.quantization as torchao
+    torchao = _torchao()
     small = copy.deepcopy(model)
     try:
         torchao.quantize_(small, _config(about, torchao))
@@ -108,7 +110,20 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
     return small
 
 
-def _config(scheme: Scheme, torchao: object) -> object:
+def _torchao() -> ModuleType:
+    """torchao, without what its own sources are warned of as they are first imported."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with from_extra("quantization"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import torchao.quantization as torchao
+    finally:
+        logging.disable(before)
+    return torchao
+
+
+def _config(scheme: Scheme, torchao: ModuleType) -> object:
     if scheme.packed:
         return torchao.Int4WeightOnlyConfig(group_size=scheme.group, set_inductor_config=False)
     if scheme.activations:
