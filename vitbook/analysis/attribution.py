@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vitbook.analysis.baselines import Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token, token_layout
 from vitbook.analysis.running import batches, logits_of
+from vitbook.errors import check_count
 from vitbook.extras import from_extra
 from vitbook.modes import evaluating
 
@@ -79,6 +80,7 @@ def integrated_gradients(
     """
     if steps < 1:
         raise ValueError(f"{steps} steps: expected at least 1")
+    check_count("batch_size", batch_size)
     grid_size = None if per_pixel else _grid(model, images, grid_size)
 
     def explain(batch: Tensor, classes: Tensor, nothing: Tensor) -> Tensor:
@@ -113,6 +115,7 @@ def patch_occlusion(
 
     Arguments and errors are those of :func:`integrated_gradients`.
     """
+    check_count("batch_size", batch_size)
     grid_size = _grid(model, images, grid_size)
     down, across = pixels_per_token(images, grid_size)
     numbers = torch.arange(grid_size[0] * grid_size[1]).reshape(1, 1, *grid_size)

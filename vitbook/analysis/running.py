@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.errors import check_count
+
 
 def check_images(images: Tensor) -> None:
     """Refuse what no model can be probed with.
@@ -35,11 +37,11 @@ def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tenso
 
     Raises:
         TypeError: images that are not floating point.
-        ValueError: no images, or NaN or infinity in them.
+        ValueError: no images, NaN or infinity in them, or a batch of no size.
     """
     check_images(images)
-    for batch in images.split(batch_size):
-        yield as_model_takes(model, batch)
+    check_count("batch_size", batch_size)
+    return (as_model_takes(model, batch) for batch in images.split(batch_size))
 
 
 def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
