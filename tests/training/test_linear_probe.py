@@ -2,120 +2,17 @@ import dataclasses
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import results
 from vitbook.__main__ import app
 from vitbook.errors import UnknownNameError
 from vitbook.models import linear_heads, pretrained
 from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
 from vitbook.models.pretrained import Pretrained
-from vitbook.training import linear_probe
-from vitbook.training.linear_probe import accuracy_interval, fit_linear_probe, frozen_features
+from vitbook.training.linear_probe import accuracy_interval, fit_linear_probe
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
-
-
-@pytest.fixture
-def body():
-    torch.manual_seed(0)
-    return vitbook.create_model("vit_micro_patch2_8").eval()
-
-
-@pytest.fixture
-def digits():
-    return datasets.load("digits", "test").images
-
-
-def test_features_are_the_class_token_beside_the_mean(body, digits, tmp_path):
-    (found,) = frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)
-    tokens = body.features(datasets.normalize(digits[:7])).detach()
-    expected = torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], dim=1)
-    assert found.shape == (7, 128)
-    assert (found - expected).abs().max() < 2e-3  # kept in float16
-
-
-def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(
-    body, digits, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(linear_probe, "CHUNK", 3)
-    seen = []
-
-    def normalize(images):
-        seen.append(len(images))
-        return datasets.normalize(images)
-
-    half = frozen_features(body, normalize, digits[:7], 8, tmp_path)
-    first = next(half)
-    half.close()
-    whole = list(frozen_features(body, normalize, digits[:7], 8, tmp_path))
-    assert seen == [3, 3, 1] and torch.equal(whole[0], first)
-    next(tmp_path.glob("*.safetensors")).write_bytes(b"half")
-    again = torch.cat(list(frozen_features(body, normalize, digits[:7], 8, tmp_path)))
-    assert len(seen) == 4 and torch.equal(again, torch.cat(whole))
-    with torch.no_grad():
-        body.encoder.norm.weight[0] += 1
-    other = torch.cat(list(frozen_features(body, normalize, digits[:7], 8, tmp_path)))
-    assert len(seen) == 7 and not torch.equal(other, again)
-
-
-@pytest.fixture
-def kept(body, digits, tmp_path):
-    """A chunk as it is kept, its file, and how to ask for it again."""
-
-    def again():
-        return torch.cat(list(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)))
-
-    whole = again()
-    (path,) = tmp_path.glob("*.safetensors")
-    return whole, path, again
-
-
-def test_a_flipped_bit_in_a_kept_chunk_is_noticed(kept):
-    whole, path, again = kept
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1  # of the last number
-    path.write_bytes(content)
-    assert not torch.equal(load_file(path)["features"].float(), whole)
-    assert torch.equal(again(), whole)
-    assert torch.equal(load_file(path)["features"].float(), whole)
-
-
-def test_a_chunk_from_before_there_was_a_digest_is_read(kept):
-    _, path, again = kept
-    with safe_open(path, "pt") as file:
-        assert len(file.metadata()["digest"]) == 64
-    other = torch.ones(7, 128, dtype=torch.float16)
-    save_file({"features": other}, path)
-    assert torch.equal(again(), other.float())
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        torch.ones(7, 127, dtype=torch.float16),
-        torch.ones(6, 128, dtype=torch.float16),
-        torch.ones(7, 128),
-        torch.full((7, 128), torch.nan, dtype=torch.float16),
-    ],
-)
-def test_a_chunk_that_cannot_be_right_is_computed_anew(kept, wrong):
-    whole, path, again = kept
-    save_file({"features": wrong}, path)
-    assert torch.equal(again(), whole)
-
-
-def test_features_that_are_no_numbers_are_not_kept(body, digits, tmp_path):
-    with torch.no_grad():
-        body.encoder.norm.weight.fill_(torch.nan)
-    with pytest.raises(ValueError, match="features of 7 images hold NaN or infinity as float16"):
-        next(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path / "kept"))
-    assert not (tmp_path / "kept").exists()
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="could not write .*file: .*Not a directory"):
-        next(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path / "file"))
 
 
 def test_it_finds_what_is_there_and_nothing_where_nothing_is():
@@ -285,15 +182,3 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
     assert head.provenance["accuracy"] == row.rows[0]["accuracy"]
     assert "fresh weights" in capsys.readouterr().out
-
-
-def test_between_chunks_the_model_is_as_it_came(tmp_path):
-    model = vitbook.create_model("vit_micro_patch2_8").train()
-    images = torch.randint(256, (501, 1, 8, 8), dtype=torch.uint8)
-    given = model, lambda some: some / 255, images, 8
-    chunks = frozen_features(*given, tmp_path / "one")
-    found = [next(chunks)]
-    assert model.training
-    found += chunks
-    assert model.training
-    assert [len(each) for each in found] == [500, 1]

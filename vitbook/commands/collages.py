@@ -25,11 +25,11 @@ from vitbook.extras import from_extra
 from vitbook.files import check_writable
 from vitbook.layers import ClassAndMeanHead
 from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.training.frozen_features import frozen_features
 from vitbook.training.linear_probe import (
     LinearProbe,
     accuracy_interval,
     fit_linear_probe,
-    frozen_features,
 )
 
 # Right so often among the classes that are asked about, by folds of the training data.

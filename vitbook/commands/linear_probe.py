@@ -18,13 +18,13 @@ from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_writable
 from vitbook.models.linear_heads import LinearHead, save_head
 from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.training.frozen_features import frozen_features
 from vitbook.training.linear_probe import (
     HELD_OUT,
     LinearProbe,
     accuracy_interval,
     check_labels,
     fit_linear_probe,
-    frozen_features,
 )
 
 # Of the pixels that the simplest null reads, a side.
