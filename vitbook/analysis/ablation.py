@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
+from vitbook.analysis.layout import as_pairs
 from vitbook.analysis.running import batches, encoder_of
-from vitbook.errors import is_whole_number
 from vitbook.modes import evaluating
 
 # (layer, head), both counted from 0.
@@ -202,16 +202,8 @@ def attention_layers(model: nn.Module) -> dict[str, tuple[int, nn.Linear]]:
 
 
 def _by_layer(heads: Iterable[Head], counts: list[int], name: str) -> dict[int, list[int]]:
-    try:
-        pairs = [(layer, head) for layer, head in heads]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"heads came as {heads!r}: expected pairs (layer, head), as [(0, 2), (3, 1)]"
-        ) from error
     chosen: dict[int, list[int]] = {}
-    for layer, head in pairs:
-        if not (is_whole_number(layer) and is_whole_number(head)):
-            raise ValueError(f"head ({layer!r}, {head!r}): expected whole numbers (layer, head)")
+    for layer, head in as_pairs(heads):
         if not 0 <= layer < len(counts):
             raise ValueError(
                 f"layer {layer}: {name} has {len(counts)}, expected 0 to {len(counts) - 1}"

@@ -1,6 +1,6 @@
 """Where a model's patches lie among its tokens and in its image."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,6 +74,24 @@ def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
             "of pixels for each: pass patch_size="
         )
     return height // rows, width // columns
+
+
+def as_pairs(heads: Iterable[Pair]) -> list[Pair]:
+    """Heads as (layer, head), whole numbers.
+
+    Raises:
+        ValueError: what is no such pair.
+    """
+    try:
+        pairs = [(layer, head) for layer, head in heads]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"heads came as {heads!r}: expected pairs (layer, head), as [(0, 2), (3, 1)]"
+        ) from error
+    for layer, head in pairs:
+        if not (is_whole_number(layer) and is_whole_number(head)):
+            raise ValueError(f"head ({layer!r}, {head!r}): expected whole numbers (layer, head)")
+    return pairs
 
 
 @contextmanager

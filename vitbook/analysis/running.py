@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -24,6 +25,25 @@ def check_images(images: Tensor) -> None:
         raise ValueError("no images came: expected at least one")
     if not images.isfinite().all():
         raise ValueError("images hold NaN or infinity: expected finite numbers")
+
+
+def check_targets(targets: Tensor, images: Tensor) -> None:
+    """Refuse classes that are not one whole number for each image.
+
+    Raises:
+        TypeError: no whole numbers, or not in a row.
+        ValueError: more or fewer of them than images.
+    """
+    told = isinstance(targets, Tensor)
+    if not told or targets.dtype not in (torch.int64, torch.int32) or targets.ndim != 1:
+        kind = f"{targets.dtype} of {tuple(targets.shape)}" if told else type(targets).__name__
+        raise TypeError(
+            f"targets are {kind}: expected whole numbers in a row, as torch.tensor([3, 7])"
+        )
+    if len(targets) != len(images):
+        raise ValueError(
+            f"{len(targets)} targets for {len(images)} images: expected one class for each"
+        )
 
 
 def as_model_takes(model: nn.Module, images: Tensor) -> Tensor:
