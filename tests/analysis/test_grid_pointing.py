@@ -224,7 +224,7 @@ def test_what_is_of_another_kind_is_refused(plain_vitbook):
                 score(torch.rand(2, 2, 2, 2), masks)
         from vitbook.analysis import collage_rows, lead_within_layers, relevance
         for shape in ((2, 4, 4), (2, 3, 4, 4)):
-            with pytest.raises(ValueError, match="mine: maps of shape .* 4 quarters, rows, columns"):
+            with pytest.raises(ValueError, match="mine: maps of shape .* 4 quarters, rows"):
                 collage_rows({"mine": torch.ones(shape)}, torch.ones(4, 8, 8, dtype=torch.bool))
         with pytest.raises(TypeError, match="labels came as list"):
             quarter_drops(model, images, labels.tolist())

@@ -89,6 +89,11 @@ def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
             lambda: accuracy_interval(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64)),
             lambda: check_labels(torch.zeros(60)),
             lambda: check_labels(torch.zeros(60, 1, dtype=torch.int64)),
+            lambda: fit_linear_probe([[0.0]] * 60, torch.arange(60) % 3),
+            lambda: fit_linear_probe(torch.zeros(60, 4), (torch.arange(60) % 3).tolist()),
+            lambda: fit_linear_probe(torch.zeros(60, 4).long(), torch.arange(60) % 3),
+            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(60) % 3, seed=1.5),
+            lambda: accuracy_interval([[1.0, 0.0]], [0]),
         ):
             try:
                 call()
@@ -101,7 +106,36 @@ def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
         "and one label an image",
         "labels are float32 of shape (60,): expected one whole number an image, labels.long()",
         "labels are int64 of shape (60, 1): expected one whole number an image, labels.long()",
+        "features came as list: expected a tensor",
+        "labels came as list: expected a tensor",
+        "features are torch.int64: expected floating point, features.float()",
+        "seed 1.5: expected a whole number from 0 to 4294967295",
+        "logits came as list: expected a tensor",
     ]
+
+
+@pytest.mark.parametrize(
+    ("features", "seed", "words"),
+    [
+        (torch.randn(60, 4), -1, "seed -1: expected a whole number from 0 to 4294967295"),
+        (torch.randn(60, 4), 2**32, "seed 4294967296: expected"),
+        (torch.randn(60, 0), 0, r"features of shape \(60, 0\) with 60 labels: expected \(images"),
+        (torch.randn(60, 4) * 3e37, 0, "have no finite spread in float32: divide them"),
+    ],
+)
+def test_features_and_seeds_that_cannot_be_fitted(features, seed, words):
+    with pytest.raises(ValueError, match=words):
+        fit_linear_probe(features, torch.arange(60) % 3, seed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_in_any_precision(dtype):
+    torch.manual_seed(0)
+    labels = torch.arange(90) % 3
+    features = torch.nn.functional.one_hot(labels) * 4.0 + torch.randn(90, 3)
+    expected = fit_linear_probe(features.to(dtype).float(), labels)
+    found = fit_linear_probe(features.to(dtype).requires_grad_(), labels)
+    assert torch.equal(found.weight, expected.weight) and found.strength == expected.strength
 
 
 @pytest.fixture

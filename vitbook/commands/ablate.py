@@ -10,7 +10,7 @@ from vitbook import datasets, results
 from vitbook.analysis import head_kinds, mean_head_outputs
 from vitbook.analysis.kinds import EXPLAINS, IDLE, KINDS, NEAR
 from vitbook.commands.head_sets import Trial, compare_kinds, interval_of, single_heads
-from vitbook.commands.options import Device
+from vitbook.commands.options import MOST_SEED, Device
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
@@ -36,9 +36,14 @@ def ablate(
         Literal["mean", "zero"], typer.Option(help="What takes the place of a head's output.")
     ] = "mean",
     draws: Annotated[
-        int, typer.Option(min=1, help="Random sets of heads for each kind, in the same layers.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="Random sets of heads for each kind, in the same layers."
+        ),
     ] = 10,
-    seed: Annotated[int, typer.Option(help="Of the images and of the random heads.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the images and of the random heads.")
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the two measurements.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,

@@ -17,7 +17,7 @@ from vitbook.analysis.grid_pointing import (
     explain_collages,
     quarter_drops,
 )
-from vitbook.commands.options import Device
+from vitbook.commands.options import MOST_SEED, Device
 from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
@@ -55,7 +55,9 @@ def collages(
     share: Annotated[
         float, typer.Option(help="Of each class's training images, to fit the few classes on.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of the draw, and of the fit.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the draw, and of the fit.")
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Folder of features and measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitbook import datasets, results
-from vitbook.commands.options import Device
+from vitbook.commands.options import MOST_SEED, Device
 from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
@@ -38,7 +38,9 @@ def linear_probe(
     ] = "vit_small_patch14_focus",
     image_size: Annotated[int | None, typer.Option(help="By default the model's.")] = None,
     share: Annotated[float, typer.Option(help="Of each class's training images.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the held-out tenth that chooses.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the held-out tenth that chooses.")
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the head and the measurement.")] = Path(
         "runs"
     ),

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from vitbook.errors import first_few
+from vitbook.errors import first_few, is_whole_number
 from vitbook.extras import from_extra
 
 # Inverse strengths of the penalty on the weights, of features with unit spread.
@@ -68,7 +68,13 @@ def check_labels(labels: Int64[Tensor, "n"], num_classes: int | None = None) -> 
         )
 
 
+def _check_tensor(name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name} came as {type(given).__name__}: expected a tensor")
+
+
 def _check_indices(labels: Tensor, num_classes: int | None) -> None:
+    _check_tensor("labels", labels)
     if labels.ndim != 1 or labels.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
         kind = str(labels.dtype).removeprefix("torch.")
         raise TypeError(
@@ -97,19 +103,29 @@ def fit_linear_probe(
     training data; the returned layer takes them as they come.
 
     Args:
+        features: in any precision; fitted in float32, on the CPU.
+        seed: of the held-out tenth and of the folds, 0 to 2^32 - 1.
         num_classes: rows of the layer; by default as many as the largest label tells.
 
     Raises:
         TypeError, ValueError: labels that :func:`check_labels` refuses.
-        ValueError: not one label for each row of features; features that are not finite.
+        TypeError: features that are no floating point.
+        ValueError: not one label for each row of features; features that are not finite, or so
+            large that their spread is not; a seed that is none.
         MissingPackageError: scikit-learn is not installed.
     """
     check_labels(labels, num_classes)
-    if features.ndim != 2 or len(features) != len(labels):
+    _check_tensor("features", features)
+    if not features.is_floating_point():
+        raise TypeError(f"features are {features.dtype}: expected floating point, features.float()")
+    if features.ndim != 2 or len(features) != len(labels) or not features.shape[1]:
         raise ValueError(
             f"features of shape {tuple(features.shape)} with {len(labels)} labels: expected "
             "(images, features), one label an image"
         )
+    if not is_whole_number(seed) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    features, labels = features.detach().cpu().float(), labels.cpu()
     if not features.isfinite().all():
         raise ValueError("the features hold NaN or infinity: look for it in images or weights")
     with from_extra("data"):
@@ -118,6 +134,11 @@ def fit_linear_probe(
 
     mean = features.mean(dim=0)
     spread = features.std(dim=0).clamp_min(1e-6)
+    if not (mean.isfinite().all() and spread.isfinite().all()):
+        raise ValueError(
+            f"features up to {features.abs().max():.3g} have no finite spread in float32: divide "
+            "them by a number first"
+        )
     scaled, known = ((features - mean) / spread).numpy(), labels.numpy()
     parts = train_test_split(scaled, known, test_size=HELD_OUT, stratify=known, random_state=seed)
 
@@ -149,6 +170,8 @@ def accuracy_interval(
         ValueError: no images, not one label for each row of logits, a label outside the classes,
             or logits with NaN, which have no largest.
     """
+    _check_tensor("logits", logits)
+    _check_tensor("labels", labels)
     if logits.ndim != 2 or not logits.numel() or len(logits) != len(labels):
         raise ValueError(
             f"logits of shape {tuple(logits.shape)} with {len(labels)} labels: expected (images, "
