@@ -1,11 +1,14 @@
 import dataclasses
+import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import vitbook
 from vitbook import results
 from vitbook.__main__ import app
+from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.models import linear_heads, pretrained
 from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
@@ -165,7 +168,9 @@ def test_a_damaged_head_is_refused(head, tmp_path, at):
 
 def test_a_head_without_a_name_for_each_row_is_not_written(head, tmp_path):
     wrong = dataclasses.replace(head, class_names=("a", "b", "c"))
-    with pytest.raises(HeadError, match=r"\(4, 768\) and bias of \(4,\) for 3 class names: not wr"):
+    with pytest.raises(
+        HeadError, match=r"\(4, 768\) and bias of \(4,\) for 3 class names; expected a row .*: not"
+    ):
         save_head(tmp_path / "head.safetensors", wrong)
     assert not list(tmp_path.iterdir())
 
@@ -216,3 +221,58 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
     assert head.provenance["accuracy"] == row.rows[0]["accuracy"]
     assert "fresh weights" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"bias": torch.zeros(3)}, r"bias of \(3,\) for 4 class names; expected a row for each"),
+        ({"bias": torch.zeros(4, 1)}, r"bias of \(4, 1\) for 4 class names"),
+        ({"weight": torch.zeros(4)}, r"weights of \(4,\)"),
+        ({"weight": torch.full((4, 768), torch.nan)}, "holds NaN or infinity"),
+        ({"class_names": ()}, "for 0 class names"),
+        ({"class_names": (1, 2, 3, 4)}, r"class names are \(1, 2, 3, 4\); expected text"),
+        ({"image_size": 0}, "images of 0 px; expected a whole number"),
+        ({"image_size": None}, "images of None px"),
+        ({"provenance": 3}, "provenance is 3; expected a dict"),
+    ],
+)
+def test_a_head_that_was_made_wrong(head, tmp_path, monkeypatch, change, told):
+    """Neither written, nor read where another program has written it, with a right digest."""
+    wrong, path = dataclasses.replace(head), tmp_path / "head.safetensors"
+    for name, value in change.items():
+        object.__setattr__(wrong, name, value)  # past the checking of shapes
+    with pytest.raises(HeadError, match=told + ".*not written"):
+        save_head(path, wrong)
+    assert not path.exists()
+    state = {"weight": wrong.weight, "bias": wrong.bias}
+    about = {each: getattr(wrong, each) for each in ("class_names", "image_size", "provenance")}
+    words = {"linear_head": json.dumps(about)}
+    save_file(state, path, metadata=words | {"digest": digest(state, words)})
+    with pytest.raises(HeadError, match="damaged or no linear head"):  # the shapes see some of it
+        read_head(path)
+
+
+def test_a_head_of_another_program_is_read_only_if_it_is_one(plain_vitbook):
+    plain_vitbook("""
+        import json, pytest, tempfile, torch
+        from safetensors.torch import save_file
+        from vitbook.digest import digest
+        from vitbook.models.linear_heads import HeadError, read_head
+        path = tempfile.mkdtemp() + "/head.safetensors"
+        def read(bias=torch.zeros(2), **change):
+            state = {"weight": torch.zeros(2, 8), "bias": bias}
+            about = {"class_names": ["a", "b"], "image_size": 14, "provenance": {}}
+            words = {"linear_head": json.dumps(about | change)}
+            save_file(state, path, metadata=words | {"digest": digest(state, words)})
+            return read_head(path)
+        assert read().class_names == ("a", "b")
+        for change, told in (
+            ({"bias": torch.zeros(1)}, "bias of .1,. for 2 class names"),
+            ({"class_names": [1, 2]}, "expected text"),
+            ({"image_size": None}, "images of None px"),
+            ({"provenance": 3}, "expected a dict"),
+        ):
+            with pytest.raises(HeadError, match="damaged or no linear head .*" + told):
+                read(**change)
+    """)
