@@ -156,6 +156,13 @@ def test_a_head_comes_back(head, tmp_path):
     assert (tmp_path / "head.safetensors").stat().st_size < 10_000
 
 
+def test_a_head_of_another_body_of_the_same_width(head, tmp_path):
+    head.provenance["weights"] = "0" * 64
+    path = save_head(tmp_path / "head.safetensors", head)
+    with pytest.raises(HeadError, match="fitted on weights 000000000000..., vit_small_.* has 2137"):
+        vitbook.load_pretrained("vit_small_patch14_focus", head=path)
+
+
 @pytest.mark.parametrize("at", [0, 200, -1])
 def test_a_damaged_head_is_refused(head, tmp_path, at):
     path = save_head(tmp_path / "head.safetensors", head)
@@ -221,6 +228,14 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
     assert head.provenance["accuracy"] == row.rows[0]["accuracy"]
     assert "fresh weights" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["{}.safetensors", "linear_probe-{}.json"])
+def test_a_place_that_is_taken_is_told_before_the_work(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: 1 / 0)
+    (tmp_path / name.format("vit_small_patch14_focus-digits")).mkdir()
+    with pytest.raises(OSError, match="it is no plain file; choose another folder"):
+        app(["linear-probe", "digits", "--out", str(tmp_path)], standalone_mode=False)
 
 
 @pytest.mark.parametrize(

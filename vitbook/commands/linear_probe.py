@@ -15,7 +15,7 @@ from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
-from vitbook.files import check_writable
+from vitbook.files import check_file_writable
 from vitbook.models.linear_heads import LinearHead, save_head
 from vitbook.models.pretrained import Pretrained, load_pretrained
 from vitbook.training.frozen_features import frozen_features
@@ -50,7 +50,9 @@ def linear_probe(
     """Fit a linear layer on frozen tokens, beside the same on fresh weights and on pixels."""
     set_threads(threads)
     place = choose_device(device)
-    check_writable(out)
+    subject = f"{model}-{dataset}"
+    results.check_place("linear_probe", subject, out)
+    check_file_writable(out / f"{subject}.safetensors")
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
@@ -75,7 +77,7 @@ def linear_probe(
     }
     measured = results.Measurement(
         kind="linear_probe",
-        subject=f"{model}-{dataset}",
+        subject=subject,
         settings=same | {
             "split": split, "image_size": size, "share": share, "test_images": len(test),
             "features": "class token beside the mean of the patch tokens, after the last norm",
@@ -92,7 +94,7 @@ def linear_probe(
         "recall_in_training": rows[0]["recall_in_training"],
     }
     head = LinearHead(best.weight, best.bias, train.class_names, size, about)
-    path = save_head(out / f"{measured.subject}.safetensors", head)
+    path = save_head(out / f"{subject}.safetensors", head)
     typer.echo(f"wrote {path} and {results.record(measured, out)}")
 
 
