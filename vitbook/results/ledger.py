@@ -5,7 +5,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TypeVar
 
-from vitbook.files import check_file_writable, data_folder, write_atomically
+from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
 from vitbook.results.rows import LedgerError, Measurement, Result
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
@@ -23,8 +23,9 @@ def check_place(kind: str, subject: str, folder: str | Path) -> None:
     """Before the work begins: could :func:`record` write this measurement there?
 
     Raises:
-        OSError: no plain file can be made there, or something else has its name.
+        OSError: the folder is not writable, or what has the name of the row is no plain file.
     """
+    check_writable(folder)
     check_file_writable(Path(folder) / f"{kind}-{subject}.json")
 
 
