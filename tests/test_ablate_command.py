@@ -130,6 +130,30 @@ def test_the_command(monkeypatch, tmp_path, by):
     assert by_kind.settings["reference_images"] == (64 if by == "mean" else 0)
 
 
+def test_a_place_that_is_taken_is_told_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "load_pretrained", lambda *a, **k: 1 / 0)
+    (tmp_path / "head_ablation-vit_small_patch14_focus-tf_flowers-mean.json").mkdir()
+    with pytest.raises(OSError, match="it is no plain file; choose another folder"):
+        app(["ablate", "tf_flowers", "--out", str(tmp_path)], standalone_mode=False)
+
+
+def test_a_head_of_other_classes(monkeypatch, tmp_path):
+    own = vitbook.load_checkpoint(DIGITS).model
+    letters = Pretrained("small", own, tuple("abcdefghij"), {"digest": "0"}, (0.5,), (0.5,))
+    monkeypatch.setattr(command, "load_pretrained", lambda name, head: letters)
+    with pytest.raises(ValueError, match=r"small tells apart 10 classes \(a, b, c and 7 more\); "):
+        app(["ablate", "digits", "--out", str(tmp_path)], standalone_mode=False)
+
+
+def test_logits_that_are_no_numbers():
+    data = datasets.load("digits", "test")
+    model = vitbook.load_checkpoint(DIGITS).model.eval()
+    with torch.no_grad():
+        model.head.classifier.bias[3] = torch.nan
+    with pytest.raises(ValueError, match="the logits hold NaN or infinity"):
+        Trial(model, datasets.normalize(data.images[:8]), data.labels[:8], None)
+
+
 def test_what_cannot_be_ablated(capsys, monkeypatch):
     def refused(*words):
         monkeypatch.setattr("sys.argv", ["vitbook", "ablate", *words])

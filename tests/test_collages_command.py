@@ -3,8 +3,11 @@
 import pytest
 import torch
 
-from vitbook.__main__ import main
+import vitbook
+from vitbook.__main__ import app, main
+from vitbook.commands import collages as command
 from vitbook.commands.collages import known_classes
+from vitbook.models.pretrained import Pretrained
 
 
 def clouds(sure: int, unsure: int, each: int = 60):
@@ -35,12 +38,37 @@ def test_no_classes_known_so_well_is_one_sentence():
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--collages", "89"], "89 collages of four images: digits, test has 355; ask for fewer"),
+        (["--share", "0.02"], "the rarest with 3: expected .* take a larger share"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_before_any_features(monkeypatch, tmp_path, words, told):
+    own = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model
+    head = {"head": {"recall_in_training": [0.9] * 10}}
+    stands = Pretrained("small", own, tuple("0123456789"), head, (0.5,), (0.5,))
+    monkeypatch.setattr(command, "load_pretrained", lambda name, **options: stands)
+    monkeypatch.setattr(command, "frozen_features", lambda *given: 1 / 0)
+    with pytest.raises(ValueError, match=told):
+        app(["collages", "digits", "--out", str(tmp_path), *words], standalone_mode=False)
+
+
+def test_a_place_that_is_taken_is_told_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "load_pretrained", lambda *a, **k: 1 / 0)
+    (tmp_path / "collages-vit_small_patch14_focus-digits.json").mkdir()
+    with pytest.raises(OSError, match="it is no plain file; choose another folder"):
+        app(["collages", "digits", "--out", str(tmp_path)], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["mnist"], "head of vit_small_patch14_focus 'mnist'"),
         (["tiny_imagenet", "--model", "vit_nano"], "vit_nano"),
         (["tiny_imagenet", "--collages", "1"], "2"),
         (["tiny_imagenet", "--out", "/proc/x"], "/proc"),
+        (["tiny_imagenet", "--seed", "-1"], "greater than or equal to 0"),
     ],
 )
 def test_bad_words_are_refused_at_once(words, said, capsys, monkeypatch):

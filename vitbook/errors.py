@@ -23,6 +23,16 @@ def is_whole_number(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def check_count(name: str, value: object) -> None:
+    """Refuse what cannot say how many.
+
+    Raises:
+        ValueError: no whole number, or one below 1.
+    """
+    if not is_whole_number(value) or value < 1:
+        raise ValueError(f"{name} {value!r}: expected a whole number, 1 or more")
+
+
 def first_few(names: Iterable[str], at_most: int = 5) -> str:
     """The first names and how many more there are: ``a, b and 7 more``."""
     names = list(names)

@@ -25,8 +25,11 @@ class TextOrNotRun(PasteTextRole):
 
 
 def is_lost(key: str, known: dict) -> bool:
-    """Where nothing was left out a key that is not there is a mistake, and warned of."""
-    return LEFT_OUT in known and key not in known
+    """Where nothing was left out a key that is not there is a mistake, and warned of.
+
+    What `page::key` takes from another page is not known here.
+    """
+    return LEFT_OUT in known and "::" not in key and key not in known
 
 
 def glued(document: nodes.document) -> dict:

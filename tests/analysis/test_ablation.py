@@ -1,3 +1,6 @@
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import timm
 import torch
@@ -146,14 +149,69 @@ def test_heads_that_are_not_there(heads, told):
 def test_a_head_that_is_no_whole_number(plain_vitbook):
     plain_vitbook(
         """
-        import pytest, vitbook
+        import numpy, pytest, vitbook
         from vitbook.analysis import ablate_heads
+        with pytest.raises(ValueError, match="head 9 of layer 0: there are 4"):
+            with ablate_heads(vitbook.create_model("vit_micro_patch2_8"), numpy.array([[0, 9]])):
+                pass
         model = vitbook.create_model("vit_micro_patch2_8")
         with pytest.raises(ValueError, match=r"head \\(0, 1.0\\): expected whole numbers"):
             with ablate_heads(model, [(0, 1.0)]):
                 pass
+        for heads in (3, [3], [(1,)], [(1, 2, 3)], "ab", None, [None]):
+            with pytest.raises(ValueError, match="heads came as .* expected pairs .layer, head"):
+                with ablate_heads(model, heads):
+                    pass
+        for means in (3, [0.0] * 4, [[0.0]] * 4):
+            with pytest.raises(TypeError, match="means came as .* expected a tensor for each"):
+                with ablate_heads(model, [(0, 0)], means):
+                    pass
         """
     )
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_means_that_are_no_numbers(wrong):
+    model = model_of()
+    means = [mean.clone() for mean in mean_head_outputs(model, images_of())]
+    means[2][3, 5] = wrong
+    with pytest.raises(ValueError, match=r"blocks.2.attention: the means hold NaN or infinity"):
+        without(model, [(0, 0)], means)
+    with torch.no_grad():
+        model.encoder.blocks[1].attention.qkv.weight[-1, 0] = wrong
+    with pytest.raises(ValueError, match=r"blocks.1.attention: the means hold NaN or infinity"):
+        mean_head_outputs(model, images_of())
+
+
+@torch.no_grad()
+def test_another_thread_is_told():
+    model, images = model_of(), images_of()
+    intact = model(images)
+    with ThreadPoolExecutor(1) as other:
+        with ablate_heads(model, [(1, 1)]), pytest.raises(RuntimeError, match="in another thread"):
+            other.submit(model, images).result()
+        assert torch.equal(other.submit(model, images).result(), intact)
+
+
+@torch.no_grad()
+def test_a_copy_made_meanwhile_has_its_heads_afterwards():
+    model, images = model_of(), images_of()
+    with ablate_heads(model, [(1, 1)]):
+        twin, gone = copy.deepcopy(model), model(images)
+        assert torch.equal(twin(images), gone)
+    assert torch.equal(twin(images), model(images)) and not torch.equal(model(images), gone)
+
+
+@torch.no_grad()
+def test_a_compiled_model_that_has_run():
+    model, images = model_of(), images_of()
+    expected = without(model, [(1, 1)])
+    compiled = torch.compile(model, backend="eager")
+    intact = compiled(images)
+    torch.testing.assert_close(without(compiled, [(1, 1)]), expected)
+    means = mean_head_outputs(compiled, images)
+    torch.testing.assert_close(means, mean_head_outputs(model, images))
+    assert torch.equal(compiled(images), intact)
 
 
 def test_models_and_means_that_do_not_fit():
@@ -180,6 +238,12 @@ def test_heads_of_shared_modules_are_not_told_apart():
     model = model_of()
     blocks = model.encoder.blocks
     blocks[1] = blocks[0]
+    for probe in (lambda: mean_head_outputs(model, images_of()), lambda: without(model, [(0, 0)])):
+        with pytest.raises(ValueError, match=r"blocks.1.attention shares the layer that mixes"):
+            probe()
+    model = model_of()
+    first = model.encoder.blocks[0]
+    first.register_forward_hook(lambda block, args, tokens: block.forward(tokens))  # runs it again
     with pytest.raises(ValueError, match="more than once"):
         mean_head_outputs(model, images_of())
     model = model_of()

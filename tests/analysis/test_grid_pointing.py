@@ -4,6 +4,7 @@ import pytest
 import timm
 import torch
 from torch import nn
+from torchvision.models import VisionTransformer
 
 import vitbook
 from vitbook import datasets
@@ -15,6 +16,7 @@ from vitbook.analysis import (
     occlusion_drops,
     on_grid,
     patch_occlusion,
+    pointing,
     quarter_drops,
 )
 from vitbook.layers import ClassAndMeanHead
@@ -148,13 +150,27 @@ def test_a_model_of_timm_whose_head_reads_the_class_token():
 
 def test_bad_questions_are_one_sentence(explained):
     vit, images, labels, _, _ = explained
-    with pytest.raises(KeyError, match="no explanation 'lime': expected one of occlusion"):
-        explain_collages(vit, images, labels, ["lime"])
-    with pytest.raises(ValueError, match="expected 0 to 4"):
-        explain_collages(vit, images, labels + 3, ["Grad-CAM"])
+    with pytest.raises(KeyError, match="unknown explanation 'Grad-CAMs': did you mean Grad-CAM"):
+        explain_collages(vit, images, labels, ["Grad-CAMs"])
+    for name in ("Grad-CAM", "rollout", "random"):  # also where no class is heard
+        with pytest.raises(ValueError, match="from 3 to 7: expected 0 to 4"):
+            explain_collages(vit, images, labels + 3, [name])
+    with pytest.raises(ValueError, match=r"as the text 'CAM', expected a list: pass \['CAM'\]"):
+        explain_collages(vit, images, labels, "CAM")
+    with pytest.raises(ValueError, match="no names came: expected some of occlusion, "):
+        explain_collages(vit, images, labels, [])
+    with pytest.raises(ValueError, match="no images came"):
+        explain_collages(vit, images[:0], labels[:0], ["edges"])
+    with pytest.raises(ValueError, match=r"labels of shape \(2, 0\) for 2 collages"):
+        quarter_drops(vit, images, labels[:, :0])
     masks = datasets.Collages(images, labels, labels).masks
     with pytest.raises(ValueError, match="mine: maps hold NaN"):
         collage_rows({"mine": torch.full((2, 4, 4, 4), torch.nan)}, masks)
+    for shape in ((0, 4, 4, 4), (2, 4, 0, 4)):
+        with pytest.raises(ValueError, match=r"mine: maps of shape .* expected \(collages, 4 q"):
+            collage_rows({"mine": torch.ones(shape)}, masks)
+    with pytest.raises(ValueError, match="no explanation came"):
+        collage_rows({}, masks)
 
 
 @pytest.mark.parametrize(
@@ -197,5 +213,58 @@ def test_what_is_of_another_kind_is_refused(plain_vitbook):
         for score in (pointing, energy_pointing):
             with pytest.raises(TypeError, match="masks are uint8"):
                 score(torch.rand(2, 2, 2), torch.full((2, 8, 8), 255, dtype=torch.uint8))
+            masks = torch.ones(2, 8, 8, dtype=torch.bool)
+            with pytest.raises(TypeError, match="masks are list"):
+                score(torch.rand(2, 2, 2), masks.tolist())
+            with pytest.raises(TypeError, match="maps came as list"):
+                score([[[1.0]]] * 2, masks)
+            with pytest.raises(ValueError, match="masks of shape .8, 8.: expected .images, height"):
+                score(torch.rand(2, 2, 2), masks[0])
+            with pytest.raises(ValueError, match="maps of shape .2, 2, 2, 2.: expected .images"):
+                score(torch.rand(2, 2, 2, 2), masks)
+        from vitbook.analysis import collage_rows, lead_within_layers, relevance
+        for shape in ((2, 4, 4), (2, 3, 4, 4)):
+            with pytest.raises(ValueError, match="mine: maps of shape .* 4 quarters, rows"):
+                collage_rows({"mine": torch.ones(shape)}, torch.ones(4, 8, 8, dtype=torch.bool))
+        with pytest.raises(TypeError, match="labels came as list"):
+            quarter_drops(model, images, labels.tolist())
+        for targets in ([0, 1], torch.tensor([0.0, 1.0]), torch.tensor([[0], [1]]), 3):
+            with pytest.raises(TypeError, match="targets are .* expected whole numbers in a row"):
+                relevance(model, images, targets)
+        for heads in ([(0,)], [(0.5, 1)], 3):
+            with pytest.raises(ValueError, match="expected .*layer, head"):
+                lead_within_layers(torch.rand(2, 3), heads)
+        for values in ([[1.0, 2.0]], torch.rand(3)):
+            with pytest.raises(TypeError, match="values are .*: expected a tensor"):
+                lead_within_layers(values, [(0, 0)])
         """
     )
+
+
+def test_a_model_without_attention_is_asked_what_it_can_answer():
+    model = vitbook.create_model("resnet8_digits")
+    images, labels = torch.rand(2, 1, 8, 8), torch.tensor([[0, 1, 2, 3]] * 2)
+    told = []
+    with pytest.raises(ValueError, match="ResNet has no attention for 'relevance': expected a Vis"):
+        explain_collages(model, images, labels, progress=told.append)
+    assert told == []  # before any of them runs
+    names = ("integrated gradients", "edges", "centre", "random")
+    assert list(explain_collages(model, images, labels, names)) == list(names)
+    with pytest.raises(ValueError, match="a grid of 2x2 patches: expected multiples of 4"):
+        explain_collages(model, images, labels, ["occlusion"])
+    torchvisions = VisionTransformer(32, 8, 2, 2, 16, 32, num_classes=5)
+    for name in ("CAM", "Grad-CAM, tool's layer"):
+        with pytest.raises(ValueError, match="has no norm1?: expected a Vision Transformer of our"):
+            explain_collages(torchvisions, torch.rand(2, 3, 32, 32), labels, [name])
+
+
+def test_where_nothing_is_there_is_nothing_to_point_at():
+    maps, masks = torch.rand(2, 2, 2), torch.ones(2, 8, 8, dtype=torch.bool)
+    for score in (pointing, energy_pointing):
+        with pytest.raises(ValueError, match="a mask has no pixel"):
+            score(maps, masks & torch.tensor([True, False])[:, None, None])
+        for wrong in (maps[:0], maps[:, :0]):
+            with pytest.raises(ValueError, match=r"maps of shape .* expected \(images, rows, colu"):
+                score(wrong, masks[: len(wrong)])
+    with pytest.raises(ValueError, match="a tolerance of nan px: expected 0 or more"):
+        pointing(maps, masks, torch.nan)

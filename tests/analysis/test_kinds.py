@@ -113,9 +113,9 @@ def test_labels_that_say_nothing_have_no_small_share():
 def test_heads_that_cannot_be_compared():
     with pytest.raises(ValueError, match=r"head \(2, 0\): expected one of \(2, 3\)"):
         lead_within_layers(torch.zeros(2, 3), [(2, 0)])
-    with pytest.raises(ValueError, match="0 heads and 10000 dealings"):
+    with pytest.raises(ValueError, match="0 heads came: expected at least one with another"):
         lead_within_layers(torch.zeros(2, 3), [])
-    with pytest.raises(ValueError, match="3 heads and 10000 dealings"):
+    with pytest.raises(ValueError, match="3 heads came: expected at least one"):
         lead_within_layers(torch.zeros(2, 3), [(0, head) for head in range(3)])
 
 

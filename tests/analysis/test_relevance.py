@@ -198,7 +198,7 @@ def test_start_layer_and_another_query():
     [
         (torch.tensor([0, 5, 0, 0]), r"targets \[0, 5, 0, 0\]: expected classes, 0 to 4"),
         (torch.tensor([0, -1, 0, 0]), "0 to 4"),
-        (torch.tensor([0]), "expected one class for each of 4 images"),
+        (torch.tensor([0]), "1 targets for 4 images: expected one class for each"),
     ],
 )
 def test_targets_that_are_no_classes(explain, targets, words):

@@ -22,10 +22,10 @@ def output(name, value):
 
 @pytest.fixture
 def build(tmp_path):
-    def run(**glued):
+    def run(more="", **glued):
         outputs = [output(name.replace("_", "-"), value) for name, value in glued.items()]
         cells = [
-            nbformat.v4.new_markdown_cell(TEXT),
+            nbformat.v4.new_markdown_cell(f"{TEXT} {more}"),
             nbformat.v4.new_code_cell("1", outputs=outputs, execution_count=1),
         ]
         about = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
@@ -49,6 +49,19 @@ def test_what_left_out_cells_would_have_glued_reads_not_run(build):
     assert "It is 3.1 and not run and not run." in page
     assert "was built without the pretrained weights" in page and "vitbook weights fetch" in page
     assert warnings == ""
+
+
+def test_what_another_page_has_is_not_lost(build, tmp_path):
+    about = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    other = nbformat.v4.new_notebook(metadata=about, cells=[
+        nbformat.v4.new_markdown_cell("# Another"),
+        nbformat.v4.new_code_cell("1", outputs=[output("there", 2.5)], execution_count=1),
+    ])  # fmt: skip
+    nbformat.write(other, tmp_path / "other.ipynb")
+    page, warnings = build(
+        "{glue:text}`other.ipynb::there:.2f`", known=3.14159, left_out="no index"
+    )
+    assert "It is 3.1 and not run and not run. 2.50" in page and "glue" not in warnings
 
 
 def test_where_nothing_was_left_out_a_lost_number_is_warned_of(build):

@@ -78,5 +78,14 @@ def test_images_and_labels_of_other_kinds_are_refused(plain_vitbook):
                 make_collages(*given, 1, image_size=4)
         with pytest.raises(ValueError, match="labels of shape"):
             make_collages(images, labels[:, None], 1, image_size=4)
+        for given in (([[1]], [1]), (images[:, 0], labels)):
+            with pytest.raises(TypeError, match="images came as .* expected tensors, images"):
+                make_collages(*given, 1, image_size=4)
+        for odd in ({"number": 1.5}, {"number": True}, {"seed": 0.5}):
+            with pytest.raises(ValueError, match="collages by seed .*: expected whole numbers"):
+                make_collages(images, labels, **{"number": 1, "image_size": 4} | odd)
+        for size in (4.0, "4", None):
+            with pytest.raises(ValueError, match="collages of .* px: expected an even number"):
+                make_collages(images, labels, 1, image_size=size)
         """
     )

@@ -218,7 +218,9 @@ FLAT = torch.zeros(3, 16, 16, dtype=torch.uint8)
         (dict(classes={str(i): 0 for i in range(9)}), "9 classes came, expected 1 to 8"),
         (dict(classes={"a": 3}), "class 'a' is number 3, expected 0 to 2: the model gives 3 log"),
         (dict(classes={"a": -1}), "class 'a' is number -1, expected 0 to 2"),
-        (dict(labels="abc"), "3 labels came, expected four"),
+        (dict(classes={"a": True}), "class 'a' is number True, expected 0 to 2"),
+        (dict(labels="abcd"), "labels came as the text 'abcd', expected four"),
+        (dict(labels=["a"] * 3), "3 labels came, expected four"),
         (dict(start=16), "start came as 16, expected 0 to 15"),
         (dict(goal=("b", "up")), r"goal came as \('b', 'up'\), expected one of bright, red, all,"),
         (dict(goal=("red", "left")), "and 'up' or 'down'"),
@@ -232,3 +234,23 @@ def test_bad_input_gets_one_sentence(brightness, changed, words):
     given = dict(model=brightness, image=FLAT, classes=CLASSES, normalize=scaled) | changed
     with pytest.raises(ValueError, match=words):
         missing_quarters(given.pop("model"), given.pop("image"), given.pop("classes"), **given)
+
+
+def test_what_the_shapes_refuse_too(plain_vitbook):
+    plain_vitbook("""
+        import pytest, torch
+        from vitbook.explorer.quarters import missing_quarters
+        model, image = torch.nn.Flatten(), torch.ones(3, 16, 16, dtype=torch.uint8)
+        def figure(classes={"a": 0}, normalize=lambda images: images / 255, **given):
+            return missing_quarters(model, image, classes, normalize=normalize, **given)
+        figure()
+        for classes in (["a"], "a"):
+            with pytest.raises(ValueError, match="classes came as .*, expected a dict"):
+                figure(classes)
+        for goal in (float("nan"), 3, "a", ("a", "up", 3)):
+            with pytest.raises(ValueError, match="goal came as .*, expected one of a, and 'up'"):
+                figure(goal=goal)
+        for wrong in (lambda images: images, lambda images: 3, lambda images: images[:0] / 255):
+            with pytest.raises(TypeError, match="normalize made .* expected it in floating point"):
+                figure(normalize=wrong)
+    """)

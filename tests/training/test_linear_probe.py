@@ -1,121 +1,21 @@
 import dataclasses
+import json
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import results
 from vitbook.__main__ import app
+from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.models import linear_heads, pretrained
 from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
 from vitbook.models.pretrained import Pretrained
-from vitbook.training import linear_probe
-from vitbook.training.linear_probe import accuracy_interval, fit_linear_probe, frozen_features
+from vitbook.training.linear_probe import accuracy_interval, fit_linear_probe
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
-
-
-@pytest.fixture
-def body():
-    torch.manual_seed(0)
-    return vitbook.create_model("vit_micro_patch2_8").eval()
-
-
-@pytest.fixture
-def digits():
-    return datasets.load("digits", "test").images
-
-
-def test_features_are_the_class_token_beside_the_mean(body, digits, tmp_path):
-    (found,) = frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)
-    tokens = body.features(datasets.normalize(digits[:7])).detach()
-    expected = torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], dim=1)
-    assert found.shape == (7, 128)
-    assert (found - expected).abs().max() < 2e-3  # kept in float16
-
-
-def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(
-    body, digits, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(linear_probe, "CHUNK", 3)
-    seen = []
-
-    def normalize(images):
-        seen.append(len(images))
-        return datasets.normalize(images)
-
-    half = frozen_features(body, normalize, digits[:7], 8, tmp_path)
-    first = next(half)
-    half.close()
-    whole = list(frozen_features(body, normalize, digits[:7], 8, tmp_path))
-    assert seen == [3, 3, 1] and torch.equal(whole[0], first)
-    next(tmp_path.glob("*.safetensors")).write_bytes(b"half")
-    again = torch.cat(list(frozen_features(body, normalize, digits[:7], 8, tmp_path)))
-    assert len(seen) == 4 and torch.equal(again, torch.cat(whole))
-    with torch.no_grad():
-        body.encoder.norm.weight[0] += 1
-    other = torch.cat(list(frozen_features(body, normalize, digits[:7], 8, tmp_path)))
-    assert len(seen) == 7 and not torch.equal(other, again)
-
-
-@pytest.fixture
-def kept(body, digits, tmp_path):
-    """A chunk as it is kept, its file, and how to ask for it again."""
-
-    def again():
-        return torch.cat(list(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)))
-
-    whole = again()
-    (path,) = tmp_path.glob("*.safetensors")
-    return whole, path, again
-
-
-def test_a_flipped_bit_in_a_kept_chunk_is_noticed(kept):
-    whole, path, again = kept
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1  # of the last number
-    path.write_bytes(content)
-    assert not torch.equal(load_file(path)["features"].float(), whole)
-    assert torch.equal(again(), whole)
-    assert torch.equal(load_file(path)["features"].float(), whole)
-
-
-def test_a_chunk_from_before_there_was_a_digest_is_read(kept):
-    _, path, again = kept
-    with safe_open(path, "pt") as file:
-        assert len(file.metadata()["digest"]) == 64
-    other = torch.ones(7, 128, dtype=torch.float16)
-    save_file({"features": other}, path)
-    assert torch.equal(again(), other.float())
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        torch.ones(7, 127, dtype=torch.float16),
-        torch.ones(6, 128, dtype=torch.float16),
-        torch.ones(7, 128),
-        torch.full((7, 128), torch.nan, dtype=torch.float16),
-    ],
-)
-def test_a_chunk_that_cannot_be_right_is_computed_anew(kept, wrong):
-    whole, path, again = kept
-    save_file({"features": wrong}, path)
-    assert torch.equal(again(), whole)
-
-
-def test_features_that_are_no_numbers_are_not_kept(body, digits, tmp_path):
-    with torch.no_grad():
-        body.encoder.norm.weight.fill_(torch.nan)
-    with pytest.raises(ValueError, match="features of 7 images hold NaN or infinity as float16"):
-        next(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path / "kept"))
-    assert not (tmp_path / "kept").exists()
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="could not write .*file: .*Not a directory"):
-        next(frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path / "file"))
 
 
 def test_it_finds_what_is_there_and_nothing_where_nothing_is():
@@ -192,6 +92,11 @@ def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
             lambda: accuracy_interval(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64)),
             lambda: check_labels(torch.zeros(60)),
             lambda: check_labels(torch.zeros(60, 1, dtype=torch.int64)),
+            lambda: fit_linear_probe([[0.0]] * 60, torch.arange(60) % 3),
+            lambda: fit_linear_probe(torch.zeros(60, 4), (torch.arange(60) % 3).tolist()),
+            lambda: fit_linear_probe(torch.zeros(60, 4).long(), torch.arange(60) % 3),
+            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(60) % 3, seed=1.5),
+            lambda: accuracy_interval([[1.0, 0.0]], [0]),
         ):
             try:
                 call()
@@ -204,7 +109,36 @@ def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
         "and one label an image",
         "labels are float32 of shape (60,): expected one whole number an image, labels.long()",
         "labels are int64 of shape (60, 1): expected one whole number an image, labels.long()",
+        "features came as list: expected a tensor",
+        "labels came as list: expected a tensor",
+        "features are torch.int64: expected floating point, features.float()",
+        "seed 1.5: expected a whole number from 0 to 4294967295",
+        "logits came as list: expected a tensor",
     ]
+
+
+@pytest.mark.parametrize(
+    ("features", "seed", "words"),
+    [
+        (torch.randn(60, 4), -1, "seed -1: expected a whole number from 0 to 4294967295"),
+        (torch.randn(60, 4), 2**32, "seed 4294967296: expected"),
+        (torch.randn(60, 0), 0, r"features of shape \(60, 0\) with 60 labels: expected \(images"),
+        (torch.randn(60, 4) * 3e37, 0, "have no finite spread in float32: divide them"),
+    ],
+)
+def test_features_and_seeds_that_cannot_be_fitted(features, seed, words):
+    with pytest.raises(ValueError, match=words):
+        fit_linear_probe(features, torch.arange(60) % 3, seed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_in_any_precision(dtype):
+    torch.manual_seed(0)
+    labels = torch.arange(90) % 3
+    features = torch.nn.functional.one_hot(labels) * 4.0 + torch.randn(90, 3)
+    expected = fit_linear_probe(features.to(dtype).float(), labels)
+    found = fit_linear_probe(features.to(dtype).requires_grad_(), labels)
+    assert torch.equal(found.weight, expected.weight) and found.strength == expected.strength
 
 
 @pytest.fixture
@@ -222,6 +156,13 @@ def test_a_head_comes_back(head, tmp_path):
     assert (tmp_path / "head.safetensors").stat().st_size < 10_000
 
 
+def test_a_head_of_another_body_of_the_same_width(head, tmp_path):
+    head.provenance["weights"] = "0" * 64
+    path = save_head(tmp_path / "head.safetensors", head)
+    with pytest.raises(HeadError, match="fitted on weights 000000000000..., vit_small_.* has 2137"):
+        vitbook.load_pretrained("vit_small_patch14_focus", head=path)
+
+
 @pytest.mark.parametrize("at", [0, 200, -1])
 def test_a_damaged_head_is_refused(head, tmp_path, at):
     path = save_head(tmp_path / "head.safetensors", head)
@@ -234,7 +175,9 @@ def test_a_damaged_head_is_refused(head, tmp_path, at):
 
 def test_a_head_without_a_name_for_each_row_is_not_written(head, tmp_path):
     wrong = dataclasses.replace(head, class_names=("a", "b", "c"))
-    with pytest.raises(HeadError, match=r"\(4, 768\) and bias of \(4,\) for 3 class names: not wr"):
+    with pytest.raises(
+        HeadError, match=r"\(4, 768\) and bias of \(4,\) for 3 class names; expected a row .*: not"
+    ):
         save_head(tmp_path / "head.safetensors", wrong)
     assert not list(tmp_path.iterdir())
 
@@ -287,13 +230,64 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     assert "fresh weights" in capsys.readouterr().out
 
 
-def test_between_chunks_the_model_is_as_it_came(tmp_path):
-    model = vitbook.create_model("vit_micro_patch2_8").train()
-    images = torch.randint(256, (501, 1, 8, 8), dtype=torch.uint8)
-    given = model, lambda some: some / 255, images, 8
-    chunks = frozen_features(*given, tmp_path / "one")
-    found = [next(chunks)]
-    assert model.training
-    found += chunks
-    assert model.training
-    assert [len(each) for each in found] == [500, 1]
+@pytest.mark.parametrize("name", ["{}.safetensors", "linear_probe-{}.json"])
+def test_a_place_that_is_taken_is_told_before_the_work(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: 1 / 0)
+    (tmp_path / name.format("vit_small_patch14_focus-digits")).mkdir()
+    with pytest.raises(OSError, match="it is no plain file; choose another folder"):
+        app(["linear-probe", "digits", "--out", str(tmp_path)], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"bias": torch.zeros(3)}, r"bias of \(3,\) for 4 class names; expected a row for each"),
+        ({"bias": torch.zeros(4, 1)}, r"bias of \(4, 1\) for 4 class names"),
+        ({"weight": torch.zeros(4)}, r"weights of \(4,\)"),
+        ({"weight": torch.full((4, 768), torch.nan)}, "holds NaN or infinity"),
+        ({"class_names": ()}, "for 0 class names"),
+        ({"class_names": (1, 2, 3, 4)}, r"class names are \(1, 2, 3, 4\); expected text"),
+        ({"image_size": 0}, "images of 0 px; expected a whole number"),
+        ({"image_size": None}, "images of None px"),
+        ({"provenance": 3}, "provenance is 3; expected a dict"),
+    ],
+)
+def test_a_head_that_was_made_wrong(head, tmp_path, monkeypatch, change, told):
+    """Neither written, nor read where another program has written it, with a right digest."""
+    wrong, path = dataclasses.replace(head), tmp_path / "head.safetensors"
+    for name, value in change.items():
+        object.__setattr__(wrong, name, value)  # past the checking of shapes
+    with pytest.raises(HeadError, match=told + ".*not written"):
+        save_head(path, wrong)
+    assert not path.exists()
+    state = {"weight": wrong.weight, "bias": wrong.bias}
+    about = {each: getattr(wrong, each) for each in ("class_names", "image_size", "provenance")}
+    words = {"linear_head": json.dumps(about)}
+    save_file(state, path, metadata=words | {"digest": digest(state, words)})
+    with pytest.raises(HeadError, match="damaged or no linear head"):  # the shapes see some of it
+        read_head(path)
+
+
+def test_a_head_of_another_program_is_read_only_if_it_is_one(plain_vitbook):
+    plain_vitbook("""
+        import json, pytest, tempfile, torch
+        from safetensors.torch import save_file
+        from vitbook.digest import digest
+        from vitbook.models.linear_heads import HeadError, read_head
+        path = tempfile.mkdtemp() + "/head.safetensors"
+        def read(bias=torch.zeros(2), **change):
+            state = {"weight": torch.zeros(2, 8), "bias": bias}
+            about = {"class_names": ["a", "b"], "image_size": 14, "provenance": {}}
+            words = {"linear_head": json.dumps(about | change)}
+            save_file(state, path, metadata=words | {"digest": digest(state, words)})
+            return read_head(path)
+        assert read().class_names == ("a", "b")
+        for change, told in (
+            ({"bias": torch.zeros(1)}, "bias of .1,. for 2 class names"),
+            ({"class_names": [1, 2]}, "expected text"),
+            ({"image_size": None}, "images of None px"),
+            ({"provenance": 3}, "expected a dict"),
+        ):
+            with pytest.raises(HeadError, match="damaged or no linear head .*" + told):
+                read(**change)
+    """)

@@ -1,6 +1,7 @@
 """What a model does without some of its heads."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
+from vitbook.analysis.layout import as_pairs
 from vitbook.analysis.running import batches, encoder_of
 from vitbook.modes import evaluating
 
@@ -34,8 +36,9 @@ def ablate_heads(
     mean over other images. Michel, Levy and Neubig 2019 ("Are sixteen heads really better than
     one?", equation 2) and Voita et al. 2019 ("Analyzing multi-head self-attention") multiply heads
     by 0. Later layers have never seen such a sum, so part of what 0 costs is the surprise; the mean
-    keeps what a head always says and removes only what it says of this image. The weights are not
-    changed, and nothing outlives the block, also after an error.
+    keeps what a head always says and removes only what it says of this image. A layer that runs
+    again is without them again. The weights are not changed, and nothing outlives the block, also
+    after an error, and in copies that were made inside.
 
     Args:
         model: ours, or timm's with heads side by side before ``proj``; also a part of one.
@@ -45,9 +48,11 @@ def ablate_heads(
             :func:`mean_head_outputs` gives them; by default 0.
 
     Raises:
-        ValueError: a layer or head that the model does not have, or one named twice; a model whose
-            heads are not known to lie side by side; means of other layers or tokens.
-        RuntimeError: another thread looks into the model.
+        ValueError: what is no pair (layer, head), a layer or head that the model does not have, or
+            one named twice; a model whose heads are not known to lie side by side, or that holds
+            one attention in two places; means of other layers or tokens, or with NaN in them.
+        TypeError: means that are no tensors.
+        RuntimeError: another thread looks into the model; another thread runs it meanwhile.
 
     Example:
         >>> import torch
@@ -63,25 +68,38 @@ def ablate_heads(
     """
     layers = list(attention_layers(model).items())
     chosen = _by_layer(heads, [number for _, (number, _) in layers], type(model).__name__)
-    if means is not None and len(means) != len(layers):
-        raise ValueError(
-            f"means of {len(means)} layers, but {len(layers)} attend: expected as many"
-        )
+    if means is not None:
+        _check_means(means, [path for path, _ in layers])
     if not chosen:
         yield
         return
+    here, closed = threading.get_ident(), False
+
+    def replace(change: Callable[[Tensor], Tensor], module: nn.Module, args: tuple) -> tuple | None:
+        if closed:  # a copy of the model has copies of these hooks
+            return None
+        if threading.get_ident() != here:
+            raise RuntimeError(
+                "heads of this model are ablated in another thread: wait for it, or give each "
+                "thread a copy (copy.deepcopy) beforehand"
+            )
+        return (change(args[0]), *args[1:])
+
     hooks = {}
     for layer, gone in chosen.items():
         path, (number, projection) = layers[layer]
         mean = None if means is None else means[layer]
-        hooks[projection] = partial(_replace, path, gone, number, mean)
+        hooks[projection] = partial(replace, partial(_without, path, gone, number, mean))
 
     def watch(_: str, module: nn.Module) -> Iterator[RemovableHandle]:
         if module in hooks:
             yield module.register_forward_pre_hook(hooks[module])
 
-    with record_modules(model, watch):
-        yield
+    try:
+        with record_modules(model, watch):
+            yield
+    finally:
+        closed = True
 
 
 @torch.no_grad()
@@ -105,8 +123,8 @@ def mean_head_outputs(
         A tensor for each layer; head h of H has the h-th of H equal parts of the width.
 
     Raises:
-        ValueError: no images, or NaN in them; a model as in :func:`ablate_heads`, or one that
-            attends in windows, or in several places with the same module.
+        ValueError: no images, or NaN in them or in what the heads give; a model as in
+            :func:`ablate_heads`, or one that attends in windows, or several times in a pass.
         TypeError: images that are not floating point.
     """
     layers = attention_layers(model)
@@ -139,7 +157,9 @@ def mean_head_outputs(
             size = len(batch)
             ran.clear()
             model(batch)
-    return tuple(total / len(images) for total in sums)
+    means = tuple(total / len(images) for total in sums)
+    _check_means(means, list(layers))
+    return means
 
 
 def attention_layers(model: nn.Module) -> dict[str, tuple[int, nn.Linear]]:
@@ -151,7 +171,7 @@ def attention_layers(model: nn.Module) -> dict[str, tuple[int, nn.Linear]]:
     """
     part, where = encoder_of(model)
     found = {}
-    for path, module in part.named_modules():
+    for path, module in part.named_modules(remove_duplicate=False):
         heads = getattr(module, "num_heads", None)
         if not isinstance(heads, int):
             continue
@@ -183,9 +203,7 @@ def attention_layers(model: nn.Module) -> dict[str, tuple[int, nn.Linear]]:
 
 def _by_layer(heads: Iterable[Head], counts: list[int], name: str) -> dict[int, list[int]]:
     chosen: dict[int, list[int]] = {}
-    for layer, head in heads:
-        if not all(isinstance(each, int) and not isinstance(each, bool) for each in (layer, head)):
-            raise ValueError(f"head ({layer}, {head}): expected whole numbers (layer, head)")
+    for layer, head in as_pairs(heads):
         if not 0 <= layer < len(counts):
             raise ValueError(
                 f"layer {layer}: {name} has {len(counts)}, expected 0 to {len(counts) - 1}"
@@ -201,10 +219,20 @@ def _by_layer(heads: Iterable[Head], counts: list[int], name: str) -> dict[int, 
     return chosen
 
 
-def _replace(
-    path: str, gone: list[int], number: int, mean: Tensor | None, module: nn.Module, args: tuple
-) -> tuple:
-    given = args[0]
+def _check_means(means: Sequence[Tensor], paths: list[str]) -> None:
+    if not isinstance(means, Sequence | Tensor) or not all(isinstance(m, Tensor) for m in means):
+        raise TypeError(
+            f"means came as {type(means).__name__}: expected a tensor for each layer, as "
+            "mean_head_outputs gives them"
+        )
+    if len(means) != len(paths):
+        raise ValueError(f"means of {len(means)} layers, but {len(paths)} attend: expected as many")
+    for path, mean in zip(paths, means, strict=True):
+        if not mean.isfinite().all():
+            raise ValueError(f"{path}: the means hold NaN or infinity: expected finite numbers")
+
+
+def _without(path: str, gone: list[int], number: int, mean: Tensor | None, given: Tensor) -> Tensor:
     if mean is not None and mean.shape != given.shape[1:]:
         raise ValueError(
             f"{path}: means of {tuple(mean.shape)}, but it runs on {tuple(given.shape[1:])} tokens "
@@ -215,4 +243,4 @@ def _replace(
     for head in gone:
         part = slice(head * width, (head + 1) * width)
         mixed[..., part] = 0 if mean is None else mean[..., part].to(given)
-    return (mixed, *args[1:])
+    return mixed

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from vitbook.analysis.baselines import Baseline, baseline_images
 from vitbook.analysis.layout import Pair, pixels_per_token, token_layout
-from vitbook.analysis.running import batches, logits_of
+from vitbook.analysis.running import batches, check_targets, logits_of
+from vitbook.errors import check_count
 from vitbook.extras import from_extra
 from vitbook.modes import evaluating
 
@@ -79,6 +80,7 @@ def integrated_gradients(
     """
     if steps < 1:
         raise ValueError(f"{steps} steps: expected at least 1")
+    check_count("batch_size", batch_size)
     grid_size = None if per_pixel else _grid(model, images, grid_size)
 
     def explain(batch: Tensor, classes: Tensor, nothing: Tensor) -> Tensor:
@@ -113,6 +115,7 @@ def patch_occlusion(
 
     Arguments and errors are those of :func:`integrated_gradients`.
     """
+    check_count("batch_size", batch_size)
     grid_size = _grid(model, images, grid_size)
     down, across = pixels_per_token(images, grid_size)
     numbers = torch.arange(grid_size[0] * grid_size[1]).reshape(1, 1, *grid_size)
@@ -165,6 +168,7 @@ def asked_targets(
 
     Raises:
         ValueError: not one class for each image, or one that the model does not have.
+        TypeError: classes that are no whole numbers in a row.
     """
     if targets is None:
         with torch.no_grad(), evaluating(model):
@@ -172,10 +176,7 @@ def asked_targets(
                 logits_of(model)(some).argmax(1) for some in batches(model, images, batch_size)
             ]
         return torch.cat(answers)
-    if len(targets) != len(images):
-        raise ValueError(
-            f"{len(targets)} targets for {len(images)} images: expected one class for each"
-        )
+    check_targets(targets, images)
     with torch.no_grad(), evaluating(model):
         classes = logits_of(model)(next(batches(model, images, 1))).shape[1]
     if not 0 <= targets.min() <= targets.max() < classes:
@@ -183,7 +184,7 @@ def asked_targets(
             f"targets from {targets.min()} to {targets.max()}: expected 0 to {classes - 1}, "
             f"the classes of {type(model).__name__}"
         )
-    return targets
+    return targets.long()
 
 
 def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:

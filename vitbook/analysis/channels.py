@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
 from vitbook.analysis.running import check_images
+from vitbook.errors import check_count
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def feature_maps(
         {'encoder.blocks.0': (3, 64, 4, 4), 'encoder.blocks.3': (3, 64, 4, 4)}
     """
     check_images(images)
+    check_count("batch_size", batch_size)
     chosen = default_layers(model) if layers is None else tuple(layers)
     check_layers(model, chosen)
     as_map = map_maker(model, images, grid_size, num_prefix_tokens)

@@ -20,7 +20,7 @@ from vitbook.analysis.rollout import (
     on_grid,
     roll_out,
 )
-from vitbook.analysis.running import batches, encoder_of, logits_of
+from vitbook.analysis.running import batches, check_targets, encoder_of, logits_of
 from vitbook.modes import evaluating
 
 
@@ -60,6 +60,7 @@ def gradient_rollout(
 
     Raises:
         ValueError: as :func:`vitbook.analysis.attention_rollout`; targets that are no classes.
+        TypeError: targets that are no whole numbers in a row.
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
     """
     if not 0 <= residual < 1:
@@ -133,10 +134,8 @@ def weighted_attention(
         For one batch after the other: path of the attention module -> "batch queries keys".
     """
     part, where = encoder_of(model)
-    if targets is not None and len(targets) != len(images):
-        raise ValueError(
-            f"{len(targets)} targets: expected one class for each of {len(images)} images"
-        )
+    if targets is not None:
+        check_targets(targets, images)
     start = 0
     for batch in batches(model, images, batch_size):
         some = None if targets is None else targets[start : start + len(batch)]
@@ -164,7 +163,7 @@ def _score(logits: Tensor, targets: Tensor | None) -> Tensor:
         targets = logits.argmax(1)
     if targets.min() < 0 or targets.max() >= classes:
         raise ValueError(f"targets {targets.tolist()}: expected classes, 0 to {classes - 1}")
-    return logits.gather(1, targets.to(logits.device)[:, None]).sum()
+    return logits.gather(1, targets.long().to(logits.device)[:, None]).sum()
 
 
 def _weighted(call: AttentionCall, gradient: Tensor) -> Tensor:

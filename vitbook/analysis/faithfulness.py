@@ -170,7 +170,19 @@ def _curve(
 
 
 def check_maps(maps: Tensor, images: Tensor) -> None:
-    """Refuse maps that are NaN, not one for each image, or on a grid that does not divide it."""
+    """Refuse maps that are NaN, not one for each image, or on a grid that does not divide it.
+
+    Raises:
+        TypeError: maps that are no tensor.
+        ValueError: any of these.
+    """
+    if not isinstance(maps, Tensor):
+        raise TypeError(f"maps came as {type(maps).__name__}: expected a tensor")
+    if maps.ndim != 3 or not maps.numel():
+        raise ValueError(
+            f"maps of shape {tuple(maps.shape)}: expected (images, rows, columns), one cell at "
+            "least"
+        )
     if len(maps) != len(images):
         raise ValueError(f"{len(maps)} maps for {len(images)} images: expected one for each")
     if maps.isnan().any():

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import as_model_takes, check_images
 from vitbook.devices import to_float64
+from vitbook.errors import check_count
 from vitbook.modes import evaluating
 
 
@@ -46,6 +47,7 @@ def gradient_norms(
         ValueError: no images, NaN in them, another number of labels, or no parameter to learn.
     """
     check_images(images)
+    check_count("batch_size", batch_size)
     if len(labels) != len(images):
         raise ValueError(f"{len(labels)} labels for {len(images)} images: expected one for each")
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}

@@ -10,14 +10,17 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attribution import integrated_gradients
 from vitbook.analysis.faithfulness import bootstrap_interval
+from vitbook.analysis.frames import called_attention
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.location import energy_pointing, pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.occlusion import occlusion_drops
 from vitbook.analysis.outputs import list_blocks
-from vitbook.analysis.running import encoder_of
+from vitbook.analysis.running import batches, check_images, encoder_of, logits_of
 from vitbook.analysis.scoring import EXPLANATIONS
+from vitbook.errors import UnknownNameError
+from vitbook.modes import evaluating
 
 # A map of each quarter's class, "n quarters rows columns", of images and the classes in them.
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -47,17 +50,16 @@ def explain_collages(
         progress: told each name before it runs.
 
     Raises:
-        KeyError: an explanation that there is not.
-        ValueError: labels that are not one for each quarter; what the explanation refuses.
-        TypeError: labels that are no whole numbers.
+        UnknownNameError: an explanation that there is not; names the nearest.
+        ValueError: no names, or text instead of a list; labels that are not one for each quarter,
+            or a class that the model does not have; a model without attention for an explanation
+            that reads it; what the explanation refuses.
+        TypeError: labels that are no whole numbers, or images that are.
     """
-    names = list(COLLAGE_EXPLANATIONS) if names is None else list(names)
-    unknown = [name for name in names if name not in COLLAGE_EXPLANATIONS]
-    if unknown:
-        raise KeyError(
-            f"no explanation {unknown[0]!r}: expected one of {', '.join(COLLAGE_EXPLANATIONS)}"
-        )
+    names = _checked_names(model, names)
     _check_labels(images, labels)
+    with torch.no_grad(), evaluating(model):
+        _check_classes(labels, logits_of(model)(next(batches(model, images, 1))).shape[1])
     found = {}
     for name in names:
         progress(name)
@@ -76,10 +78,18 @@ def collage_rows(
     depend on each other. One that knows no class has 1/4 in both.
 
     Raises:
-        ValueError: what the two scores refuse, with the explanation's name.
+        ValueError: no maps, or of another shape; what the two scores refuse, with the
+            explanation's name.
     """
+    if not maps:
+        raise ValueError("no explanation came: expected at least one, name -> maps")
     rows = []
     for name, asked in maps.items():
+        if asked.ndim != 4 or not asked.numel() or asked.shape[1] != len(masks):
+            raise ValueError(
+                f"{name}: maps of shape {tuple(asked.shape)}: expected (collages, {len(masks)} "
+                "quarters, rows, columns), one for each mask"
+            )
         flat = rearrange(asked, "n quarters rows columns -> (n quarters) rows columns")
         right = repeat(masks, "quarters h w -> (n quarters) h w", n=len(asked))
         row = {"name": name}
@@ -112,8 +122,29 @@ def quarter_drops(
     return _of_classes(occlusion_drops(model, images, (2, 2)), labels).flatten(2)
 
 
+def _checked_names(model: nn.Module, names: Collection[str] | None) -> list[str]:
+    if isinstance(names, str):
+        raise ValueError(f"names came as the text {names!r}, expected a list: pass [{names!r}]")
+    names = list(COLLAGE_EXPLANATIONS) if names is None else list(names)
+    if not names:
+        raise ValueError(f"no names came: expected some of {', '.join(COLLAGE_EXPLANATIONS)}")
+    for name in names:
+        if name not in COLLAGE_EXPLANATIONS:
+            raise UnknownNameError("explanation", name, COLLAGE_EXPLANATIONS)
+    reading = [name for name in names if name not in WITHOUT_ATTENTION]
+    if reading and not any(map(called_attention, model.modules())):
+        raise ValueError(
+            f"{type(model).__name__} has no attention for {reading[0]!r}: expected a Vision "
+            f"Transformer, or names among {', '.join(WITHOUT_ATTENTION)}"
+        )
+    return names
+
+
 def _check_labels(images: Tensor, labels: Tensor) -> None:
-    if labels.ndim != 2 or len(labels) != len(images):
+    check_images(images)
+    if not isinstance(labels, Tensor):
+        raise TypeError(f"labels came as {type(labels).__name__}: expected a tensor")
+    if not labels.numel() or labels.ndim != 2 or len(labels) != len(images):
         raise ValueError(
             f"labels of shape {tuple(labels.shape)} for {len(images)} collages: expected one for "
             "each quarter, (collages, quarters)"
@@ -123,13 +154,17 @@ def _check_labels(images: Tensor, labels: Tensor) -> None:
         raise TypeError(f"labels are {kind}: expected whole numbers, labels.long()")
 
 
+def _check_classes(labels: Tensor, classes: int) -> None:
+    if not 0 <= labels.min() <= labels.max() < classes:
+        raise ValueError(
+            f"labels from {labels.min()} to {labels.max()}: expected 0 to {classes - 1}, the "
+            "classes of the model"
+        )
+
+
 def _of_classes(drops: Tensor, labels: Tensor) -> Tensor:
     """Of the drops of all classes those that are asked for; -1 would be read as the last."""
-    if not 0 <= labels.min() <= labels.max() < drops.shape[1]:
-        raise ValueError(
-            f"labels from {labels.min()} to {labels.max()}: expected 0 to {drops.shape[1] - 1}, "
-            "the classes of the model"
-        )
+    _check_classes(labels, drops.shape[1])
     return drops[torch.arange(len(labels))[:, None], labels.to(drops.device)]
 
 
@@ -160,19 +195,33 @@ def _grid(model: nn.Module, images: Tensor) -> Pair:
 
 def _occlusion(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     rows, columns = _grid(model, images)
-    if rows % 2 or columns % 2:
-        raise ValueError(f"a grid of {rows}x{columns} patches: expected even numbers, for quarters")
+    if rows % 4 or columns % 4:  # else a square lies in two quarters
+        raise ValueError(
+            f"a grid of {rows}x{columns} patches: expected multiples of 4, as each quarter is "
+            "covered by squares of 2 x 2; ask for other names, or collages of another size"
+        )
     drops = occlusion_drops(model, images, (rows // 2, columns // 2))
     return _of_classes(drops, labels)
 
 
+def _norm(part: nn.Module, name: str) -> nn.Module:
+    found = getattr(part, name, None)
+    if not isinstance(found, nn.Module):
+        raise ValueError(
+            f"{type(part).__name__} has no {name}: expected a Vision Transformer of ours or "
+            "timm's; for others call token_grad_cam with layer="
+        )
+    return found
+
+
 def _last_norm1(model: nn.Module) -> nn.Module:
     part, _ = encoder_of(model)
-    return part.get_submodule(list_blocks(part)[-1]).norm1
+    paths = list_blocks(part)
+    return _norm(part.get_submodule(paths[-1]) if paths else part, "norm1")
 
 
 def _cam(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
-    return token_grad_cam(model, images, targets, layer=encoder_of(model)[0].norm)
+    return token_grad_cam(model, images, targets, layer=_norm(encoder_of(model)[0], "norm"))
 
 
 def _cam_into_last(model: nn.Module, images: Tensor, targets: Tensor, **given) -> Tensor:
@@ -199,3 +248,5 @@ COLLAGE_EXPLANATIONS: Mapping[str, Explain] = {
     ),
     "random": _asked(lambda model, images, _: random_maps(len(images), _grid(model, images))),
 }
+# What also a convolutional network can be asked.
+WITHOUT_ATTENTION = ("occlusion", "integrated gradients", "edges", "centre", "random")

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from vitbook.analysis.attention_variance import PARTS, head_variance_parts
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.distance import mean_attention_distance, uniform_attention_distance
-from vitbook.analysis.layout import check_square, pixels_per_token, token_layout
+from vitbook.analysis.layout import as_pairs, check_square, pixels_per_token, token_layout
 from vitbook.analysis.offsets import check_heads, check_weights
 from vitbook.analysis.streaming import fold_attention
+from vitbook.errors import check_count
 
 # In the order in which they are asked: a head is of the first kind that fits.
 KINDS = ("idle", "near", "offset", "content", "other")
@@ -171,8 +172,9 @@ def lead_within_layers(
             true one counts as a dealing, so the share is never 0.
 
     Raises:
-        ValueError: no head left to compare, a head that is not there, fewer than one dealing, or
-            NaN or infinity in a layer that is compared.
+        TypeError: values that are no tensor "layers heads".
+        ValueError: no head left to compare, what is no head, fewer than one dealing, or NaN or
+            infinity in a layer that is compared.
 
     Example:
         >>> import torch
@@ -182,16 +184,22 @@ def lead_within_layers(
         >>> lead, abs(share - 1 / 16) < 0.01
         (3.0, True)
     """
+    if not isinstance(values, Tensor) or values.ndim != 2:
+        raise TypeError(
+            f"values are {getattr(values, 'shape', type(values).__name__)}: expected a tensor, "
+            '"layers heads"'
+        )
+    check_count("relabelings", relabelings)
     chosen = torch.zeros(values.shape, dtype=torch.bool)
-    for layer, head in heads:
+    for layer, head in as_pairs(heads):
         if not (0 <= layer < values.shape[0] and 0 <= head < values.shape[1]):
             raise ValueError(f"head ({layer}, {head}): expected one of {tuple(values.shape)}")
         chosen[layer, head] = True
     some = chosen.any(1) & ~chosen.all(1)
-    if not some.any() or relabelings < 1:
+    if not some.any():
         raise ValueError(
-            f"{int(chosen.sum())} heads and {relabelings} dealings: expected at least one head "
-            "with another one in its layer, and one dealing"
+            f"{int(chosen.sum())} heads came: expected at least one with another one in its layer "
+            "that was not chosen"
         )
     chosen, values = chosen[some], values[some].cpu().double()
     if not values.isfinite().all():

@@ -1,10 +1,12 @@
 """Where a model's patches lie among its tokens and in its image."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
+
+from vitbook.errors import is_whole_number
 
 Pair = tuple[int, int]
 
@@ -60,15 +62,36 @@ def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
     its feature map.
 
     Raises:
-        ValueError: the grid does not divide the image.
+        ValueError: the grid is no two whole numbers above 0, or does not divide the image.
     """
-    (height, width), (rows, columns) = images.shape[-2:], grid_size
+    sides = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,)
+    if len(sides) != 2 or not all(is_whole_number(side) and side > 0 for side in sides):
+        raise ValueError(f"a grid of {sides}: expected (rows, columns), whole numbers above 0")
+    (height, width), (rows, columns) = images.shape[-2:], sides
     if height % rows or width % columns:
         raise ValueError(
             f"image {height}x{width} on a grid of {rows}x{columns} patches leaves no whole number "
             "of pixels for each: pass patch_size="
         )
     return height // rows, width // columns
+
+
+def as_pairs(heads: Iterable[Pair]) -> list[Pair]:
+    """Heads as (layer, head), whole numbers.
+
+    Raises:
+        ValueError: what is no such pair.
+    """
+    try:
+        pairs = [(layer, head) for layer, head in heads]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"heads came as {heads!r}: expected pairs (layer, head), as [(0, 2), (3, 1)]"
+        ) from error
+    for layer, head in pairs:
+        if not (is_whole_number(layer) and is_whole_number(head)):
+            raise ValueError(f"head ({layer!r}, {head!r}): expected whole numbers (layer, head)")
+    return pairs
 
 
 @contextmanager

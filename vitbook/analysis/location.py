@@ -40,12 +40,10 @@ def pointing(
         >>> pointing(maps, masks)  # the second map has two highest cells, and one of them hits
         tensor([1.0000, 0.5000])
     """
-    check_maps(maps, masks)
     _check_masks(masks)
-    if tolerance < 0:
+    check_maps(maps, masks)
+    if not tolerance >= 0:
         raise ValueError(f"a tolerance of {tolerance} px: expected 0 or more")
-    if not masks.any((1, 2)).all():
-        raise ValueError("a mask has no pixel: expected one for each image that says where")
     step = torch.tensor(pixels_per_token(masks, maps.shape[1:]), device=maps.device)
     hits = []
     for values, mask in zip(maps, masks.to(maps.device), strict=True):
@@ -72,7 +70,8 @@ def energy_pointing(
 
     Raises:
         TypeError: masks that are not true or false.
-        ValueError: maps that are NaN or infinite, not one for each mask or not on such a grid.
+        ValueError: a mask without a pixel; maps that are NaN or infinite, not one for each mask
+            or not on such a grid.
 
     Example:
         >>> import torch
@@ -83,8 +82,8 @@ def energy_pointing(
         >>> energy_pointing(maps, masks)
         tensor([0.7500, 0.2500])
     """
-    check_maps(maps, masks)
     _check_masks(masks)
+    check_maps(maps, masks)
     if not maps.isfinite().all():
         raise ValueError("maps hold infinity: expected a finite number for each cell")
     maps = maps.to(torch.promote_types(maps.dtype, torch.float32))  # a sum of halves overflows
@@ -97,6 +96,10 @@ def energy_pointing(
 
 
 def _check_masks(masks: Tensor) -> None:
-    if masks.dtype != torch.bool:
-        kind = str(masks.dtype).removeprefix("torch.")
+    kind = str(getattr(masks, "dtype", type(masks).__name__)).removeprefix("torch.")
+    if kind != "bool" or not isinstance(masks, Tensor):
         raise TypeError(f"masks are {kind}: expected true where the answer lies, masks > 0")
+    if masks.ndim != 3:
+        raise ValueError(f"masks of shape {tuple(masks.shape)}: expected (images, height, width)")
+    if not masks.any(2).any(1).all():
+        raise ValueError("a mask has no pixel: expected one for each image that says where")

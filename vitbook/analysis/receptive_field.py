@@ -12,6 +12,7 @@ from vitbook.analysis.layout import Pair
 from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
 from vitbook.analysis.running import as_model_takes, check_images
 from vitbook.devices import float64_device
+from vitbook.errors import check_count
 from vitbook.modes import evaluating
 
 
@@ -138,6 +139,7 @@ def effective_field(
         ((8, 8), 4)
     """
     check_images(images)
+    check_count("batch_size", batch_size)
     layers = list_blocks(model)[-1:] if layer is None else (layer,)
     check_layers(model, layers)
     as_map = map_maker(model, images, grid_size, num_prefix_tokens)

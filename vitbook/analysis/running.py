@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from vitbook.errors import check_count
 
 
 def check_images(images: Tensor) -> None:
@@ -24,6 +27,25 @@ def check_images(images: Tensor) -> None:
         raise ValueError("images hold NaN or infinity: expected finite numbers")
 
 
+def check_targets(targets: Tensor, images: Tensor) -> None:
+    """Refuse classes that are not one whole number for each image.
+
+    Raises:
+        TypeError: no whole numbers, or not in a row.
+        ValueError: more or fewer of them than images.
+    """
+    told = isinstance(targets, Tensor)
+    if not told or targets.dtype not in (torch.int64, torch.int32) or targets.ndim != 1:
+        kind = f"{targets.dtype} of {tuple(targets.shape)}" if told else type(targets).__name__
+        raise TypeError(
+            f"targets are {kind}: expected whole numbers in a row, as torch.tensor([3, 7])"
+        )
+    if len(targets) != len(images):
+        raise ValueError(
+            f"{len(targets)} targets for {len(images)} images: expected one class for each"
+        )
+
+
 def as_model_takes(model: nn.Module, images: Tensor) -> Tensor:
     """Images on the device of a model and in its precision."""
     like = next((p for p in model.parameters() if p.is_floating_point()), images)
@@ -35,11 +57,11 @@ def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tenso
 
     Raises:
         TypeError: images that are not floating point.
-        ValueError: no images, or NaN or infinity in them.
+        ValueError: no images, NaN or infinity in them, or a batch of no size.
     """
     check_images(images)
-    for batch in images.split(batch_size):
-        yield as_model_takes(model, batch)
+    check_count("batch_size", batch_size)
+    return (as_model_takes(model, batch) for batch in images.split(batch_size))
 
 
 def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:

@@ -10,11 +10,11 @@ from vitbook import datasets, results
 from vitbook.analysis import head_kinds, mean_head_outputs
 from vitbook.analysis.kinds import EXPLAINS, IDLE, KINDS, NEAR
 from vitbook.commands.head_sets import Trial, compare_kinds, interval_of, single_heads
-from vitbook.commands.options import Device
+from vitbook.commands.options import MOST_SEED, Device
+from vitbook.commands.probed_model import check_classes
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
-from vitbook.files import check_writable
 from vitbook.models.pretrained import load_pretrained
 
 # Training images over which a head's mean is taken.
@@ -36,9 +36,14 @@ def ablate(
         Literal["mean", "zero"], typer.Option(help="What takes the place of a head's output.")
     ] = "mean",
     draws: Annotated[
-        int, typer.Option(min=1, help="Random sets of heads for each kind, in the same layers.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="Random sets of heads for each kind, in the same layers."
+        ),
     ] = 10,
-    seed: Annotated[int, typer.Option(help="Of the images and of the random heads.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the images and of the random heads.")
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the two measurements.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
@@ -49,10 +54,13 @@ def ablate(
     The null is as many heads of other kinds in the same layers.
     """
     set_threads(threads)
-    check_writable(out)
+    subject = f"{model}-{dataset}-{by}"
+    for kind in ("ablation", "head_ablation"):
+        results.check_place(kind, subject, out)
     loaded = load_pretrained(model, head=dataset)
     split = datasets.held_out_split(dataset)
     held_out = datasets.load(dataset, split)
+    check_classes(loaded, held_out)
     if num_images is not None and num_images > len(held_out):
         raise ValueError(f"{num_images} images of {dataset}, {split}: it has {len(held_out)}")
     place, size = choose_device(device), loaded.model.spec.image_size
@@ -94,7 +102,7 @@ def ablate(
     for kind, rows in (("ablation", by_kind), ("head_ablation", one_by_one)):
         measured = results.Measurement(
             kind=kind,
-            subject=f"{model}-{dataset}-{by}",
+            subject=subject,
             settings=settings,
             rows=rows,
             **results.made_on(place),

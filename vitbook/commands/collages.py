@@ -17,19 +17,19 @@ from vitbook.analysis.grid_pointing import (
     explain_collages,
     quarter_drops,
 )
-from vitbook.commands.options import Device
-from vitbook.commands.probed_model import fresh_twin
+from vitbook.commands.options import MOST_SEED, Device
+from vitbook.commands.probed_model import check_classes, fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
-from vitbook.files import check_writable
 from vitbook.layers import ClassAndMeanHead
 from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.training.frozen_features import frozen_features
 from vitbook.training.linear_probe import (
     LinearProbe,
     accuracy_interval,
+    check_labels,
     fit_linear_probe,
-    frozen_features,
 )
 
 # Right so often among the classes that are asked about, by folds of the training data.
@@ -55,14 +55,17 @@ def collages(
     share: Annotated[
         float, typer.Option(help="Of each class's training images, to fit the few classes on.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of the draw, and of the fit.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the draw, and of the fit.")
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Folder of features and measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
 ) -> None:
     """Ask explanations of a pretrained ViT where in a collage of four images each class lies."""
     set_threads(threads)
-    check_writable(out)
+    subject = f"{model}-{dataset}"
+    results.check_place("collages", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes
     place = choose_device(device)
@@ -72,6 +75,12 @@ def collages(
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
+    check_classes(headed, test)
+    check_labels(train.labels, train.num_classes)
+    if 4 * number > len(test):
+        raise ValueError(
+            f"{number} collages of four images: {dataset}, {split} has {len(test)}; ask for fewer"
+        )
     known = features(train.images, "training images")
     recall = torch.tensor(headed.provenance["head"]["recall_in_training"])
     kept, found = known_classes(known, train.labels, recall, seed)
@@ -105,7 +114,7 @@ def collages(
     right = torch.eye(4, dtype=torch.bool)
     measured = results.Measurement(
         kind="collages",
-        subject=f"{model}-{dataset}",
+        subject=subject,
         settings={
             "dataset": train.provenance["name"], "split": split, "collages": number,
             "quarters": 4, "image_size": 2 * size, "seed": seed,

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from vitbook import datasets
 from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.datasets.resizing import resize
-from vitbook.training.linear_probe import frozen_features
+from vitbook.training.frozen_features import frozen_features
 
 # Of the pixels that the simplest null reads, a side.
 RAW_SIZE = 32

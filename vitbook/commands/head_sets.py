@@ -76,6 +76,8 @@ class Trial:
         return self.model.head(self.model.encoder.norm(tokens))
 
     def _score(self, logits: Tensor) -> Outcome:
+        if not logits.isfinite().all():
+            raise ValueError("the logits hold NaN or infinity: look for it in images or weights")
         own = logits.gather(1, self.labels[:, None])[:, 0]
         return own - logits.mean(1), logits.argmax(1) == self.labels
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from vitbook import datasets, results
 from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_readers
-from vitbook.commands.options import Device
+from vitbook.commands.options import MOST_SEED, Device
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
-from vitbook.files import check_writable
+from vitbook.files import check_file_writable
 from vitbook.models.linear_heads import LinearHead, save_head
 from vitbook.models.pretrained import load_pretrained
 from vitbook.training.linear_probe import (
@@ -30,7 +30,9 @@ def linear_probe(
     ] = "vit_small_patch14_focus",
     image_size: Annotated[int | None, typer.Option(help="By default the model's.")] = None,
     share: Annotated[float, typer.Option(help="Of each class's training images.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the held-out tenth that chooses.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the held-out tenth that chooses.")
+    ] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the head and the measurement.")] = Path(
         "runs"
     ),
@@ -40,7 +42,9 @@ def linear_probe(
     """Fit a linear layer on frozen tokens, beside the same on fresh weights and on pixels."""
     set_threads(threads)
     place = choose_device(device)
-    check_writable(out)
+    subject = f"{model}-{dataset}"
+    results.check_place("linear_probe", subject, out)
+    check_file_writable(out / f"{subject}.safetensors")
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
@@ -67,7 +71,7 @@ def linear_probe(
     }
     measured = results.Measurement(
         kind="linear_probe",
-        subject=f"{model}-{dataset}",
+        subject=subject,
         settings=same | NULLS | {
             "split": split, "image_size": size, "share": share, "test_images": len(test),
             "features": READ,
@@ -83,7 +87,7 @@ def linear_probe(
         "recall_in_training": rows[0]["recall_in_training"],
     }
     head = LinearHead(best.weight, best.bias, train.class_names, size, about)
-    path = save_head(out / f"{measured.subject}.safetensors", head)
+    path = save_head(out / f"{subject}.safetensors", head)
     typer.echo(f"wrote {path} and {results.record(measured, out)}")
 
 

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from vitbook import datasets
 from vitbook.datasets.images import ImageError, as_shown, open_image, pixels, square
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, first_few
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
-from vitbook.models.pretrained import PRETRAINED, load_pretrained
+from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.training import load_checkpoint
 
 
@@ -94,6 +94,23 @@ def fresh_twin(model: nn.Module) -> nn.Module:
         channels=spec.channels,
         pool=spec.pool,
     ).eval()
+
+
+def check_classes(loaded: Pretrained, dataset: datasets.Dataset) -> None:
+    """Refuse images whose labels mean something else than a head's logits.
+
+    Raises:
+        ValueError: they do.
+    """
+    if loaded.class_names != dataset.class_names:
+        told, given = (
+            f"{len(names)} classes ({first_few(names, 3)})"
+            for names in (loaded.class_names, dataset.class_names)
+        )
+        raise ValueError(
+            f"the head on {loaded.name} tells apart {told}; {dataset.provenance['name']} has "
+            f"{given}: fit a head on it with `vitbook linear-probe`, or take other data"
+        )
 
 
 def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> ProbedModel:

@@ -13,11 +13,10 @@ from tqdm import tqdm
 from vitbook import datasets, results
 from vitbook.analysis import bootstrap_interval, round_activations
 from vitbook.analysis.precision import PLACES, STEPS
-from vitbook.commands.options import Device
+from vitbook.commands.options import MOST_SEED, Device
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
-from vitbook.files import check_writable
 from vitbook.measure import interleaved_seconds, ratio_of
 from vitbook.models.pretrained import PRETRAINED, load_pretrained
 from vitbook.training import (
@@ -79,7 +78,7 @@ def quantize(
     activations: Annotated[
         bool, typer.Option(help="Round activations too, a place at a time: a second measurement.")
     ] = True,
-    seed: Annotated[int, typer.Option(help="That draws the images.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="That draws the images.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder of the measurements.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
@@ -87,7 +86,9 @@ def quantize(
     """Quantize a classifier by every scheme: accuracy, megabytes and time beside float32's."""
     set_threads(threads)
     place = choose_device(device)
-    check_writable(out)
+    subject = f"{Path(model).stem}-{dataset}"
+    for kind in ("quantization", "rounded_activations"):
+        results.check_place(kind, subject, out)
     task, settings = _task(dataset, model, num_images, image_size, seed, place)
     exact = task.logits(task.model, "float32")
     rows, timed = _schemes(task, exact)
@@ -99,7 +100,6 @@ def quantize(
     for name, own in zip(timed, seconds, strict=True):
         ratio = ratio_of(own, seconds[0])
         rows[name]["time"] = _rounded([ratio.median, ratio.low, ratio.high])
-    subject = f"{Path(model).stem}-{dataset}"
     common = settings | {"interval": "accuracy: Wilson, the rest: bootstrap; 95 %", "seed": seed}
     measured = [
         results.Measurement(

@@ -18,7 +18,6 @@ from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
-from vitbook.files import check_writable
 from vitbook.training import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
@@ -39,7 +38,8 @@ def score(
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
     set_threads(threads)
-    check_writable(out)
+    subject = Path(checkpoint).stem
+    results.check_place("explanations", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes
     loaded = load_checkpoint(checkpoint)
@@ -73,7 +73,7 @@ def score(
     )
     measured = results.Measurement(
         kind="explanations",
-        subject=Path(checkpoint).stem,
+        subject=subject,
         settings={
             "dataset": learned, "split": split, "pictures": len(images), "against": AGAINST,
             "steps": STEPS, "deletion": "to the mean colour",

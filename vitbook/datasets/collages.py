@@ -8,6 +8,7 @@ from jaxtyping import Bool, Int64, UInt8
 from torch import Tensor
 
 from vitbook.datasets.resizing import resize
+from vitbook.errors import is_whole_number
 
 
 class Collages(NamedTuple):
@@ -64,8 +65,16 @@ def make_collages(
         >>> tuple(collages.images.shape), tuple(collages.labels.shape)
         ((2, 1, 16, 16), (2, 4))
     """
-    if image_size < 2 or image_size % 2:
-        raise ValueError(f"collages of {image_size} px: expected an even number, two or more")
+    if not is_whole_number(image_size) or image_size < 2 or image_size % 2:
+        raise ValueError(f"collages of {image_size!r} px: expected an even number, two or more")
+    if not is_whole_number(number) or not is_whole_number(seed):
+        raise ValueError(f"{number!r} collages by seed {seed!r}: expected whole numbers")
+    if not isinstance(images, Tensor) or not isinstance(labels, Tensor) or images.ndim != 4:
+        told = [getattr(each, "shape", type(each).__name__) for each in (images, labels)]
+        raise TypeError(
+            f"images came as {told[0]} and labels as {told[1]}: expected tensors, images "
+            "(n, channels, height, width)"
+        )
     if labels.ndim != 1 or len(labels) != len(images):
         raise ValueError(
             f"labels of shape {tuple(labels.shape)} for {len(images)} images: expected one for each"

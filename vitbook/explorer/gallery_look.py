@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 import torch
@@ -68,7 +69,7 @@ class Layout:
         return f"the patch in row {token[0] + 1}, column {token[1] + 1}"
 
 
-def numbers(pair, limits: Pair) -> Pair | None:
+def numbers(pair, limits: tuple[float, float] | Pair) -> Pair | None:
     """Two whole numbers from 0 and under their limits, else nothing."""
     fits = isinstance(pair, Sequence) and len(pair) == 2 and all(
         isinstance(i, int | np.integer) and 0 <= i < limit
@@ -93,7 +94,13 @@ def lay_out(
         grid_size=grid_size,
         num_prefix_tokens=num_prefix_tokens,
     )
-    rows, columns = grid = int(grid[0]), int(grid[1])
+    grid = numbers(grid, (inf, inf))
+    if grid is None or not isinstance(count, int) or count < 0:
+        raise ValueError(
+            f"grid_size came as {grid_size!r} and num_prefix_tokens as {num_prefix_tokens!r}, "
+            "expected (rows, columns) and a number of tokens, whole numbers"
+        )
+    rows, columns = grid
     height, width = images.shape[2:]
     if rows * columns > MOST_PATCHES:
         raise ValueError(

@@ -68,10 +68,16 @@ def missing_quarters(
             f"an image of {image.shape[1]}x{image.shape[2]} px has no four quarters of one size: "
             "expected even sides"
         )
+    if not isinstance(classes, Mapping):
+        raise ValueError(
+            f"classes came as {type(classes).__name__}, expected a dict: name -> its number"
+        )
     if not 1 <= len(classes) <= _MOST_CLASSES:
         raise ValueError(
             f"{len(classes)} classes came, expected 1 to {_MOST_CLASSES}: name -> its number"
         )
+    if isinstance(labels, str):
+        raise ValueError(f"labels came as the text {labels!r}, expected four: one for each quarter")
     labels = [str(label) for label in (_PLACES if labels is None else labels)]
     if len(labels) != 4:
         raise ValueError(f"{len(labels)} labels came, expected four: one for each quarter")
@@ -99,6 +105,9 @@ def _logits(
 ) -> np.ndarray:
     """Of the asked classes, without each combination of quarters: "16 classes", in float64."""
     whole = normalize(torch.from_numpy(image.copy())[None])
+    if not isinstance(whole, Tensor) or not whole.is_floating_point() or whole.shape[:1] != (1,):
+        came = f"{whole.dtype} of {tuple(whole.shape)}" if isinstance(whole, Tensor) else whole
+        raise TypeError(f"normalize made {came} of one image: expected it in floating point")
     down, right = (torch.arange(size) >= size / 2 for size in whole.shape[-2:])
     quarter = (2 * down[:, None] + right).to(whole.device)
     combinations = torch.arange(_COMBINATIONS, device=whole.device)[:, None, None, None]
@@ -107,9 +116,9 @@ def _logits(
     with torch.no_grad(), evaluating(model):
         (found,) = (logits_of(model)(batch) for batch in batches(model, shown, _COMBINATIONS))
     for name, number in classes.items():
-        if number not in range(found.shape[1]):
+        if isinstance(number, bool) or number not in range(found.shape[1]):
             raise ValueError(
-                f"class {name!r} is number {number}, expected 0 to {found.shape[1] - 1}: the "
+                f"class {name!r} is number {number!r}, expected 0 to {found.shape[1] - 1}: the "
                 f"model gives {found.shape[1]} logits"
             )
     asked = found[:, list(classes.values())].double().cpu()
@@ -124,7 +133,7 @@ def _logits(
 def _check_goal(goal: tuple[str, str] | None, names: Sequence[str], logits: np.ndarray) -> None:
     if goal is None:
         return
-    name, way = goal
+    name, way = goal if isinstance(goal, Sequence) and len(goal) == 2 else (None, None)
     if name not in names or way not in ("up", "down"):
         raise ValueError(
             f"goal came as {goal}, expected one of {', '.join(names)}, and 'up' or 'down'"

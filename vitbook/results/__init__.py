@@ -1,6 +1,14 @@
 """The ledger: every number that the book did not compute in a cell, with its provenance."""
 
-from vitbook.results.ledger import data_folder, measurements, published, read, read_row, record
+from vitbook.results.ledger import (
+    check_place,
+    data_folder,
+    measurements,
+    published,
+    read,
+    read_row,
+    record,
+)
 from vitbook.results.provenance import (
     WIDE_VECTORS,
     command,
@@ -24,6 +32,7 @@ __all__ = [
     "Measurement",
     "Result",
     "accuracy_of",
+    "check_place",
     "command",
     "commit",
     "data_folder",

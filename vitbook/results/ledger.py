@@ -5,7 +5,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TypeVar
 
-from vitbook.files import data_folder, write_atomically
+from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
 from vitbook.results.rows import LedgerError, Measurement, Result
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
@@ -17,6 +17,16 @@ def record(result: Result | Measurement, folder: str | Path | None = None) -> Pa
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[type(result)]
     text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
     return write_atomically(folder / f"{result.name}.json", text.encode())
+
+
+def check_place(kind: str, subject: str, folder: str | Path) -> None:
+    """Before the work begins: could :func:`record` write this measurement there?
+
+    Raises:
+        OSError: the folder is not writable, or what has the name of the row is no plain file.
+    """
+    check_writable(folder)
+    check_file_writable(Path(folder) / f"{kind}-{subject}.json")
 
 
 def read(folder: str | Path | None = None) -> list[Result]:

@@ -1,24 +1,14 @@
 """What a frozen body knows: one linear layer on its tokens, and nothing else trained."""
 
-import hashlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int64, UInt8
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
+from jaxtyping import Float, Int64
+from torch import Tensor
 
-from vitbook.datasets.resizing import resize
-from vitbook.digest import digest
-from vitbook.errors import first_few
+from vitbook.errors import first_few, is_whole_number
 from vitbook.extras import from_extra
-from vitbook.files import check_writable, write_atomically
-from vitbook.modes import evaluating
 
-CHUNK = 500
 # Inverse strengths of the penalty on the weights, of features with unit spread.
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 HELD_OUT = 0.1
@@ -46,80 +36,6 @@ class LinearProbe:
 
     def logits(self, features: Float[Tensor, "n features"]) -> Float[Tensor, "n classes"]:
         return features @ self.weight.T + self.bias
-
-
-def frozen_features(
-    model: nn.Module,
-    normalize: Callable[[Tensor], Tensor],
-    images: UInt8[Tensor, "n channels height width"],
-    image_size: int,
-    folder: str | Path,
-    batch_size: int = 25,
-) -> Iterator[Float[Tensor, "chunk features"]]:
-    """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
-
-    Each chunk is kept in ``folder`` under a digest of weights and images, with a digest of itself:
-    what was cut off goes on, what was done is read, and what is damaged is computed anew.
-
-    Args:
-        model: with ``features``, for images of ``image_size``.
-        normalize: uint8 images to what the model takes.
-        images: of any size; resized chunk by chunk.
-        image_size: in pixels.
-        folder: of the kept chunks, float16.
-
-    Raises:
-        ValueError: features that are NaN or infinite, maybe only in float16; they are not kept.
-        OSError: the folder is full or not writable.
-    """
-    check_writable(folder)
-    device = next(model.parameters()).device
-    weights = digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
-    probe = torch.zeros(1, images.shape[1], image_size, image_size, device=device)
-    width = _read(model, probe).shape[1]
-    for chunk in images.split(CHUNK):
-        about = f"{weights} {image_size} {tuple(chunk.shape)}".encode()
-        key = hashlib.sha256(about + chunk.numpy().tobytes()).hexdigest()
-        path = Path(folder) / f"{key[:32]}.safetensors"
-        found = _kept(path, (len(chunk), width))
-        if found is None:
-            resized = normalize(resize(chunk, image_size))
-            found = torch.cat(
-                [_read(model, batch.to(device)).cpu() for batch in resized.split(batch_size)]
-            ).half()
-            if not found.isfinite().all():
-                raise ValueError(
-                    f"the features of {len(chunk)} images hold NaN or infinity as float16: "
-                    "expected finite ones; look for it in images or weights"
-                )
-            state = {"features": found}
-            write_atomically(path, save(state, metadata={"digest": digest(state)}))
-        yield found.float()
-
-
-def _kept(path: Path, shape: tuple[int, int]) -> Float[Tensor, "chunk features"] | None:
-    """The chunk as it was written; None where there is none, or a damaged one."""
-    if not path.is_file():  # a pipe would be waited for
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            told = (file.metadata() or {}).get("digest")
-            found = file.get_tensor("features")
-    except (OSError, SafetensorError):
-        return None
-    # Chunks without a digest were written before there was one, and stand for hours: they are
-    # taken where shape and numbers can be right. A flipped bit in them is not noticed.
-    if told is not None and told != digest({"features": found}):
-        return None
-    right = found.dtype == torch.float16 and tuple(found.shape) == shape
-    return found if right and found.isfinite().all() else None
-
-
-@torch.no_grad()
-def _read(model: nn.Module, images: Tensor) -> Tensor:
-    with evaluating(model):  # here, as between two chunks the caller has the model
-        tokens = model.features(images)
-    return torch.cat([tokens[:, 0], tokens[:, model.num_prefix_tokens :].mean(dim=1)], dim=1)
 
 
 def check_labels(labels: Int64[Tensor, "n"], num_classes: int | None = None) -> None:
@@ -152,7 +68,13 @@ def check_labels(labels: Int64[Tensor, "n"], num_classes: int | None = None) -> 
         )
 
 
+def _check_tensor(name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name} came as {type(given).__name__}: expected a tensor")
+
+
 def _check_indices(labels: Tensor, num_classes: int | None) -> None:
+    _check_tensor("labels", labels)
     if labels.ndim != 1 or labels.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
         kind = str(labels.dtype).removeprefix("torch.")
         raise TypeError(
@@ -181,19 +103,29 @@ def fit_linear_probe(
     training data; the returned layer takes them as they come.
 
     Args:
+        features: in any precision; fitted in float32, on the CPU.
+        seed: of the held-out tenth and of the folds, 0 to 2^32 - 1.
         num_classes: rows of the layer; by default as many as the largest label tells.
 
     Raises:
         TypeError, ValueError: labels that :func:`check_labels` refuses.
-        ValueError: not one label for each row of features; features that are not finite.
+        TypeError: features that are no floating point.
+        ValueError: not one label for each row of features; features that are not finite, or so
+            large that their spread is not; a seed that is none.
         MissingPackageError: scikit-learn is not installed.
     """
     check_labels(labels, num_classes)
-    if features.ndim != 2 or len(features) != len(labels):
+    _check_tensor("features", features)
+    if not features.is_floating_point():
+        raise TypeError(f"features are {features.dtype}: expected floating point, features.float()")
+    if features.ndim != 2 or len(features) != len(labels) or not features.shape[1]:
         raise ValueError(
             f"features of shape {tuple(features.shape)} with {len(labels)} labels: expected "
             "(images, features), one label an image"
         )
+    if not is_whole_number(seed) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    features, labels = features.detach().cpu().float(), labels.cpu()
     if not features.isfinite().all():
         raise ValueError("the features hold NaN or infinity: look for it in images or weights")
     with from_extra("data"):
@@ -202,6 +134,11 @@ def fit_linear_probe(
 
     mean = features.mean(dim=0)
     spread = features.std(dim=0).clamp_min(1e-6)
+    if not (mean.isfinite().all() and spread.isfinite().all()):
+        raise ValueError(
+            f"features up to {features.abs().max():.3g} have no finite spread in float32: divide "
+            "them by a number first"
+        )
     scaled, known = ((features - mean) / spread).numpy(), labels.numpy()
     parts = train_test_split(scaled, known, test_size=HELD_OUT, stratify=known, random_state=seed)
 
@@ -233,6 +170,8 @@ def accuracy_interval(
         ValueError: no images, not one label for each row of logits, a label outside the classes,
             or logits with NaN, which have no largest.
     """
+    _check_tensor("logits", logits)
+    _check_tensor("labels", labels)
     if logits.ndim != 2 or not logits.numel() or len(logits) != len(labels):
         raise ValueError(
             f"logits of shape {tuple(logits.shape)} with {len(labels)} labels: expected (images, "

@@ -1,0 +1,162 @@
+"""What a frozen body says of images, kept on disk as it is made."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, UInt8
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from vitbook.datasets.resizing import resize
+from vitbook.digest import digest
+from vitbook.errors import check_count
+from vitbook.files import check_writable, write_atomically
+from vitbook.modes import evaluating
+
+CHUNK = 500
+# Of the length of an image's features: more than float16, another batch or a GPU changes in them.
+SAME = 0.02
+
+
+def frozen_features(
+    model: nn.Module,
+    normalize: Callable[[Tensor], Tensor],
+    images: UInt8[Tensor, "n channels height width"],
+    image_size: int,
+    folder: str | Path,
+    batch_size: int = 25,
+) -> Iterator[Float[Tensor, "chunk features"]]:
+    """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
+
+    Each chunk is kept in ``folder`` under a digest of weights, normalisation and images, with a
+    digest of itself: what was cut off goes on, what was done is read, and what is damaged is
+    computed anew. The first image of a chunk that is read is computed again, as weights do not tell
+    all of a model: what does not agree is computed anew too.
+
+    Args:
+        model: ours or timm's, with a class token, for images of ``image_size``.
+        normalize: uint8 images to what the model takes, one for each.
+        images: of any size; resized chunk by chunk.
+        image_size: in pixels.
+        folder: of the kept chunks, float16.
+        batch_size: images that the model is given at once.
+
+    Raises:
+        TypeError: images that are not uint8.
+        ValueError: no images, or of another shape; a model without a class token; a ``normalize``
+            that does not give an image for each; features that are NaN or infinite, maybe only in
+            float16; they are not kept.
+        OSError: the folder is full or not writable.
+    """
+    check_count("batch_size", batch_size)
+    check_count("image_size", image_size)
+    _check_images(images)
+    check_writable(folder)
+
+    weights = digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
+    effect = _effect(normalize, images.shape[1], image_size)
+    for chunk in images.split(CHUNK):
+        given = model, normalize, chunk, image_size, batch_size
+        about = hashlib.sha256(f"{weights} {image_size} {tuple(chunk.shape)}".encode())
+        about.update(chunk.cpu().numpy().tobytes())
+        older = _path(folder, about)  # from before the normalisation was asked
+        about.update(effect.encode())
+        path = _path(folder, about)
+        first = _computed(*given[:2], chunk[:1], *given[3:])
+        found = _kept(path, len(chunk), first)
+        if found is None:
+            found = _kept(older, len(chunk), first)
+        if found is None:
+            found = _computed(*given).half()
+            if not found.isfinite().all():
+                raise ValueError(
+                    f"the features of {len(chunk)} images hold NaN or infinity as float16: "
+                    "expected finite ones; look for it in images or weights"
+                )
+            state = {"features": found}
+            write_atomically(path, save(state, metadata={"digest": digest(state)}))
+        yield found.float()
+
+
+def _check_images(images: Tensor) -> None:
+    if not isinstance(images, Tensor) or images.dtype != torch.uint8:
+        kind = images.dtype if isinstance(images, Tensor) else type(images).__name__
+        raise TypeError(f"images are {kind}: expected uint8, not yet normalised")
+    if images.ndim != 4 or not images.numel():
+        raise ValueError(
+            f"images of shape {tuple(images.shape)}: expected (images, channels, height, width), "
+            "one image at least"
+        )
+
+
+def _effect(normalize: Callable[[Tensor], Tensor], channels: int, size: int) -> str:
+    """A digest of what a normalisation makes of an image with all values in all channels."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randint(256, (1, channels, size, size), dtype=torch.uint8, generator=generator)
+    return digest({"normalized": _normalized(normalize, image).cpu().contiguous()})
+
+
+def _normalized(normalize: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    found = normalize(images)
+    right = isinstance(found, Tensor) and found.is_floating_point()
+    if not right or found.shape[:1] != images.shape[:1]:
+        came = f"{found.dtype} of {tuple(found.shape)}" if right else type(found).__name__
+        raise ValueError(
+            f"normalize made {came} of {len(images)} images: expected floating point, one for each"
+        )
+    return found
+
+
+def _path(folder: str | Path, about: "hashlib._Hash") -> Path:
+    return Path(folder) / f"{about.hexdigest()[:32]}.safetensors"
+
+
+def _kept(
+    path: Path, number: int, first: Float[Tensor, "1 features"]
+) -> Float[Tensor, "chunk features"] | None:
+    """The chunk as it was written; None where there is none, a damaged one, or another model's."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = (file.metadata() or {}).get("digest")
+            found = file.get_tensor("features")
+    except (OSError, SafetensorError):
+        return None
+    # Chunks without a digest were written before there was one, and stand for hours: they are
+    # taken where shape and numbers can be right. A flipped bit in them is not noticed.
+    if told is not None and told != digest({"features": found}):
+        return None
+    if found.dtype != torch.float16 or tuple(found.shape) != (number, first.shape[1]):
+        return None
+    same = (found[:1].float() - first).norm() <= SAME * first.norm()
+    return found if same and found.isfinite().all() else None
+
+
+def _computed(
+    model: nn.Module,
+    normalize: Callable[[Tensor], Tensor],
+    images: Tensor,
+    image_size: int,
+    batch_size: int,
+) -> Float[Tensor, "chunk features"]:
+    ready = _normalized(normalize, resize(images, image_size))
+    return torch.cat([_read(model, batch) for batch in ready.split(batch_size)])
+
+
+@torch.no_grad()
+def _read(model: nn.Module, images: Tensor) -> Float[Tensor, "batch features"]:
+    tokens_of = getattr(model, "features", None) or getattr(model, "forward_features", None)
+    prefix = getattr(model, "num_prefix_tokens", 0)
+    if not callable(tokens_of) or not prefix:
+        raise ValueError(
+            f"{type(model).__name__} has no class token: expected a Vision Transformer of ours or "
+            "timm's that has one"
+        )
+    like = next(p for p in model.parameters() if p.is_floating_point())
+    with evaluating(model):  # here, as between two chunks the caller has the model
+        tokens = tokens_of(images.to(like.device, like.dtype))
+    return torch.cat([tokens[:, 0], tokens[:, prefix:].mean(dim=1)], dim=1).float().cpu()
