@@ -123,7 +123,7 @@ def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
         (torch.randn(60, 4), -1, "seed -1: expected a whole number from 0 to 4294967295"),
         (torch.randn(60, 4), 2**32, "seed 4294967296: expected"),
         (torch.randn(60, 0), 0, r"features of shape \(60, 0\) with 60 labels: expected \(images"),
-        (torch.randn(60, 4) * 3e37, 0, "have no finite spread in float32: divide them"),
+        (torch.full((60, 4), 3e38), 0, "have no finite spread in float32: divide them"),
     ],
 )
 def test_features_and_seeds_that_cannot_be_fitted(features, seed, words):
