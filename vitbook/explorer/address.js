@@ -3,6 +3,7 @@
  * also before it lives.
  */
 export const GALLERY = { word: "attention", part: ".vb-piece" };
+export const ROUNDING = { word: "rounding", part: ".vb-rounds" };
 
 /** Which of the page's figures of a kind this is: the first has no number in its link. */
 const nameOf = (root, { word, part }) => {
