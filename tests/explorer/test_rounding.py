@@ -184,10 +184,10 @@ def test_it_says_which_channel_sets_the_step(show, loud, scale):
     page = show(rounding_grid(loud))
     put(page, scale=scale)
     most = loud.abs().amax(0) * torch.tensor([1, 1, scale / 100, 1, 1, 1])
-    assert f"channel {most.argmax()} sets the step." in said(page)
+    assert f"The step comes from channel {most.argmax()}." in said(page)
     assert most.argmax() == (1 if scale == 10 else 2)
     put(page, each=1)
-    assert "sets the step" not in said(page)
+    assert "The step comes from" not in said(page)
 
 
 def test_keys_scale_within_limits(show, rounds):

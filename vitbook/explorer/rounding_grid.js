@@ -156,7 +156,7 @@ export function render(root, data) {
     return {
       says: `${bits} bits, one step for ${each ? "each channel" : "all"}${moved}: the median ` +
         `channel uses ${used} of ${2 ** bits - 1} codes, error ${percentOf(error)}. ` +
-        (each ? "" : `${names[loud]} sets the step. `),
+        (each ? "" : `The step comes from ${names[loud]}. `),
       reached: goal !== null && bits === data.bits && !each && used >= goal &&
         `with ${names[0]} at ${times} the median channel uses ${used} codes.`,
       told: { used: found.map((each) => each.used), errors: found.map((each) => each.error) },
