@@ -32,6 +32,7 @@ from vitbook.explorer import (
     patch_shuffle,
     place_waves,
     rollout_map,
+    rounding_grid,
     shift_meter,
     soft_lookup,
     token_footprint,
@@ -39,7 +40,7 @@ from vitbook.explorer import (
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
-           "quarters", "gallery")  # fmt: skip
+           "quarters", "rounds", "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -248,6 +249,18 @@ def quarters(brightness, collage):
         normalize=lambda images: images / 255, labels=("cat", "stars", "coffee", "rocket"),
         goal=("red <hot>", "up"),
     )  # fmt: skip
+
+
+@pytest.fixture
+def loud():
+    """60 tokens of six channels, of which the third is far louder than the rest."""
+    size = torch.tensor([0.3, 2.2, 30, 1.4, 0.6, 1])
+    return size * torch.randn(60, 6, generator=_seed(3))
+
+
+@pytest.fixture
+def rounds(loud):
+    return rounding_grid(loud, names=["a", "b", "very <loud>", "d", "e", "f"], bits=6, goal=8)
 
 
 def _node() -> str | None:

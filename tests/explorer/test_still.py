@@ -23,6 +23,7 @@ PARTS = {
     "rollout": IMAGES,
     "channels": [("image", ".vb-image, .vb-heads canvas")],
     "quarters": [*IMAGES, ("rect[height='14']:not([fill-opacity])", ".vb-logit i")],
+    "rounds": [("image", ".vb-along canvas")],
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],
     "gallery": [("image:not(.vb-ground)", ".vb-gallery .vb-image, .vb-atlas")],
     "shuffle": [("image:nth-of-type(odd)", ".vb-reader .vb-image"),
@@ -33,7 +34,7 @@ PARTS = {
 # scales, the ground under a curve, lines through dead channels, dashes, the outlines of views.
 MASK = """
 .vb-image .vb-grid button:not([aria-checked=true]) { box-shadow: none !important }
-.vb-mark, .vb-area, .vb-tick, .vb-line, .vb-axis, .vb-was, .vb-mirror, .vb-outlines,
+.vb-mark, .vb-area, .vb-tick, .vb-knob, .vb-line, .vb-axis, .vb-was, .vb-mirror, .vb-outlines,
 .vb-dead::after, .vb-still path, .vb-still rect[width="3"],
 .vb-still line[stroke-dasharray="4 3"],
 .vb-still :is(rect[stroke-dasharray="4 3"], rect:has(+ rect[stroke-dasharray="4 3"])),

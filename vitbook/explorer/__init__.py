@@ -16,6 +16,7 @@ from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.quarters import missing_quarters
 from vitbook.explorer.reader import digit_reader
 from vitbook.explorer.rollout import rollout_map
+from vitbook.explorer.rounding import rounding_grid
 from vitbook.explorer.shift import shift_meter
 from vitbook.explorer.shuffle import patch_shuffle
 from vitbook.explorer.waves import place_waves
@@ -39,6 +40,7 @@ __all__ = [
     "patch_shuffle",
     "place_waves",
     "rollout_map",
+    "rounding_grid",
     "shift_meter",
     "soft_lookup",
     "token_footprint",

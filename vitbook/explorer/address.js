@@ -1,13 +1,20 @@
-/** Which of the page's explorers this is: the first has no number in its link. */
-const name = (root) => {
-  const all = [...document.querySelectorAll(".vitbook-figure")].filter((e) => e.querySelector(".vb-piece"));
+/**
+ * The figures whose states have links. `word` stands in the link, `part` is in each such figure,
+ * also before it lives.
+ */
+export const GALLERY = { word: "attention", part: ".vb-piece" };
+export const ROUNDING = { word: "rounding", part: ".vb-rounds" };
+
+/** Which of the page's figures of a kind this is: the first has no number in its link. */
+const nameOf = (root, { word, part }) => {
+  const all = [...document.querySelectorAll(".vitbook-figure")].filter((e) => e.querySelector(part));
   const at = all.indexOf(root);
-  return at > 0 ? `attention${at + 1}` : "attention";
+  return at > 0 ? `${word}${at + 1}` : word;
 };
 
 /** A state as the part of a link after its #. */
-export const address = (root, { photo, query, layer, head, nearest, alike }) =>
-  `#${name(root)}?${Object.entries({ photo, query, layer, head, nearest, alike })
+export const address = (root, kind, state) =>
+  `#${nameOf(root, kind)}?${Object.entries(state)
     .map(([key, value]) => `${key}=${Number(value)}`).join("&")}`;
 
 /** What a link says of a state, as far as this figure has it: numbers from 0, and yes or no. */
@@ -22,12 +29,12 @@ export function parse(text, { photos, queries, layers, heads, alike }) {
   return state;
 }
 
-/** Bring back what the page's address says, now and when it changes. */
-export function restored(root, limits, change) {
+/** Bring back what the page's address says, as `read` understands it, now and when it changes. */
+export function restored(root, kind, read, change) {
   const follow = () => {
     const [at, text] = decodeURIComponent(location.hash).split("?");
-    if (at !== `#${name(root)}` || !text) return;
-    change(parse(text, limits));
+    if (at !== `#${nameOf(root, kind)}` || !text) return;
+    change(read(text));
     root.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);
