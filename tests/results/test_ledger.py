@@ -107,3 +107,11 @@ def test_provenance_says_what_ran():
     assert results.versions()["torch"]
     assert re.search(r", \d+ threads?$", results.device_name("cpu"))
     assert results.commit() == "unknown" or len(results.commit().rstrip("+")) == 40
+
+
+def test_what_went_on_from_other_weights_is_another_kind_of_run(tmp_path):
+    results.record(Result(**ROW | {"seed": 1, "start": "vit_small_patch14_focus"}), tmp_path)
+    results.record(Result(**ROW), tmp_path)
+    assert [row.start for row in results.read(tmp_path)] == [""]
+    every = results.read(tmp_path, tuned=True)
+    assert sorted(row.start for row in every) == ["", "vit_small_patch14_focus"]

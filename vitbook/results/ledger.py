@@ -29,8 +29,12 @@ def check_place(kind: str, subject: str, folder: str | Path) -> None:
     check_file_writable(Path(folder) / f"{kind}-{subject}.json")
 
 
-def read(folder: str | Path | None = None) -> list[Result]:
-    """All training runs, by name.
+def read(folder: str | Path | None = None, *, tuned: bool = False) -> list[Result]:
+    """All training runs from fresh weights, by name.
+
+    Args:
+        tuned: also those that started from weights that had learned: their accuracy is not that of
+            a model on a data set.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
@@ -42,7 +46,7 @@ def read(folder: str | Path | None = None) -> list[Result]:
         >>> run.recipe["name"], run.parameters, run.accuracy > 0.9
         ('digits', 136138, True)
     """
-    return _read(Result, folder)
+    return [row for row in _read(Result, folder) if tuned or not row.start]
 
 
 def measurements(
