@@ -110,7 +110,7 @@ def test_provenance_says_what_ran():
 
 
 def test_what_went_on_from_other_weights_is_another_kind_of_run(tmp_path):
-    results.record(Result(**ROW | {"seed": 1, "start": "vit_small_patch14_focus"}), tmp_path)
+    results.record(Result(**ROW | {"seed": 2, "start": "vit_small_patch14_focus"}), tmp_path)
     results.record(Result(**ROW), tmp_path)
     assert [row.start for row in results.read(tmp_path)] == [""]
     every = results.read(tmp_path, tuned=True)
