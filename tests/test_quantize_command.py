@@ -94,3 +94,9 @@ def test_a_model_of_other_classes_or_images(tmp_path):
 
 def test_a_checkpoint_that_is_not_there(tmp_path):
     assert "no checkpoint" in said(quantize(tmp_path, model="digits-vit"))
+
+
+def test_a_model_without_activations_to_round_keeps_its_first_measurement(tmp_path):
+    path = save_checkpoint(tmp_path / "own.safetensors", vitbook.create_model("resnet8_digits"))
+    assert "nothing was rounded: no stream of ResNet" in said(quantize(tmp_path, model=path))
+    assert [row.kind for row in results.measurements(folder=tmp_path)] == ["quantization"]

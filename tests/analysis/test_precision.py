@@ -139,3 +139,22 @@ def test_nan_is_refused():
     with pytest.raises(ValueError, match="NaN or infinity"), round_activations(model, "norm", 8):
         model(torch.full((1, 1, 8, 8), float("nan")))
     assert isinstance(model.encoder.norm, nn.LayerNorm)
+
+
+class AfterPooling(nn.Module):
+    """A norm of "batch width", as foreign models have behind a mean over tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+
+    def forward(self, images):
+        return self.norm(images.flatten(1))
+
+
+@pytest.mark.parametrize(("steps", "axes"), [("tensor", None), ("token", 1), ("channel", 0)])
+def test_activations_without_tokens(steps, axes):
+    model = AfterPooling()
+    with torch.no_grad(), round_activations(model, "norm", 4, steps):
+        found = model(images())
+    torch.testing.assert_close(found, quantize(model(images()).detach(), 4, axes).values)

@@ -60,7 +60,7 @@ def test_a_seed_decides_the_noise():
     assert torch.equal(noise(0), noise(0)) and not torch.equal(noise(0), noise(1))
 
 
-@pytest.mark.parametrize("rank", [0, -1, 65])
+@pytest.mark.parametrize("rank", [0, -1, 65, True])
 def test_a_rank_that_no_layer_has(rank):
     model = vitbook.create_model("vit_micro_patch2_8")
     with pytest.raises(ValueError, match=f"rank {rank}: expected 1 to 64, the narrowest"):

@@ -97,3 +97,37 @@ def test_bits_that_cannot_be(bits):
 def test_values_without_a_grid(value):
     with pytest.raises(ValueError, match="hold NaN or infinity"):
         quantize(torch.tensor([1.0, value]), 4)
+
+
+@pytest.mark.parametrize("values", [torch.empty(0), torch.empty(3, 0)])
+def test_no_values(values):
+    with pytest.raises(ValueError, match="expected one or more, in floating point"):
+        quantize(values, 4, dim=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_half_precision_moves_no_value_by_more_than_half_a_step(dtype, bits):
+    values = torch.randn(20_000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    codes, step = (each.double() for each in quantize(values, bits))
+    assert (codes * step - values.double()).abs().max() <= step / 2
+
+
+def test_the_small_numbers_of_float16_have_all_codes():
+    """127 steps of the smallest normal number, 6e-5, would reach 0.008."""
+    values = torch.linspace(-1, 1, 255).mul(1e-3).half()
+    assert len(quantize(values, 8).codes.unique()) == 255
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("bits", range(2, 9))
+def test_the_largest_number_stays_finite(dtype, bits):
+    largest = torch.tensor([torch.finfo(dtype).max, -torch.finfo(dtype).max], dtype=dtype)
+    assert quantize(largest, bits).values.isfinite().all()
+
+
+def test_weights_that_became_nan_answer_nan():
+    layer = QuantizedLinear(nn.Linear(2, 2), 4)
+    layer.weight.data[0, 0] = math.nan
+    assert layer(torch.ones(2)).isnan().tolist() == [True, False]
+    assert type(layer.round()) is nn.Linear

@@ -110,6 +110,8 @@ def test_what_a_list_asks_for(tmp_path):
         ("changes = { drop_path = 0.1 }", "changes = 5", "changes 5: expected a table"),
         ("[later]", "[later]\nruns = 5", "runs 5: expected a list"),
         ('models = ["rot_vit_micro_patch2_8"]', "", "runs without models"),
+        ("ships = true", 'start = "own.safetensors"', "start 'own.safetensors': expected a name"),
+        ("ships = true", 'start = "runs/own"', "start 'runs/own': expected a name of `vitbook we"),
     ],
 )
 def test_a_list_that_cannot_be_run(tmp_path, old, new, words):

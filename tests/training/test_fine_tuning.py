@@ -10,9 +10,11 @@ from vitbook import datasets
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.layers import LowRankLinear
+from vitbook.models.adapters import prune_weights, settle_pruned
 from vitbook.training import (
     Recipe,
     RunStoppedError,
+    TrainingDivergedError,
     evaluate,
     get_recipe,
     learning_parts,
@@ -231,3 +233,38 @@ def test_pruned_weights_stay_zero_and_the_rest_learns():
 def test_numbers_that_no_run_can_have(field, value, words):
     with pytest.raises((ValueError, KeyError), match=words):
         get_recipe("fine_tuning", **{field: value})
+
+
+@pytest.mark.parametrize("changes", [{"adapter_rank": 2}, {"weight_bits": 2}, {"pruned": 0.5}])
+def test_a_run_that_diverges_says_so_and_leaves_plain_layers(changes):
+    model = learned()
+    recipe = replace(RECIPE, learning_rate=1e30, gradient_clip=0.0, **changes)
+    with pytest.raises(TrainingDivergedError, match="lower the learning rate"):
+        train(model, few_digits(), recipe, device="cpu", progress=False)
+    assert {type(part) for part in model.modules() if isinstance(part, nn.Linear)} == {nn.Linear}
+
+
+@pytest.mark.parametrize(("share", "zero"), [(0.25, 0.25), (0.999_999, 1 - 1 / 131_072)])
+def test_of_weights_as_large_as_others_only_a_share_is_pruned(share, zero):
+    model = learned()
+    linear = [part for part in model.encoder.modules() if isinstance(part, nn.Linear)]
+    for part in linear:
+        nn.init.constant_(part.weight, 0.1)
+    prune_weights(model, share)
+    settle_pruned(model)
+    assert torch.cat([part.weight.flatten() == 0 for part in linear]).double().mean() == zero
+
+
+def test_weights_that_are_nan_are_not_pruned():
+    model = learned()
+    model.encoder.blocks[0].mlp.expand.weight.data[0, 0] = math.nan
+    with pytest.raises(ValueError, match="NaN cannot be pruned by size"):
+        prune_weights(model, 0.5)
+    assert type(model.encoder.blocks[0].mlp.expand) is nn.Linear
+
+
+def test_two_adapters_cannot_be_merged_into_one_weight():
+    model = learned()
+    model.encoder.blocks[1].mlp.expand.weight = model.encoder.blocks[0].mlp.expand.weight
+    with pytest.raises(ValueError, match=r"two linear layers of model\.encoder share one weight"):
+        changed(replace(RECIPE, adapter_rank=2), model)

@@ -100,3 +100,20 @@ def test_names():
         quantize_model(nn.Linear(2, 2), "int8_weight")
     with pytest.raises(UnknownNameError, match="did you mean int8_weights"):
         stored_bytes(nn.Linear(2, 2), "int8_weight")
+
+
+def test_a_model_that_cannot_be_quantized_again(learned):
+    with pytest.raises(QuantizationError, match="is quantized already, a Int8Tensor: expected a"):
+        quantize_model(quantize_model(learned, "int8_weights"), "int4_weights")
+
+
+def test_a_model_in_double_precision(learned):
+    with pytest.raises(QuantizationError, match=r"is float64: .*model\.float\(\)"):
+        quantize_model(copy.deepcopy(learned).double(), "int8_weights")
+
+
+def test_what_is_shared_is_stored_once():
+    model = nn.Sequential(nn.Linear(32, 32, bias=False), nn.GELU())
+    model.append(model[0])
+    assert stored_bytes(model) == 4 * 32 * 32
+    assert stored_bytes(model, "int8_weights") == 32 * 32 + 4 * 32

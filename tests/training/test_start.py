@@ -17,6 +17,7 @@ from vitbook.training import (
     StartError,
     get_recipe,
     predict,
+    run,
     save_checkpoint,
     start_from,
 )
@@ -186,3 +187,27 @@ def test_another_start_does_not_replace_it(tmp_path):
     assert f"this one has start '{other}', where that has '{OWN}'" in " ".join(
         str(again.exception or again.output).split()
     )
+
+
+@pytest.mark.parametrize(
+    "start", ["runs/own.pt", "../own", "~/own.safetensors", "own.safetensors", "./folder"]
+)
+def test_a_path_without_a_file(start, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StartError, match="is no file to start from: mend the path, or give a name"):
+        start_from(start, "vit_micro_patch2_8", **SETTINGS)
+
+
+def test_a_file_does_not_hide_pretrained_weights(tmp_path, monkeypatch):
+    """The ledger must name what is loaded."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vit_small_patch14_focus").write_bytes(b"other")
+    assert start_name("vit_small_patch14_focus") == "vit_small_patch14_focus"
+
+
+def test_weights_that_are_not_there_are_missed_before_data_are_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "load", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(UnknownNameError, match="did you mean digits-vit_micro_p"):
+        run("vit_micro_patch2_8", "digits", get_recipe("digits"), folder=tmp_path, start=OWN[:-1])
+    assert not list(tmp_path.iterdir())

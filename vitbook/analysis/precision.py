@@ -20,8 +20,8 @@ from vitbook.modes import evaluating
 # Where activations are rounded: what the norms read, what they give to the linear layers, the
 # attention weights, what the GELUs give.
 PLACES = ("stream", "norm", "softmax", "gelu")
-# Over which axes of "batch tokens channels" one step is shared.
-STEPS = {"tensor": (0, 1, 2), "token": (2,), "channel": (0, 1)}
+# What has a step of its own.
+STEPS = ("tensor", "token", "channel")
 
 
 @contextmanager
@@ -67,9 +67,8 @@ def round_activations(
 
     def rounded(values: Tensor) -> Tensor:
         ran.append(place)
-        axes = tuple(axis - 3 for axis in STEPS[steps])
-        if -3 in axes:  # heads and images alike share the step
-            axes = (*range(-values.ndim, -3), *axes)
+        *others, last = range(values.ndim)  # images, heads and tokens, however many axes
+        axes = {"tensor": (*others, last), "token": (last,), "channel": tuple(others)}[steps]
         return quantize(values, bits, axes).values
 
     def watch(_: str, module: nn.Module) -> Iterator[RemovableHandle]:

@@ -101,30 +101,26 @@ def quantize(
         ratio = ratio_of(own, seconds[0])
         rows[name]["time"] = _rounded([ratio.median, ratio.low, ratio.high])
     common = settings | {"interval": "accuracy: Wilson, the rest: bootstrap; 95 %", "seed": seed}
-    measured = [
-        results.Measurement(
-            kind="quantization",
+    measured = results.Measurement(
+        kind="quantization",
+        subject=subject,
+        settings=common | {"time": f"over float32's, {rounds} rounds in turn, batch {len(first)}"},
+        rows=list(rows.values()),
+        **results.made_on(place),
+    )
+    _print(measured.rows, ("scheme", "megabytes"), ("accuracy", "difference", "time"))
+    # Before the activations, of which a model may have none to round.
+    typer.echo(f"wrote {results.record(measured, out)}")
+    if activations:
+        measured = results.Measurement(
+            kind="rounded_activations",
             subject=subject,
-            settings=common
-            | {"time": f"over float32's, {rounds} rounds in turn, batch {len(first)}"},
-            rows=list(rows.values()),
+            settings=common | {"weights": "float32"},
+            rows=_activations(task, exact),
             **results.made_on(place),
         )
-    ]
-    _print(measured[0].rows, ("scheme", "megabytes"), ("accuracy", "difference", "time"))
-    if activations:
-        measured.append(
-            results.Measurement(
-                kind="rounded_activations",
-                subject=subject,
-                settings=common | {"weights": "float32"},
-                rows=_activations(task, exact),
-                **results.made_on(place),
-            )
-        )
-        _print(measured[1].rows, ("place", "steps", "bits"), ("accuracy", "difference"))
-    for each in measured:
-        typer.echo(f"wrote {results.record(each, out)}")
+        _print(measured.rows, ("place", "steps", "bits"), ("accuracy", "difference"))
+        typer.echo(f"wrote {results.record(measured, out)}")
 
 
 def _schemes(task: Task, exact: Tensor) -> tuple[dict[str, dict], dict[str, nn.Module]]:

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.errors import is_whole_number
+
 
 class LowRankLinear(nn.Linear):
     r"""A linear layer, and beside it a change of low rank that learns in its place.
@@ -37,9 +39,9 @@ class LowRankLinear(nn.Linear):
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
         most = min(self.in_features, self.out_features)
-        if not 1 <= rank <= most:
+        if not is_whole_number(rank) or not 1 <= rank <= most:
             raise ValueError(
-                f"rank {rank} for a layer of {self.in_features} to {self.out_features}: expected "
+                f"rank {rank!r} for a layer of {self.in_features} to {self.out_features}: expected "
                 f"1 to {most}"
             )
         self.weight, self.bias = layer.weight, layer.bias

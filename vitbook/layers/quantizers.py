@@ -23,7 +23,8 @@ class Quantized(NamedTuple):
 
     @property
     def values(self) -> Float[Tensor, "*shape"]:
-        return self.codes * self.step
+        most = torch.finfo(self.step.dtype).max  # where a rounded step would carry over it
+        return (self.codes * self.step).clamp(-most, most)
 
 
 def quantize(
@@ -44,7 +45,7 @@ def quantize(
             step a channel with ``dim=1``, a step in all with None.
 
     Raises:
-        ValueError: other bits; values that are NaN or infinite.
+        ValueError: other bits; no values, or such as are whole numbers, NaN or infinite.
 
     Example:
         >>> import torch
@@ -53,15 +54,31 @@ def quantize(
         >>> codes.tolist(), round(step.item(), 3)
         ([0, 1, -3], 0.467)
     """
-    if not is_whole_number(bits) or not 2 <= bits <= 8:
-        raise ValueError(f"{bits!r} bits: expected a whole number from 2 to 8")
+    _check_bits(bits)
+    if not values.is_floating_point() or not values.numel():
+        kind = str(values.dtype).removeprefix("torch.")
+        raise ValueError(
+            f"values of shape {tuple(values.shape)} and {kind}: expected one or more, in floating "
+            "point"
+        )
     if not values.isfinite().all():
         raise ValueError("the values hold NaN or infinity: expected finite ones")
+    return _nearest(values, bits, dim)
+
+
+def _check_bits(bits: int) -> None:
+    if not is_whole_number(bits) or not 2 <= bits <= 8:
+        raise ValueError(f"{bits!r} bits: expected a whole number from 2 to 8")
+
+
+def _nearest(values: Tensor, bits: int, dim: int | tuple[int, ...] | None) -> Quantized:
     most = 2 ** (bits - 1) - 1
     axes = tuple(range(values.ndim)) if dim is None else dim
-    largest = values.abs().amax(dim=axes, keepdim=True)
-    step = (largest / most).clamp_min(torch.finfo(values.dtype).tiny)  # a slice of zeros
-    codes = (values / step).round().clamp(-most, most)
+    exact = values.to(torch.promote_types(values.dtype, torch.float32))
+    # Of a slice of zeros. float16 needs the steps below its normal numbers: 6e-5 in 127 is 0.008.
+    least = 2**-24 if values.dtype == torch.float16 else torch.finfo(values.dtype).tiny
+    step = (exact.abs().amax(dim=axes, keepdim=True) / most).to(values.dtype).clamp_min(least)
+    codes = (exact / step).round().clamp(-most, most)
     return Quantized(codes.to(torch.int8), step)
 
 
@@ -80,37 +97,48 @@ def fake_quantize(
     Raises:
         ValueError: as :func:`quantize`.
     """
-    return values + (quantize(values.detach(), bits, dim).values - values).detach()
+    return _straight_through(values, quantize(values.detach(), bits, dim))
+
+
+def _straight_through(values: Tensor, rounded: Quantized) -> Tensor:
+    return values + (rounded.values - values).detach()
 
 
 class QuantizedLinear(nn.Linear):
     """A linear layer that computes with rounded weights and learns the exact ones behind them.
 
-    Quantization-aware training (Jacob et al. 2018) of weights alone, with a step a channel.
+    Quantization-aware training (Jacob et al. 2018) of weights alone, with a step a channel. Weights
+    that have become NaN answer NaN, as those of any layer: training then says that it diverged.
 
     Args:
         layer: whose weights are shared.
         bits: of a weight, 2 to 8.
+
+    Raises:
+        ValueError: other bits.
     """
 
     def __init__(self, layer: nn.Linear, bits: int):
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.weight, self.bias, self.bits = layer.weight, layer.bias, bits
-        quantize(self.weight.detach()[:1], bits)  # refuses bits that cannot be
+        _check_bits(bits)
 
     def forward(self, inputs: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        return F.linear(inputs, fake_quantize(self.weight, self.bits, dim=1), self.bias)
+        return F.linear(inputs, _straight_through(self.weight, self._rounded()), self.bias)
+
+    def _rounded(self) -> Quantized:
+        return _nearest(self.weight.detach(), self.bits, dim=1)
 
     @torch.no_grad()
     def codes(self) -> Int8[Tensor, "outputs inputs"]:
         """The whole numbers that stand for the weights now."""
-        return quantize(self.weight, self.bits, dim=1).codes
+        return self._rounded().codes
 
     @torch.no_grad()
     def round(self) -> nn.Linear:
         """The plain layer with the rounded weights, in the place of the exact ones."""
-        self.weight.copy_(quantize(self.weight, self.bits, dim=1).values)
+        self.weight.copy_(self._rounded().values)
         return _plain(self)
 
 

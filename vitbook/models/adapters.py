@@ -5,6 +5,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from vitbook.errors import is_whole_number
 from vitbook.layers import LowRankLinear, PrunedLinear, QuantizedLinear
 from vitbook.models.swaps import swap_layers
 
@@ -20,8 +21,8 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
         seed: of their first noise.
 
     Raises:
-        ValueError: no linear layer that learns in ``model.encoder``, or a rank that a layer of it
-            has not; the model is then as it was.
+        ValueError: no linear layer that learns in ``model.encoder``, a rank that a layer of it
+            has not, or a weight that two layers share; the model is then as it was.
 
     Example:
         >>> import vitbook
@@ -33,8 +34,13 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
     """
     layers = _linear_layers(model, "adapters")
     most = min(min(layer.weight.shape) for layer in layers)
-    if not 1 <= rank <= most:
-        raise ValueError(f"adapters of rank {rank}: expected 1 to {most}, the narrowest layer's")
+    if not is_whole_number(rank) or not 1 <= rank <= most:
+        raise ValueError(f"adapters of rank {rank!r}: expected 1 to {most}, the narrowest layer's")
+    if len({layer.weight for layer in layers}) < len(layers):
+        raise ValueError(
+            "two linear layers of model.encoder share one weight, into which two adapters cannot "
+            "be merged: share the layer itself, or leave adapter_rank out"
+        )
     generator = torch.Generator().manual_seed(seed)
 
     def adapted(layer: nn.Linear) -> LowRankLinear:
@@ -84,8 +90,8 @@ def prune_weights(model: nn.Module, share: float) -> None:
         share: of the weights of these layers, more than 0 and less than 1.
 
     Raises:
-        ValueError: no linear layer that learns in ``model.encoder``, or another share; the model
-            is then as it was.
+        ValueError: no linear layer that learns in ``model.encoder``, weights that are NaN, or
+            another share; the model is then as it was.
 
     Example:
         >>> import vitbook
@@ -99,10 +105,18 @@ def prune_weights(model: nn.Module, share: float) -> None:
     """
     if not 0 < share < 1:
         raise ValueError(f"a share of {share} pruned: expected more than 0 and less than 1")
-    sizes = torch.cat([layer.weight.abs().flatten() for layer in _linear_layers(model, "pruning")])
-    threshold = sizes.kthvalue(max(round(share * len(sizes)), 1)).values
+    layers = _linear_layers(model, "pruning")
+    sizes = torch.cat([layer.weight.abs().flatten() for layer in layers])
+    if sizes.isnan().any():
+        raise ValueError("weights that are NaN cannot be pruned by size: expected finite ones")
+    number = min(max(round(share * len(sizes)), 1), len(sizes) - 1)
+    kept = torch.ones_like(sizes, dtype=torch.bool)
+    kept[sizes.argsort(stable=True)[:number]] = False  # of as large ones the first: never all
+    masks = dict(zip(layers, kept.split([layer.weight.numel() for layer in layers]), strict=True))
     swap_layers(
-        model.encoder, nn.Linear, lambda layer: PrunedLinear(layer, layer.weight.abs() > threshold)
+        model.encoder,
+        nn.Linear,
+        lambda layer: PrunedLinear(layer, masks[layer].view_as(layer.weight).clone()),
     )
 
 

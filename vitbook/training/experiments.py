@@ -110,6 +110,12 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
         if not isinstance(model, str) or model not in list_models():
             raise UnknownNameError("model", model, list_models())
     datasets.held_out_split(asked["dataset"])
+    start = asked.get("start", "")
+    if "/" in start or start.endswith(".safetensors"):
+        raise ValueError(
+            f"start {start!r}: expected a name of `vitbook weights list` or of one of the book's "
+            "own checkpoints, as a path does not say which weights the file holds"
+        )
     budget = _budget(asked)
     if twice := changes.keys() & budget.keys():
         raise ValueError(f"{min(twice)} in changes, and images and epochs: give one of the two")
@@ -123,7 +129,7 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
             share,
             asked.get("share_seed", 0),
             tuple(asked["probes"]),
-            asked.get("start", ""),
+            start,
             experiment=name,
             ships=asked.get("ships", False),
         )

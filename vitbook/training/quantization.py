@@ -69,8 +69,8 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
 
     Raises:
         UnknownNameError: another scheme; names the nearest.
-        QuantizationError: torchao refuses it on this device, or a layer's inputs are no multiple
-            of the group; says which.
+        QuantizationError: torchao refuses it on this device, the model is float64 or quantized
+            already, or a layer's inputs are no multiple of the group; says which.
         MissingPackageError: torchao is not installed.
 
     Example:
@@ -92,22 +92,34 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
             f"{type(model).__name__} has no linear layer: expected one at least to quantize"
         )
     for name, layer in layers.items():
-        if about.group and layer.in_features % about.group:
-            raise QuantizationError(
-                f"{name} has {layer.in_features} inputs, which are no multiple of the group of "
-                f"{about.group}: use a scheme with a step a channel"
-            )
+        _check_layer(name, layer, about)
     torchao = _torchao()
     small = copy.deepcopy(model)
     try:
         torchao.quantize_(small, _config(about, torchao))
     except (ImportError, RuntimeError, NotImplementedError, AssertionError, ValueError) as error:
         device = next(model.parameters()).device.type
+        others = ", ".join(each for each in SCHEMES if each != scheme)
         raise QuantizationError(
             f"torchao refuses {scheme} on {device} ({str(error).splitlines()[0]}): expected a "
-            f"device with its kernel; use one of {', '.join(set(SCHEMES) - {scheme})}"
+            f"device with its kernel; use one of {others}"
         ) from error
     return small
+
+
+def _check_layer(name: str, layer: nn.Linear, scheme: Scheme) -> None:
+    kept = type(layer.weight.data)
+    if layer.weight.dtype == torch.float64 or kept is not torch.Tensor:
+        kind = "float64" if kept is torch.Tensor else f"quantized already, a {kept.__name__}"
+        raise QuantizationError(
+            f"the weight of {name} is {kind}: expected a plain tensor of float32, float16 or "
+            "bfloat16; give the model as it was before, or model.float()"
+        )
+    if scheme.group and layer.in_features % scheme.group:
+        raise QuantizationError(
+            f"{name} has {layer.in_features} inputs, which are no multiple of the group of "
+            f"{scheme.group}: use a scheme with a step a channel"
+        )
 
 
 def _torchao() -> ModuleType:
@@ -149,7 +161,8 @@ def stored_bytes(model: nn.Module, scheme: str | None = None) -> int:
         raise UnknownNameError("quantization scheme", scheme, SCHEMES)
     linear = {id(part.weight): part for part in model.modules() if type(part) is nn.Linear}
     total = 0
-    for weight in model.state_dict(keep_vars=True).values():
+    weights = model.state_dict(keep_vars=True).values()
+    for weight in {id(each): each for each in weights}.values():  # what is shared is stored once
         layer = linear.get(id(weight))
         if scheme is None or layer is None:
             total += weight.numel() * weight.element_size()

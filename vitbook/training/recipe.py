@@ -34,7 +34,7 @@ class Recipe:
         adapter_rank: of low-rank adapters (Hu et al. 2022, "LoRA") beside the linear layers of the
             encoder, which themselves keep their weights; they are merged in the end. 0 is none.
         weight_bits: of the encoder's linear layers while they learn (quantization-aware training);
-            they are left rounded. 2 to 8; 0 rounds nothing.
+            they are left rounded, those that do not learn too. 2 to 8; 0 rounds nothing.
         pruned: share of the same weights, the smallest of all layers, that is set to zero before
             the first step and stays zero.
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.

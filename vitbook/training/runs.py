@@ -20,7 +20,7 @@ from vitbook.training.loop import train
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
-from vitbook.training.start import start_from, start_name
+from vitbook.training.start import check_start, start_from, start_name
 from vitbook.training.tensorboard import tensorboard_writer
 
 
@@ -73,11 +73,14 @@ def run(
 
     Raises:
         FinishedRunError: the folder has a finished run of this name.
+        UnknownNameError: no such weights to start from; names the nearest.
         StartError: weights of another model, or for images of other channels.
         ModuleNotFoundError: TensorBoard is asked for and not installed.
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
     """
+    if start:
+        check_start(start)
     planned = PlannedRun(
         model_name,
         dataset_name,

@@ -44,7 +44,8 @@ def start_from(
 
     Raises:
         UnknownNameError: no such weights; names the nearest.
-        StartError: weights of another model, or for images of other channels.
+        StartError: a path without a file, weights of another model, or for images of other
+            channels.
         CheckpointError: the file is damaged or no checkpoint.
         ValueError: an image size that the patch does not divide.
 
@@ -58,7 +59,7 @@ def start_from(
         >>> model(torch.zeros(1, 1, 12, 12))
         tensor([[0., 0., 0.]], grad_fn=<AddmmBackward0>)
     """
-    source = _load(start, model_name, image_size)
+    source = _load(start, image_size)
     learned = source.model if isinstance(source, Pretrained) else source
     spec = learned.spec
     if spec.name != model_name:
@@ -84,10 +85,29 @@ def start_from(
     return learned.train()
 
 
+def check_start(start: str | Path) -> None:
+    """Refuse weights that are not there, before data are loaded.
+
+    Raises:
+        UnknownNameError: no such weights; names the nearest.
+        StartError: a path without a file.
+    """
+    known = [*PRETRAINED, *_own()]
+    if str(start) in known or Path(start).is_file():
+        return
+    if "/" in str(start) or str(start).endswith(".safetensors"):
+        raise StartError(
+            f"{start} is no file to start from: mend the path, or give a name of `vitbook weights "
+            "list` or of one of the book's own checkpoints"
+        )
+    if not str(start).partition(".")[2]:  # a point is timm's way
+        raise UnknownNameError("weights to start from", str(start), known)
+
+
 def start_name(start: str | Path) -> str:
     """What the ledger calls the weights: a file by its name and a digest of its bytes."""
     path = Path(start)
-    if not path.is_file():
+    if str(start) in PRETRAINED or not path.is_file():
         return str(start)
     with path.open("rb") as file:
         return f"{path.stem}@{hashlib.file_digest(file, 'sha256').hexdigest()[:8]}"
@@ -123,12 +143,12 @@ def fold_normalization(model: nn.Module, mean: tuple[float, ...], std: tuple[flo
     projection.weight /= 2 * std
 
 
-def _load(start: str | Path, model_name: str, image_size: int) -> Pretrained | nn.Module:
-    own = sorted(file.stem for file in (data_folder() / "checkpoints").glob("*.safetensors"))
-    if str(start) in PRETRAINED:
-        return load_pretrained(str(start), image_size=image_size)
-    if str(start) in own or Path(start).is_file():
+def _load(start: str | Path, image_size: int) -> Pretrained | nn.Module:
+    check_start(start)
+    if str(start) not in PRETRAINED and (str(start) in _own() or Path(start).is_file()):
         return load_checkpoint(start, image_size=image_size).model
-    if str(start).partition(".")[2] and not str(start).endswith(".safetensors"):  # timm's way
-        return load_pretrained(str(start), image_size=image_size)
-    raise UnknownNameError("weights to start from", str(start), [*PRETRAINED, *own])
+    return load_pretrained(str(start), image_size=image_size)
+
+
+def _own() -> list[str]:
+    return sorted(file.stem for file in (data_folder() / "checkpoints").glob("*.safetensors"))
