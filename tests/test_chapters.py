@@ -79,6 +79,12 @@ def test_what_a_cell_would_have_made_is_not_here_either():
     for name in "abcdf":
         assert f"{name} = real" in said
     assert "glue(" not in said and "print(e)" not in said
+    for reads in (
+        "for x in y:\n    print(real)",
+        "for real in real:\n    pass",
+        "if real:\n    x = 1",
+    ):
+        assert "Left out" in left_out(reads, real=absent)
     kept = left_out("from math import pi\nrows['a'] = real.x", real=absent)
     assert "from math import pi" in kept and "rows = real" in kept
 
@@ -93,6 +99,11 @@ def test_what_a_cell_would_have_made_is_not_here_either():
         "f = lambda real: real + 1",
         "def f(real):\n    return real + 1",
         "print(other.real)",
+        "for real in range(3):\n    print(real)",
+        "for a in range(3):\n    for real in range(a):\n        print(real)",
+        "for a in range(3):\n    real = a\n    print(real)",
+        "with open('x') as real:\n    real.read()",
+        "if True:\n    real = 3\n    print(real)",
     ],
 )
 def test_a_cell_that_does_not_read_what_is_lost_is_left_as_it_is(source):

@@ -99,11 +99,31 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def _read(cell: ast.Module) -> set[str]:
     """Names that a cell takes from the cells before, and does not give itself first."""
-    read, given = set(), set()
-    for statement in cell.body:
-        alone = ast.Module([statement], [])
-        read |= _free(symtable.symtable(ast.unparse(alone), "cell", "exec")) - given
-        given |= _made(alone)
+    return _read_in(cell.body, set())
+
+
+def _read_in(statements: list[ast.stmt], given: set[str]) -> set[str]:
+    """The same of statements in their order; what they give is added to ``given``."""
+    read: set[str] = set()
+    for statement in statements:
+        parts: list[ast.AST] = [statement]
+        blocks: list[list[ast.stmt]] = []
+        bound: set[str] = set()
+        if isinstance(statement, ast.For):
+            parts, blocks = [statement.iter], [statement.body, statement.orelse]
+            bound = _made(statement.target)
+        elif isinstance(statement, ast.With):
+            parts, blocks = [item.context_expr for item in statement.items], [statement.body]
+            targets = [item.optional_vars for item in statement.items if item.optional_vars]
+            bound = set().union(*map(_made, targets))
+        elif isinstance(statement, ast.If | ast.While):
+            parts, blocks = [statement.test], [statement.body, statement.orelse]
+        for part in parts:
+            read |= _free(symtable.symtable(ast.unparse(part), "cell", "exec")) - given
+        given |= bound
+        for block in blocks:
+            read |= _read_in(block, given)
+        given |= _made(statement)
     return read
 
 
@@ -118,10 +138,12 @@ def _free(table: symtable.SymbolTable) -> set[str]:
     return own.union(*map(_free, table.get_children()))
 
 
-def _made(cell: ast.Module) -> set[str]:
-    """Names that a cell gives, or whose parts it writes."""
-    made = {node.name for node in cell.body if isinstance(node, _DEFINITIONS)}
-    for node in ast.walk(cell):
+def _made(tree: ast.AST) -> set[str]:
+    """Names that a cell or a part of it gives, or whose parts it writes."""
+    body = getattr(tree, "body", None)
+    outer = [tree, *(body if isinstance(body, list) else ())]
+    made = {node.name for node in outer if isinstance(node, _DEFINITIONS)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Subscript | ast.Attribute):
             if isinstance(node.ctx, ast.Store):
                 while isinstance(node, ast.Subscript | ast.Attribute):
