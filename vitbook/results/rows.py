@@ -13,7 +13,7 @@ class Result:
 
     Attributes:
         accuracy: top-1 on the held-out data, 0 to 1.
-        curve: a row an epoch: epoch, loss, learning_rate, accuracy.
+        curve: a row an epoch: epoch, loss and learning_rate in six digits, accuracy.
         probes: what was seen in the model after some epochs; empty if nobody looked.
         data_passes: times that an image was shown, on average.
         wall_time_s: of training, evaluation and probes, on ``device``.

@@ -145,7 +145,7 @@ def run(
             recipe=asdict(recipe),
             seed=seed,
             accuracy=outcome.accuracy,
-            curve=list(outcome.curve),
+            curve=[_in_six_digits(point) for point in outcome.curve],
             probes=list(outcome.probes),
             data_passes=outcome.data_passes,
             wall_time_s=round(outcome.wall_time_s, 1),
@@ -173,6 +173,11 @@ def run(
             results.record(result, folder)
             unfinished.unlink(missing_ok=True)
         return result
+
+
+def _in_six_digits(point: dict) -> dict:
+    """A point of the curve whose noise is left out: the ledger travels in the wheel."""
+    return point | {key: float(f"{point[key]:.6g}") for key in ("loss", "learning_rate")}
 
 
 def _check_free(row: Path, planned: PlannedRun) -> None:
