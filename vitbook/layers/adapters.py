@@ -62,7 +62,12 @@ class LowRankLinear(nn.Linear):
 
         The weight is changed in place, so this layer itself is of no use afterwards.
         """
-        plain = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
-        plain.weight, plain.bias = self.weight, self.bias
-        plain.weight += self.up @ self.down
-        return plain.train(self.training)
+        self.weight += self.up @ self.down
+        return plain_linear(self)
+
+
+def plain_linear(layer: nn.Linear) -> nn.Linear:
+    """A layer of torch's own with the same parameters."""
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
+    plain.weight, plain.bias = layer.weight, layer.bias
+    return plain.train(layer.training)

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int8
 from torch import Tensor, nn
 
 from vitbook.errors import is_whole_number
+from vitbook.layers.adapters import plain_linear
 
 
 class Quantized(NamedTuple):
@@ -139,7 +140,7 @@ class QuantizedLinear(nn.Linear):
     def round(self) -> nn.Linear:
         """The plain layer with the rounded weights, in the place of the exact ones."""
         self.weight.copy_(self._rounded().values)
-        return _plain(self)
+        return plain_linear(self)
 
 
 class PrunedLinear(nn.Linear):
@@ -163,11 +164,4 @@ class PrunedLinear(nn.Linear):
     def settle(self) -> nn.Linear:
         """The plain layer with zeros in the place of what was pruned."""
         self.weight *= self.mask
-        return _plain(self)
-
-
-def _plain(layer: nn.Linear) -> nn.Linear:
-    """A layer of torch's own with the same parameters."""
-    plain = nn.Linear(layer.in_features, layer.out_features, bias=False, device="meta")
-    plain.weight, plain.bias = layer.weight, layer.bias
-    return plain.train(layer.training)
+        return plain_linear(self)
