@@ -76,15 +76,20 @@ class Visitor:
         if scripts:
             page.wait_for_load_state("networkidle")
             page.evaluate(READY)
-            page.wait_for_function(
-                "[...document.querySelectorAll('.vitbook-figure')].every(f => f.dataset.ready)"
-                " || document.querySelector('.vb-error')",
-                timeout=15_000,
-            )
+            self._wait_for_figures(page)
         try:
             yield page
         finally:
             context.close()
+
+    def _wait_for_figures(self, page) -> None:
+        """A figure asks for its data once it is near; a busy browser may draw no frame on the way."""
+        for figure in page.query_selector_all(".vitbook-figure"):
+            figure.scroll_into_view_if_needed()
+            page.wait_for_function(
+                "f => f.dataset.ready || document.querySelector('.vb-error')", arg=figure
+            )
+        page.evaluate("window.scrollTo(0, 0)")
 
     def _check_failure(self, request, note) -> None:
         if request.failure != "net::ERR_ABORTED":  # cut short by a redirect, and no fault
