@@ -46,9 +46,22 @@ def test_a_reason_for_each_that_differs_and_none_for_the_rest(figures):
     assert not stale, "it agrees: take the reason out"
 
 
+def test_two_printings_of_one_accuracy_are_explained():
+    def printings(**which):
+        return {row["printed"]: row for row in results.published(quantity="accuracy", **which)}
+
+    huge = dict(model="ViT-H/14", dataset="ImageNet", pretrained_on="JFT-300M")
+    assert {"88.55 ± 0.04", "88.36", "88.04", "88.08"} == printings(**huge).keys()
+    assert "88.55 ± 0.04" in printings(**huge)["88.36"]["why"]
+    tokens = printings(model="t2t_vit_t_19", dataset="ImageNet")
+    assert {"81.4 %", "82.2 %", "82.4 %", "81.75 %"} == tokens.keys()
+    assert all(len(row["why"]) > 20 for row in tokens.values())
+
+
 def test_rows_say_the_same_twice_and_nothing_else():
     known = {"quantity", "model", "printed", "value", "source"}
     known |= {"counted_as", "options", "image_size", "why", "dataset", "positions", "fed"}
+    known |= {"pretrained_on", "epochs"}
     rows = results.published()
     keys = [(r["quantity"], r["model"], r["printed"], r["source"]) for r in rows]
     assert len(set(keys)) == len(keys)

@@ -1,8 +1,10 @@
 """What an index would get: how large it is, what it brings, and with how old packages it works."""
 
 import json
+import os
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from statistics import median
@@ -36,8 +38,28 @@ def test_it_is_small(wheel):
     names = ZipFile(wheel).namelist()
     assert wheel.stat().st_size < 1e6
     assert not [name for name in names if "checkpoints/" in name or "heads/" in name]
-    for file in (ROOT / "data" / "results").glob("*.json"):
-        assert f"vitbook/_data/results/{file.name}" in names
+
+
+def test_the_ledger_travels_whole(wheel, tmp_path):
+    """Packed, and read as in the checkout; a row that is recorded later takes its own place."""
+    ZipFile(wheel).extractall(tmp_path)
+    code = """
+        import sys
+        from dataclasses import asdict, replace
+        from vitbook import results
+        print(results.__file__)
+        checkout = sys.argv[1]
+        runs, measured = results.read(tuned=True), results.measurements()
+        assert runs == results.read(f"{checkout}/results", tuned=True) and len(runs) > 200
+        assert measured == results.measurements(folder=f"{checkout}/measurements")
+        results.record(replace(runs[3], accuracy=0.125))
+        assert results.read(tuned=True)[3].accuracy == 0.125
+        assert len(results.read(tuned=True)) == len(runs)
+    """
+    given = [sys.executable, "-c", textwrap.dedent(code), ROOT / "data"]
+    own = os.environ | {"PYTHONPATH": tmp_path}
+    done = subprocess.run(given, capture_output=True, text=True, cwd=tmp_path, env=own)
+    assert done.returncode == 0 and done.stdout.startswith(str(tmp_path)), done.stderr
 
 
 class Stranger:

@@ -15,14 +15,17 @@ try:
         from vitbook.commands.ablate import ablate
         from vitbook.commands.bench import bench
         from vitbook.commands.collages import collages
+        from vitbook.commands.costs import costs
         from vitbook.commands.few_shot import few_shot
         from vitbook.commands.linear_probe import linear_probe
         from vitbook.commands.models import models
         from vitbook.commands.options import Device
         from vitbook.commands.probe import probe
         from vitbook.commands.quantize import quantize
+        from vitbook.commands.rank import rank
         from vitbook.commands.results import show
         from vitbook.commands.score import score
+        from vitbook.commands.tasks import tasks
         from vitbook.commands.train import train
         from vitbook.commands.workplace import WorkError
         from vitbook.devices import choose_device
@@ -45,13 +48,16 @@ app = typer.Typer(
 app.command(name="ablate")(ablate)
 app.command(name="bench")(bench)
 app.command(name="collages")(collages)
+app.command(name="costs")(costs)
 app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)
 app.command(name="probe")(probe)
 app.command(name="quantize")(quantize)
+app.command(name="rank")(rank)
 app.command(name="results")(show)
 app.command(name="score")(score)
+app.command(name="tasks")(tasks)
 app.command(name="train")(train)
 app.add_typer(data.app, name="data")
 app.add_typer(experiments.app, name="experiments")

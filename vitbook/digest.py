@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> str:
@@ -19,3 +19,8 @@ def digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None
         total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\0".encode())
         total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
+
+
+def weights_digest(model: nn.Module) -> str:
+    """:func:`digest` of a model's state, wherever it runs."""
+    return digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})

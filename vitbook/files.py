@@ -7,7 +7,11 @@ from pathlib import Path
 
 
 def data_folder() -> Path:
-    """``data/`` of the checkout, or the copy inside an installed package."""
+    """``data/`` of the checkout, or the copy inside an installed package.
+
+    There the ledger's rows of one kind are one file, ``results.json`` in the place of ``results/``,
+    which ``tools/pack_ledger.py`` makes.
+    """
     here = Path(__file__).resolve().parent
     checkout = here.parent / "data"
     return checkout if (checkout / "results").is_dir() else here / "_data"

@@ -20,6 +20,13 @@ def test_every_second_round_runs_backwards():
     assert seconds.shape == (3, 3) and (seconds > 0).all()
 
 
+def test_the_processors_clock_does_not_count_waiting():
+    waits = [lambda: time.sleep(0.03)]
+    (wall,) = interleaved_seconds(waits, rounds=2, warmup=0)
+    (own,) = interleaved_seconds(waits, rounds=2, warmup=0, clock=time.process_time)
+    assert wall.min() >= 0.03 > 0.01 > own.max()
+
+
 def test_a_ratio_is_the_median_of_quotients():
     ratio = ratio_of(np.array([2.0, 6.0, 12.0]), np.array([1.0, 2.0, 3.0]))
     assert (ratio.median, ratio.low, ratio.high, ratio.pairs) == (3.0, 2.0, 4.0, 3)

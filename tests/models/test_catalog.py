@@ -4,7 +4,7 @@ import torch
 
 import vitbook
 from vitbook.errors import UnknownNameError
-from vitbook.measure import count_parameters
+from vitbook.measure import count_macs, count_parameters
 from vitbook.models.vit import vit
 
 # The published or counted numbers, to the last digit; patch 14 and 32 of the other sizes
@@ -35,6 +35,17 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_tiny_patch8_64": 2_756_744,
     "vit_tiny_patch8_128": 2_755_973,
     "vit_micro_patch2_8": 136_138,
+    "vit_micro_d1_patch2_8": 136_138 - 3 * 33_472,
+    "vit_micro_d8_patch2_8": 136_138 + 4 * 33_472,
+    "vit_micro_d16_patch2_8": 136_138 + 12 * 33_472,
+    # A block, then patches, class token, places, last norm and head.
+    **{
+        f"vit_micro_w{w}_patch2_8": 4 * (8 * w * w + 11 * w) + 5 * w + 18 * w + 2 * w + 10 * w + 10
+        for w in (32, 92, 128)
+    },
+    **{f"vit_micro_mlp{m}_patch2_8": 136_138 + 4 * 129 * (m - 128) for m in (400, 960)},
+    "vit_micro_patch1_8": 136_138 - 3 * 64 + 48 * 64,
+    "vit_micro_patch4_8": 136_138 + 12 * 64 - 12 * 64,
     "vit_postnorm_micro_patch2_8": 136_138 - 2 * 64,
     "vit_nopos_tiny_patch4_32": 2_679_946,  # less 65 x 192
     "vit_pos2d_tiny_patch4_32": 2_681_674,  # and then (8 + 8) x 96 + 192
@@ -243,3 +254,22 @@ def test_images_that_the_model_cannot_take(images, error, words, plain_vitbook):
 def test_sizes_that_cannot_be(change):
     with pytest.raises(ValueError, match=r"0 (classes|channels): expected|not divisible by patch"):
         vitbook.create_model("vit_tiny_patch4_32", **change)
+
+
+@pytest.mark.parametrize(
+    ("times", "changed"),
+    [
+        (0.25, ("d1_patch2", "w32_patch2", "patch4")),
+        (2, ("d8_patch2", "w92_patch2", "mlp400_patch2")),
+        (4, ("d16_patch2", "w128_patch2", "mlp960_patch2", "patch1")),
+    ],
+)
+def test_neighbours_of_the_micro_cost_alike(times, changed):
+    def cost(name):
+        with torch.device("meta"):
+            return count_macs(vitbook.create_model(name).eval(), torch.empty(1, 1, 8, 8))
+
+    micro = cost("vit_micro_patch2_8")
+    costs = [cost(f"vit_micro_{name}_8") / micro for name in changed]
+    # A patch of 1 px makes 65 tokens of 17, and their attention costs more than four times as much.
+    assert costs == pytest.approx([times] * len(changed), rel=0.14)

@@ -171,6 +171,33 @@ def test_equal_weights_in_another_model_are_other_features(digits, tmp_path):
     assert torch.equal(two, expected) and not torch.equal(two, four)
 
 
+def test_a_model_without_a_class_token_gives_the_mean_alone(digits, tmp_path):
+    body = vitbook.create_model("resnet8_digits").eval()
+    (found,) = frozen_features(body, datasets.normalize, digits[:7], 8, tmp_path)
+    with torch.no_grad():
+        expected = body.features(datasets.normalize(digits[:7])).mean(dim=1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-3)
+
+
+def test_a_register_is_no_class_token(tmp_path):
+    model = timm.create_model(
+        "vit_tiny_patch16_224", img_size=32, depth=1, class_token=False, reg_tokens=2,
+        global_pool="avg",
+    ).eval()  # fmt: skip
+    images = torch.randint(256, (3, 3, 32, 32), dtype=torch.uint8)
+    (found,) = frozen_features(model, datasets.normalize, images, 32, tmp_path)
+    with torch.no_grad():
+        expected = model.forward_features(datasets.normalize(images))[:, 2:].mean(dim=1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=4e-3)
+
+
+class Pair(torch.nn.Module):
+    """Without a parameter, and of two outputs."""
+
+    def features(self, images):
+        return images, images
+
+
 def test_timm_and_half_precision(tmp_path):
     model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=2).eval()
     images = torch.randint(256, (3, 3, 40, 40), dtype=torch.uint8)
@@ -202,9 +229,11 @@ def test_a_compiled_model(body, digits, tmp_path):
             r"made torch.float32 of \(0, 1, 8",
         ),
         (
-            {"model": vitbook.create_model("resnet8_digits")},
-            "ResNet has no class token: exp",
+            {"model": timm.create_model("resnet18", in_chans=1)},
+            r"ResNet gives features of shape \(1, 512, 1, 1\): expected \(images, tokens, width",
         ),
+        ({"model": Pair()}, "Pair gives features of a tuple: expected"),
+        ({"model": torch.nn.Linear(8, 8)}, "Linear gives no features: expected a model of ours"),
     ],
 )
 def test_what_gives_no_features(body, digits, tmp_path, change, told):

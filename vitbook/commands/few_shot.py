@@ -1,23 +1,19 @@
 """``vitbook few-shot``: what a frozen body says of a class after a few images of it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitbook import datasets, results
-from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_readers
+from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_body, frozen_readers
 from vitbook.commands.options import Device
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
-from vitbook.digest import digest
 from vitbook.extras import from_extra
 from vitbook.files import check_writable
-from vitbook.models.pretrained import PRETRAINED, load_pretrained
-from vitbook.training import load_checkpoint
 from vitbook.training.few_shot import (
     NEIGHBOURS,
     SHOTS,
@@ -60,7 +56,7 @@ def few_shot(
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     check_shots(train.labels, numbers, train.num_classes)
     test_seen, test_labels = _drawn(datasets.load(dataset, split), test_images)
-    body, normalize, about = _loaded(model, image_size)
+    body, normalize, about = frozen_body(model, image_size)
     size = checked_size(model, body, train)
     rows, lines = [], []
     kept = out / "features"
@@ -110,26 +106,6 @@ def _drawn(test: datasets.Dataset, number: int | None) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     places = torch.randperm(len(test), generator=generator)[:number].sort().values
     return test.images[places], test.labels[places]
-
-
-def _loaded(
-    name: str, image_size: int | None
-) -> tuple[nn.Module, Callable[[Tensor], Tensor], dict[str, str]]:
-    """A model, what it takes images through, and what a row says of it."""
-    if name not in PRETRAINED:
-        try:
-            own = load_checkpoint(name, image_size=image_size)
-        except FileNotFoundError:
-            if name.endswith(".safetensors"):
-                raise
-        else:
-            state = {key: value.contiguous() for key, value in own.model.state_dict().items()}
-            learned = own.provenance.get("dataset", "what it does not say")
-            about = {"weights": digest(state), "learned_from": learned}
-            return own.model, datasets.normalize, about
-    loaded = load_pretrained(name, image_size=image_size)
-    about = {"weights": loaded.provenance["digest"], "learned_from": loaded.provenance["learned"]}
-    return loaded.model, loaded.normalize, about
 
 
 def _row(name: str, score: FewShotScore) -> dict:

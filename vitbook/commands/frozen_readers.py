@@ -10,20 +10,49 @@ from tqdm import tqdm
 from vitbook import datasets
 from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.datasets.resizing import resize
+from vitbook.digest import weights_digest
+from vitbook.models.pretrained import PRETRAINED, load_pretrained
+from vitbook.training import load_checkpoint
 from vitbook.training.frozen_features import frozen_features
 
 # Of the pixels that the simplest null reads, a side.
 RAW_SIZE = 32
 # As a row of the ledger says it.
-READ = "class token beside the mean of the patch tokens, after the last norm"
+READ = "class token, if there is one, beside the mean of the patch tokens, after the last norm"
 NULLS = {"fresh": "seed 0", "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels"}
 
 
-def checked_size(name: str, model: nn.Module, images: datasets.Dataset) -> int:
+def frozen_body(
+    name: str, image_size: int | None
+) -> tuple[nn.Module, Callable[[Tensor], Tensor], dict[str, str]]:
+    """A model that has learned, what it takes images through, and what a row says of it.
+
+    Args:
+        name: of pretrained weights, or a checkpoint by name or file.
+        image_size: in pixels; by default the model's.
+    """
+    if name not in PRETRAINED:
+        try:
+            own = load_checkpoint(name, image_size=image_size)
+        except FileNotFoundError:
+            if name.endswith(".safetensors"):
+                raise
+        else:
+            learned = own.provenance.get("dataset", "what it does not say")
+            about = {"weights": weights_digest(own.model), "learned_from": learned}
+            return own.model, datasets.normalize, about
+    loaded = load_pretrained(name, image_size=image_size)
+    about = {"weights": loaded.provenance["digest"], "learned_from": loaded.provenance["learned"]}
+    return loaded.model, loaded.normalize, about
+
+
+def checked_size(
+    name: str, model: nn.Module, images: datasets.Dataset, needs_class_token: bool = False
+) -> int:
     """Side of the square images that a model of the catalogue takes.
 
     Raises:
-        ValueError: images of another number of channels, a model without a class token, or for
+        ValueError: images of another number of channels, a class token that is not there, or for
             images that are not square.
     """
     channels, given = model.spec.channels, images.images.shape[1]
@@ -32,9 +61,36 @@ def checked_size(name: str, model: nn.Module, images: datasets.Dataset) -> int:
             f"{images.provenance['name']} has images of {given} channels, {name} takes {channels}: "
             "choose another data set"
         )
-    if not model.num_prefix_tokens:
+    if needs_class_token and not model.num_prefix_tokens:
         raise ValueError(f"{name} has no class token: expected a Vision Transformer that has one")
     return square_side(name, model.spec.image_size)
+
+
+def kept_features(
+    model: nn.Module,
+    normalize: Callable[[Tensor], Tensor],
+    size: int,
+    kept: Path,
+    name: str,
+) -> Callable[[Tensor], Tensor]:
+    """What gives the frozen features of images, with a bar that has this name.
+
+    Args:
+        model: where it shall run.
+        normalize: uint8 images to what it takes.
+        size: of them, in pixels.
+        kept: folder of features that were computed before, and will be.
+    """
+
+    def features(images: Tensor) -> Tensor:
+        with tqdm(total=len(images), desc=name, unit="image") as bar:
+            chunks = []
+            for chunk in frozen_features(model, normalize, images, size, kept):
+                chunks.append(chunk)
+                bar.update(len(chunk))
+        return torch.cat(chunks)
+
+    return features
 
 
 def frozen_readers(
@@ -54,19 +110,10 @@ def frozen_readers(
         kept: folder of features that were computed before, and will be.
     """
 
-    def tokens_of(body: nn.Module, name: str) -> Callable[[Tensor], Tensor]:
-        def features(images: Tensor) -> Tensor:
-            with tqdm(total=len(images), desc=name, unit="image") as bar:
-                chunks = []
-                for chunk in frozen_features(body, normalize, images, size, kept):
-                    chunks.append(chunk)
-                    bar.update(len(chunk))
-            return torch.cat(chunks)
-
-        return features
-
     return {
-        "pretrained": tokens_of(model.to(place), "pretrained"),
-        "fresh weights": tokens_of(fresh_twin(model).to(place), "fresh weights"),
+        "pretrained": kept_features(model.to(place), normalize, size, kept, "pretrained"),
+        "fresh weights": kept_features(
+            fresh_twin(model).to(place), normalize, size, kept, "fresh weights"
+        ),
         "raw pixels": lambda images: resize(images, RAW_SIZE).flatten(1) / 255,
     }

@@ -50,7 +50,7 @@ def linear_probe(
     test = datasets.load(dataset, split)
     check_labels(train.labels, train.num_classes)
     loaded = load_pretrained(model, image_size=image_size)
-    size = checked_size(model, loaded.model, train)
+    size = checked_size(model, loaded.model, train, needs_class_token=True)
     rows, best = [], None
     kept = out / "features"
     readers = frozen_readers(loaded.model, loaded.normalize, size, place, kept)

@@ -12,18 +12,22 @@ from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
 from vitbook.datasets.resizing import resize
 from vitbook.datasets.share import take_share
+from vitbook.datasets.tasks import TASKS, Task, make_task
 from vitbook.errors import UnknownNameError, is_whole_number
 
 __all__ = [
+    "TASKS",
     "Collages",
     "Dataset",
     "DatasetError",
+    "Task",
     "digit_masks",
     "held_out_split",
     "is_here",
     "list_datasets",
     "load",
     "make_collages",
+    "make_task",
     "normalize",
     "take_share",
 ]

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.digest import digest
+from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.layers import ClassToken
@@ -263,6 +263,6 @@ def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> 
         "source": f"timm {timm.__version__}, {about.get('hf_hub_id') or about.get('url') or 'hub'}",
         "terms": about.get("license") or "not said by timm",
         "learned": about.get("tag") or "not said by timm",
-        "digest": digest({key: value.contiguous() for key, value in source.state_dict().items()}),
+        "digest": weights_digest(source),
     }
     return Pretrained(name, model.eval(), (), provenance, config["mean"], config["std"])

@@ -215,6 +215,14 @@ MINI_NEIGHBOURS = (
     }
     | {f"patch{patch}_32": dict(patch_size=patch) for patch in (2, 8)}
 )
+# Neighbours of the micro, one dimension changed at a time: about a quarter of its multiply-adds,
+# twice and four times as many. Always four heads.
+MICRO_NEIGHBOURS = (
+    {f"d{depth}_patch2_8": dict(depth=depth) for depth in (1, 8, 16)}
+    | {f"w{width}_patch2_8": dict(width=width, mlp_width=2 * width) for width in (32, 92, 128)}
+    | {f"mlp{mlp_width}_patch2_8": dict(mlp_width=mlp_width) for mlp_width in (400, 960)}
+    | {f"patch{patch}_8": dict(patch_size=patch) for patch in (1, 4)}
+)
 
 # Everything that `vit` takes, by name; the paper's models are one table times three patch sizes.
 VIT_MODELS = (
@@ -241,4 +249,5 @@ VIT_MODELS = (
         "vit_micro_patch2_8": DIGITS | MICRO_BODY,
         "vit_postnorm_micro_patch2_8": DIGITS | MICRO_BODY | POST_NORM,
     }
+    | {f"vit_micro_{name}": DIGITS | MICRO_BODY | other for name, other in MICRO_NEIGHBOURS.items()}
 )

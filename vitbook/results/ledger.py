@@ -65,11 +65,18 @@ def measurements(
 
 
 def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
-    folder = Path(folder) if folder is not None else data_folder() / FOLDERS[of]
+    home = data_folder() / FOLDERS[of]
+    folder = Path(folder) if folder is not None else home
     # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
     others = [{field.name for field in fields(kind)} for kind in FOLDERS if kind is not of]
-    contents = ((path, _content(path)) for path in sorted(folder.glob("*.json")))
-    return [_row(path, content, of) for path, content in contents if content.keys() not in others]
+    packed = home.with_suffix(".json")  # of an installed package
+    contents = _content(packed) if folder == home and packed.is_file() else {}
+    contents |= {path.name: _content(path) for path in folder.glob("*.json")}
+    return [
+        _row(folder / name, content, of)
+        for name, content in sorted(contents.items())
+        if content.keys() not in others
+    ]
 
 
 def read_row(path: Path, of: type[Row] = Result) -> Row:

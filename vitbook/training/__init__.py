@@ -32,6 +32,7 @@ from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.runs import RunInUseError, run
 from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
+from vitbook.training.transfer_scores import TransferScore, transfer_score
 
 __all__ = [
     "RECIPES",
@@ -51,6 +52,7 @@ __all__ = [
     "StartError",
     "TrainingDivergedError",
     "TrainingRun",
+    "TransferScore",
     "UnfinishedRunError",
     "count_oscillations",
     "evaluate",
@@ -67,4 +69,5 @@ __all__ = [
     "start_from",
     "stored_bytes",
     "train",
+    "transfer_score",
 ]

@@ -4,6 +4,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from vitbook.errors import is_whole_number
+
+# Squares of larger ones, summed over a few thousand, are no float32.
+LARGEST = 1e15
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.uint8)
 
 
@@ -11,13 +15,19 @@ def count_classes(labels: Int64[Tensor, "n"], num_classes: int | None = None) ->
     """The given number of classes, or as many as the largest label tells.
 
     Raises:
-        TypeError: labels that are no whole numbers.
+        TypeError: labels, or a number of classes, that are no whole numbers.
         ValueError: no labels, more than one axis, one outside the classes, or fewer than two
             classes.
     """
+    if not isinstance(labels, Tensor):
+        raise TypeError(
+            f"labels are {type(labels).__name__}: expected a tensor, torch.as_tensor(labels)"
+        )
     if labels.dtype not in WHOLE:
         kind = str(labels.dtype).removeprefix("torch.")
         raise TypeError(f"labels are {kind}: expected whole numbers, labels.long()")
+    if not is_whole_number(2 if num_classes is None else num_classes):
+        raise TypeError(f"{num_classes!r} classes: expected a whole number")
     if labels.ndim != 1 or not len(labels):
         raise ValueError(
             f"labels of shape {tuple(labels.shape)}: expected one an image, one or more"
@@ -41,14 +51,29 @@ def check_examples(
 
     Raises:
         TypeError, ValueError: labels that :func:`count_classes` refuses.
-        ValueError: no features, not one label for each row, or features that are NaN or infinite.
+        TypeError: features that are no tensor, or complex.
+        ValueError: no features, not one label for each row, features that are on another device
+            than the labels, NaN, infinite, or so large that their squares are.
     """
     number = count_classes(labels, num_classes)
+    if not isinstance(features, Tensor) or features.is_complex():
+        kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
+        raise TypeError(f"features are {kind}: expected a tensor of real numbers")
     if features.ndim != 2 or not features.numel() or len(features) != len(labels):
         raise ValueError(
             f"features of shape {tuple(features.shape)} with {len(labels)} labels: expected "
             "(images, features), one label an image"
         )
+    if features.device != labels.device:
+        raise ValueError(
+            f"features on {features.device} with labels on {labels.device}: expected one device, "
+            "labels.to(features.device)"
+        )
     if not features.isfinite().all():
         raise ValueError("the features hold NaN or infinity: look for it in images or weights")
+    if (largest := max(float(features.max()), -float(features.min()))) > LARGEST:
+        raise ValueError(
+            f"the features reach {largest:.0e}: expected {LARGEST:.0e} at most; divide them all by "
+            "one number"
+        )
     return number

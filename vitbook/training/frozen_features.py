@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.datasets.resizing import resize
-from vitbook.digest import digest
+from vitbook.digest import digest, weights_digest
 from vitbook.errors import check_count
 from vitbook.files import check_writable, write_atomically
 from vitbook.modes import evaluating
@@ -31,13 +31,15 @@ def frozen_features(
 ) -> Iterator[Float[Tensor, "chunk features"]]:
     """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
 
+    Of a model without a class token, such as a ResNet, the mean alone.
+
     Each chunk is kept in ``folder`` under a digest of weights, normalisation and images, with a
     digest of itself: what was cut off goes on, what was done is read, and what is damaged is
     computed anew. The first image of a chunk that is read is computed again, as weights do not tell
     all of a model: what does not agree is computed anew too.
 
     Args:
-        model: ours or timm's, with a class token, for images of ``image_size``.
+        model: ours or timm's, for images of ``image_size``.
         normalize: uint8 images to what the model takes, one for each.
         images: of any size; resized chunk by chunk.
         image_size: in pixels.
@@ -46,7 +48,7 @@ def frozen_features(
 
     Raises:
         TypeError: images that are not uint8.
-        ValueError: no images, or of another shape; a model without a class token; a ``normalize``
+        ValueError: no images, or of another shape; a model that gives no tokens; a ``normalize``
             that does not give an image for each; features that are NaN or infinite, maybe only in
             float16; they are not kept.
         OSError: the folder is full or not writable.
@@ -56,7 +58,7 @@ def frozen_features(
     _check_images(images)
     check_writable(folder)
 
-    weights = digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
+    weights = weights_digest(model)
     effect = _effect(normalize, images.shape[1], image_size)
     for chunk in images.split(CHUNK):
         given = model, normalize, chunk, image_size, batch_size
@@ -150,13 +152,22 @@ def _computed(
 @torch.no_grad()
 def _read(model: nn.Module, images: Tensor) -> Float[Tensor, "batch features"]:
     tokens_of = getattr(model, "features", None) or getattr(model, "forward_features", None)
-    prefix = getattr(model, "num_prefix_tokens", 0)
-    if not callable(tokens_of) or not prefix:
+    if not callable(tokens_of):
         raise ValueError(
-            f"{type(model).__name__} has no class token: expected a Vision Transformer of ours or "
-            "timm's that has one"
+            f"{type(model).__name__} gives no features: expected a model of ours or timm's"
         )
-    like = next(p for p in model.parameters() if p.is_floating_point())
+    like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     with evaluating(model):  # here, as between two chunks the caller has the model
         tokens = tokens_of(images.to(like.device, like.dtype))
-    return torch.cat([tokens[:, 0], tokens[:, prefix:].mean(dim=1)], dim=1).float().cpu()
+    if not isinstance(tokens, Tensor) or tokens.ndim != 3:
+        is_tensor = isinstance(tokens, Tensor)
+        came = f"shape {tuple(tokens.shape)}" if is_tensor else f"a {type(tokens).__name__}"
+        raise ValueError(
+            f"{type(model).__name__} gives features of {came}: expected (images, tokens, width)"
+        )
+    prefix = getattr(model, "num_prefix_tokens", 0)
+    mean = tokens[:, prefix:].mean(dim=1)
+    # timm says None of a class token that is not there: then the first may be a register.
+    has_class = prefix and getattr(model, "cls_token", tokens) is not None
+    read = torch.cat([tokens[:, 0], mean], dim=1) if has_class else mean
+    return read.float().cpu()

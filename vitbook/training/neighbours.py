@@ -13,6 +13,7 @@ TEMPERATURE = 0.07
 MOST = 2**24
 
 
+@torch.no_grad()
 def neighbours(
     train_features: Float[Tensor, "n features"],
     train_labels: Int64[Tensor, "n"],

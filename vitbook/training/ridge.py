@@ -17,6 +17,8 @@ REFERENCE_PENALTY = 2.0**10
 PENALTIES = tuple(4.0**power for power in range(-10, 9))
 # Added to the spread of each feature, so that one that never changes becomes 0 and not NaN.
 FLOOR = 1e-5
+# Of what a fit leaves of its own images, in float64.
+SINGULAR = 1e-14
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,14 @@ class RidgePath:
             rows = (folds == fold).nonzero().flatten()
             block = torch.eye(len(rows), dtype=torch.float64, device=rows.device) - 1 / number
             block -= shrunk[rows] @ self.into[rows].T
-            try:
-                found[rows] = self.targets[rows] - torch.linalg.solve(block, residual[rows])
-            except torch.linalg.LinAlgError as error:
+            # Nothing of an image is left once its own fit is taken off: no more than rounding.
+            factor, failed = torch.linalg.cholesky_ex(block)
+            if failed or factor.diagonal().square().min() < SINGULAR:
                 raise ValueError(
                     f"with a penalty of {penalty:g} the fit goes through every image, and none can "
                     "be left out: give a larger one"
-                ) from error
+                )
+            found[rows] = self.targets[rows] - torch.cholesky_solve(residual[rows], factor)
         return found
 
     def _shrunk(self, columns: Tensor, penalty: float) -> Tensor:

@@ -1,0 +1,92 @@
+"""What a task asks is what the images show."""
+
+import pytest
+import torch
+
+from vitbook.datasets import TASKS, make_task
+from vitbook.datasets.tasks import CELLS, turned_squares
+from vitbook.errors import UnknownNameError
+
+
+def test_a_digit_begins_in_the_cell_that_its_label_names():
+    from vitbook.datasets import digit_masks, load
+
+    task = make_task("digit_place", 300)
+    assert task.images.shape == (300, 3, 32, 32) and task.num_classes == CELLS**2
+    assert (task.images == task.images[:, :1]).all()  # grey
+    whole = load("cluttered_digits", "train")
+    rows = torch.randperm(len(whole), generator=torch.Generator().manual_seed(0))[:300]
+    for row, image, label in zip(rows[:50], task.images[:50], task.labels[:50], strict=True):
+        assert torch.equal(image[:1], whole.images[row])
+        top, left = digit_masks("train")[row].nonzero()[0].tolist()
+        assert int(label) == top * 4 // 25 * 4 + left * 4 // 25
+    counts = torch.bincount(task.labels, minlength=16)
+    assert counts.min() >= 8 and counts.max() <= 36  # 300 / 16 is 19
+
+
+def test_a_task_is_the_same_every_time():
+    first, again = (make_task("digit_place", 40) for _ in range(2))
+    assert torch.equal(first.images, again.images) and torch.equal(first.labels, again.labels)
+    assert "drawn" in first.provenance["rule"] and first.provenance["name"] == "digit_place"
+
+
+@pytest.mark.parametrize(("angle", "where"), [(0, (0, 0)), (90, (1, 0)), (180, (1, 1))])
+def test_right_angles_move_a_corner_as_they_must(angle, where):
+    image = torch.zeros(1, 1, 64, 64, dtype=torch.uint8)
+    image[..., :32, :32] = 255
+    turned = turned_squares(image, torch.tensor([float(angle)]))[0, 0]
+    assert turned.shape == (45, 45)
+    corners = {(r, c): turned[-r, -c].item() for r in (0, 1) for c in (0, 1)}
+    assert corners[where] == 255 and sum(corners.values()) == 255
+
+
+def test_no_angle_reaches_beyond_the_image():
+    image = torch.full((16, 1, 50, 50), 255, dtype=torch.uint8)
+    image[..., 0, :] = image[..., -1, :] = image[..., :, 0] = image[..., :, -1] = 0
+    angles = torch.arange(16) * 22.5
+    turned = turned_squares(image, angles)
+    assert (turned[..., 5:-5, 5:-5] == 255).all()
+    inner = turned_squares(torch.full_like(image, 255), angles)
+    assert (inner == 255).all()
+
+
+def test_every_angle_is_blurred_alike():
+    noise = torch.randint(0, 256, (1, 1, 90, 90), dtype=torch.uint8).expand(8, -1, -1, -1)
+    angles = (torch.arange(8) + 0.5) * 45
+    spread = turned_squares(noise, angles).float().flatten(1).std(dim=1)
+    assert spread.max() / spread.min() < 1.1
+    right = turned_squares(noise[:1], torch.zeros(1)).float().std()
+    assert abs(right / spread.mean() - 1) > 0.2  # a right angle would be known by its blur
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "error", "said"),
+    [
+        ("digit_plaze", 10, UnknownNameError, "digit_place"),
+        ("digit_place", 0, ValueError, "number 0: expected a whole number"),
+        ("digit_place", 10**6, ValueError, "1,000,000 images of digit_place: .* ask for fewer"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(name, number, error, said):
+    with pytest.raises(error, match=said):
+        make_task(name, number)
+
+
+def test_angles_are_one_for_each_square_image():
+    image = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    for images, angles in ((image, torch.zeros(1)), (image[..., :7], torch.zeros(2))):
+        with pytest.raises(ValueError, match="expected square images and an angle for each"):
+            turned_squares(images, angles)
+
+
+def test_both_groups_have_tasks():
+    assert {task.group for task in TASKS.values()} == {"natural", "structured"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [((1, 1, 1, 1), r"\(1, 1, 1, 1\) and angles"), ((0, 1, 8, 8), "expected square images")],
+)
+def test_too_little_to_turn(shape, said):
+    with pytest.raises(ValueError, match=said):
+        turned_squares(torch.zeros(shape, dtype=torch.uint8), torch.zeros(shape[0]))

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from vitbook import measure, results
+from vitbook.__main__ import app
+from vitbook.measure import count_macs, count_parameters
+from vitbook.models import create_model
+
+NAMES = ["vit_micro_patch2_8", "sl_vit_micro_patch2_8"]
+
+
+def costs(folder, *words):
+    return CliRunner().invoke(
+        app,
+        ["costs", *words, "--subject", "micro", "--batch", "3", "--rounds", "2", "--threads", "1",
+         "--device", "cpu", "--out", str(folder)],
+    )  # fmt: skip
+
+
+def test_a_row_for_each_model_and_times_over_the_first(tmp_path):
+    told = costs(tmp_path, *NAMES, "--shared")
+    assert told.exit_code == 0, told.output
+    (found,) = results.measurements("costs", "micro", tmp_path)
+    assert [row["model"] for row in found.rows] == NAMES
+    for row in found.rows:
+        model = create_model(row["model"]).eval()
+        assert row["parameters"] == count_parameters(model)
+        assert row["macs"] == count_macs(model, torch.zeros(1, 1, 8, 8))
+        middle, low, high = row["time"]
+        assert 0 < low <= middle <= high and row["seconds"] > 0
+        assert f"{row['parameters']:,}" in told.output
+    assert found.rows[0]["time"] == [1, 1, 1] != found.rows[1]["time"]
+    settings = found.settings
+    assert (settings["image_size"], settings["batch"], settings["rounds"]) == (8, 3, 2)
+    assert (
+        settings["threads"] == 1 and settings["clock"] == "processor time; the machine was shared"
+    )
+    assert settings["weights"] == "random" and "over that of vit_micro" in settings["time"]
+
+
+def test_one_model_alone_is_beside_itself(tmp_path):
+    assert costs(tmp_path, NAMES[0]).exit_code == 0
+    (found,) = results.measurements("costs", folder=tmp_path)
+    assert [row["time"] for row in found.rows] == [[1, 1, 1]]
+
+
+def test_each_model_runs_beside_the_first(tmp_path, monkeypatch):
+    names = [*NAMES, "spt_vit_micro_patch2_8"]
+    seconds = np.array([[2, 4], [1, 4], [1, 2], [3, 6]])  # first, second, first, third
+    monkeypatch.setattr(measure, "interleaved_seconds", lambda *_, **__: seconds.astype(float))
+    assert costs(tmp_path, *names).exit_code == 0
+    (found,) = results.measurements("costs", folder=tmp_path)
+    assert [row["time"][0] for row in found.rows] == [1, 0.75, 3]
+    assert [row["time"][1:] for row in found.rows[1:]] == [[0.5, 1], [3, 3]]
+    assert [row["seconds"] for row in found.rows] == [round(each / 3, 6) for each in (2, 2.5, 4.5)]
+
+
+def test_weights_that_have_learned_are_named(tmp_path):
+    checkpoint = "digits-vit_micro_patch2_8-digits-seed0"
+    told = costs(tmp_path, "vit_micro_patch2_8", checkpoint)
+    assert told.exit_code == 0, told.output
+    (found,) = results.measurements("costs", folder=tmp_path)
+    assert list(found.settings["weights"]) == [checkpoint]
+    assert found.settings["clock"] == "wall time"
+
+
+def test_a_shared_machine_asks_for_one_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    told = costs(tmp_path, *NAMES, "--shared")
+    with pytest.raises(ValueError, match=r"2 threads: only the time of one thread .* --threads 1"):
+        raise told.exception
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["vit_micro_patch2_8", "resnet8_digits", "vit_mini_patch4_32"],
+         r"vit_micro_patch2_8 takes images of 1 x 8 px, not: vit_mini_patch4_32 \(3 x 32"),
+        (["vit_micro_patch2_8"] * 2, "vit_micro_patch2_8 stands there 2 times: name it once"),
+        (["vit_micro_patch2_9"], "did you mean vit_micro_patch2_8"),
+    ],
+)  # fmt: skip
+def test_bad_input(tmp_path, names, words):
+    told = costs(tmp_path, *names)
+    assert told.exit_code and not list(tmp_path.iterdir())
+    with pytest.raises(type(told.exception), match=words):
+        raise told.exception

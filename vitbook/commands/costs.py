@@ -1,0 +1,121 @@
+"""``vitbook costs``: parameters of many models, and what one image costs each of them."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+
+from vitbook import measure, results
+from vitbook.commands.options import Device
+from vitbook.commands.probed_model import ProbedModel, load_probed_model
+from vitbook.commands.tables import interval, print_table
+from vitbook.devices import choose_device, set_threads
+from vitbook.errors import first_few
+
+KIND = "costs"
+
+
+def costs(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            help="Names from `vitbook models`, timm:NAME, or checkpoints; times refer to the first."
+        ),
+    ],
+    subject: Annotated[
+        str, typer.Option(help="What the models have in common: the file is called after it.")
+    ],
+    batch: Annotated[int, typer.Option(min=1, help="Images at once.")] = 4,
+    rounds: Annotated[
+        int, typer.Option(min=2, help="In each, every model runs beside the first.")
+    ] = 20,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Others use the machine: count one thread's own time.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Device = None,
+) -> None:
+    """Count models, and time them in turn on images of one size; the ratios are kept.
+
+    Weights that are not there are random, which takes as long.
+    """
+    if twice := [name for name in models if models.count(name) > 1]:
+        raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
+    set_threads(threads)
+    place = choose_device(device)
+    if shared and (place.type != "cpu" or torch.get_num_threads() > 1):
+        raise ValueError(
+            f"--shared on {place} with {torch.get_num_threads()} threads: only the time of one "
+            "thread of the CPU can be told from its waiting; add --device cpu --threads 1"
+        )
+    results.check_place(KIND, subject, out)
+    loaded = [load_probed_model(name) for name in models]
+    size, channels = _one_size(loaded)
+    image = torch.randn(1, channels, size, size, generator=torch.Generator().manual_seed(0))
+    rows = [
+        {
+            "model": each.name,
+            "parameters": measure.count_parameters(each.model),
+            "macs": measure.count_macs(each.model, image),
+        }
+        for each in loaded
+    ]
+    images = image.expand(batch, -1, -1, -1).contiguous().to(place)
+    first, *others = [each.model.to(place) for each in loaded]
+    # The first runs beside each of the others: what a busy machine does to one, it does to both.
+    turns = [model for other in others or [first] for model in (first, other)]
+    with torch.no_grad():
+        seconds = measure.interleaved_seconds(
+            [lambda model=model: model(images) for model in turns],
+            rounds,
+            label="timing",
+            clock=time.process_time if shared else time.perf_counter,
+        )
+    beside, own = seconds[::2], seconds[1::2]
+    timed = [(beside.ravel(), beside.ravel()), *zip(own, beside, strict=True)]
+    for row, (mine, reference) in zip(rows, timed, strict=False):
+        ratio = measure.ratio_of(mine, reference)
+        row["time"] = [round(each, 4) for each in (ratio.median, ratio.low, ratio.high)]
+        row["seconds"] = round(float(np.median(mine)) / batch, 6)
+    measured = results.Measurement(
+        kind=KIND,
+        subject=subject,
+        settings={
+            "image_size": size, "batch": batch, "rounds": rounds, "precision": "float32",
+            "threads": torch.get_num_threads() if place.type == "cpu" else 0,
+            "clock": "processor time; the machine was shared" if shared else "wall time",
+            "weights": {each.name: each.weights for each in loaded if each.fresh} or "random",
+            "time": f"of an image, over that of {models[0]} run beside it; bootstrap, 95 %",
+            "seconds": "of an image, the median over rounds",
+        },
+        rows=rows,
+        **results.made_on(place),
+    )  # fmt: skip
+    print_table([_line(row) for row in rows])
+    typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _one_size(loaded: list[ProbedModel]) -> tuple[int, int]:
+    """Side and channels of the images that all of the models take."""
+    wanted = loaded[0].size, loaded[0].channels
+    if others := [each for each in loaded if (each.size, each.channels) != wanted]:
+        told = first_few([f"{each.name} ({each.channels} x {each.size} px)" for each in others], 3)
+        raise ValueError(
+            f"{loaded[0].name} takes images of {wanted[1]} x {wanted[0]} px, not: {told}. "
+            "Expected models of one size, whose times can be compared"
+        )
+    return wanted
+
+
+def _line(row: dict) -> dict[str, str]:
+    return {
+        "model": row["model"],
+        "parameters": f"{row['parameters']:,}",
+        "MACs/image": f"{row['macs'] / 1e6:,.1f} M",
+        "ms/image": f"{1e3 * row['seconds']:,.1f}",
+        "time over the first": interval(row["time"], ".3f"),
+    }

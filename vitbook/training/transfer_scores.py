@@ -1,0 +1,92 @@
+"""What frozen features promise of fine-tuning, told from training images alone."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from vitbook.errors import is_whole_number
+from vitbook.training.examples import check_examples
+from vitbook.training.few_shot import NEIGHBOURS
+from vitbook.training.neighbours import neighbours
+from vitbook.training.ridge import RidgePath
+
+FOLDS = 10
+
+
+@dataclass(frozen=True)
+class TransferScore:
+    """How often readers of frozen features are right about images that they have not seen.
+
+    Attributes:
+        ridge: of a linear layer in closed form, 0 to 1.
+        neighbours: of up to 20 nearest neighbours, 0 to 1.
+        penalty: of the ridge, chosen on the same folds.
+    """
+
+    ridge: float
+    neighbours: float
+    penalty: float
+
+
+@torch.no_grad()
+def transfer_score(
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    num_classes: int | None = None,
+    folds: int = FOLDS,
+) -> TransferScore:
+    """Score features by cross-validation: each fold of images is read by what the others teach.
+
+    No held-out image is asked, so the choice of a checkpoint by this score leaves the test clean.
+    The first image of each class is in the first fold, the second in the second, and so on.
+    Renggli et al. 2022, "Which model to transfer?", compare such scores with fine-tuning.
+
+    Args:
+        features: a row for each training image, of one frozen body.
+        labels: their classes, each with two images at least.
+        num_classes: by default as many as the largest label tells.
+        folds: of the images, 2 or more.
+
+    Raises:
+        TypeError, ValueError: features or labels that
+            :func:`~vitbook.training.examples.check_examples` refuses.
+        ValueError: fewer than 2 folds, or a class with fewer than 2 images.
+
+    Example:
+        >>> from vitbook import datasets
+        >>> from vitbook.training import transfer_score
+        >>> digits = datasets.load("digits", "train")
+        >>> score = transfer_score(digits.images.flatten(1) / 255, digits.labels)
+        >>> score.ridge < score.neighbours
+        True
+    """
+    num_classes = check_examples(features, labels, num_classes)
+    if not is_whole_number(folds) or folds < 2:
+        raise ValueError(f"{folds!r} folds: expected a whole number from 2 on")
+    labels = labels.long()
+    counts = labels.bincount(minlength=num_classes)
+    if counts[counts > 0].min() < 2:
+        raise ValueError(
+            f"class {int((counts == 1).nonzero()[0])} has one image: expected two or more, so that "
+            "one can be left out"
+        )
+    order = labels.argsort(stable=True)
+    rank = torch.arange(len(labels), device=labels.device)
+    fold = torch.empty_like(labels)
+    fold[order] = (rank - (counts.cumsum(0) - counts)[labels[order]]) % folds
+    path = RidgePath(features, labels, num_classes)
+    penalty = path.best(fold).penalty
+    # In float32, as features that say nothing leave ties, and the last bits of float64 know the
+    # label that was taken out.
+    linear = path.left_out_logits(penalty, fold).float().argmax(dim=1)
+    nearest = torch.empty_like(labels)
+    for each in fold.unique():
+        out = fold == each
+        known = features[~out], labels[~out], features[out]
+        number = min(NEIGHBOURS, int((~out).sum()))
+        nearest[out] = neighbours(*known, number, num_classes).argmax(dim=1)
+    return TransferScore(
+        *((read == labels).double().mean().item() for read in (linear, nearest)), penalty
+    )
