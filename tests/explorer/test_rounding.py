@@ -226,23 +226,8 @@ def test_the_knob_follows_the_mouse(show, rounds, width):
     assert state(page) == "bits=6 each=0 scale=100"
 
 
-def test_a_finger_drags_the_knob_and_scrolls_beside_it(browser, rounds, tmp_path):
-    file = tmp_path / "page.html"
-    file.write_text(f'<!doctype html><meta charset="utf-8"><body>{rounds._repr_html_()}'
-                    '<div style="height: 2000px">')  # fmt: skip
-    context = browser.new_context(viewport={"width": 390, "height": 700}, has_touch=True)
-    page = context.new_page()
-    page.goto(file.as_uri())
-    page.wait_for_function("document.querySelector('.vitbook-figure').dataset.ready")
-    touch = context.new_cdp_session(page)
-
-    def finger(start, *ways):
-        for kind, at in [("touchStart", [start]), *(("touchMove", [way]) for way in ways),
-                         ("touchEnd", [])]:  # fmt: skip
-            points = [{"x": x, "y": y} for x, y in at]
-            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-        page.wait_for_timeout(200)
-
+def test_a_finger_drags_the_knob_and_scrolls_beside_it(touched, rounds):
+    page, finger = touched(rounds)
     x, y = center(page)
     finger((x, y), (x - 10, y), (x - 40, y))
     assert int(state(page).rsplit("=")[-1]) < 80 and page.evaluate("scrollY") == 0
@@ -250,7 +235,6 @@ def test_a_finger_drags_the_knob_and_scrolls_beside_it(browser, rounds, tmp_path
     finger((line["x"] + 60, line["y"]), (line["x"] + 60, line["y"] - 40),
            (line["x"] + 60, line["y"] - 120))  # fmt: skip
     assert page.evaluate("scrollY") > 0 and state(page) == before
-    context.close()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

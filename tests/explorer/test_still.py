@@ -23,7 +23,9 @@ PARTS = {
     "rollout": IMAGES,
     "channels": [("image", ".vb-image, .vb-heads canvas")],
     "quarters": [*IMAGES, ("rect[height='14']:not([fill-opacity])", ".vb-logit i")],
+    "budgets": [("svg", ".vb-plot"), (".vb-kin", ".vb-kin")],
     "rounds": [("image", ".vb-along canvas")],
+    "ranking": IMAGES,
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],
     "gallery": [("image:not(.vb-ground)", ".vb-gallery .vb-image, .vb-atlas")],
     "shuffle": [("image:nth-of-type(odd)", ".vb-reader .vb-image"),
@@ -47,7 +49,7 @@ MASK = """
 # Grey levels. Measured: up to 49, and 23 in drawings of lines; with red and blue swapped from 100
 # and 40 on; with something else chosen from 84 and 64 on, and of some controls less.
 LIMIT, LIMIT_OF_LINES = 55, 30
-LINES = ("lookup", "taken", "designs")
+LINES = ("lookup", "taken", "designs", "budgets")
 CELLS, FINE = 16, 4
 
 

@@ -1,6 +1,7 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
 from vitbook.explorer.alike import alike_patches
+from vitbook.explorer.budgets import frontier
 from vitbook.explorer.channels import channel_browser
 from vitbook.explorer.cuts import cutting_board
 from vitbook.explorer.deletion import deletion_curves
@@ -14,6 +15,7 @@ from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.quarters import missing_quarters
+from vitbook.explorer.ranking import Candidate, checkpoint_ranking
 from vitbook.explorer.reader import digit_reader
 from vitbook.explorer.rollout import rollout_map
 from vitbook.explorer.rounding import rounding_grid
@@ -23,16 +25,19 @@ from vitbook.explorer.waves import place_waves
 from vitbook.explorer.widget import panel
 
 __all__ = [
+    "Candidate",
     "Figure",
     "alike_patches",
     "attention",
     "attention_maps",
     "channel_browser",
+    "checkpoint_ranking",
     "cutting_board",
     "deletion_curves",
     "design_counter",
     "digit_reader",
     "distance_meter",
+    "frontier",
     "hearing_map",
     "locality_dial",
     "missing_quarters",

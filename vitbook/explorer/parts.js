@@ -88,12 +88,16 @@ export function drag(surface, { handle, move, walk }) {
     onpointerdown: (event) => {
       // A finger beside the handle scrolls the page; a tap there still brings it.
       if (event.pointerType === "touch" && !handle.contains(event.target)) return;
+      if (event.button) return; // the menu of the right one keeps its end
       dragging = true;
       surface.setPointerCapture(event.pointerId);
       to(event);
     },
-    onpointermove: (event) => dragging && to(event),
-    onpointerup: stop, onpointercancel: stop, onclick: to,
+    // Without a button it is no drag: where the surface moves in the page, its end is not heard.
+    onpointermove: (event) => (dragging &&= event.buttons > 0) && to(event),
+    onpointerup: stop, onpointercancel: stop,
+    // A click that a screen reader makes has no place, and would be one in the corner of the page.
+    onclick: (event) => event.detail && to(event),
   });
   // A finger on the handle moves it and not the page: inside a drawing `touch-action` does not hold.
   handle.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });

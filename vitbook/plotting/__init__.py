@@ -6,6 +6,7 @@ with from_extra("chapters"):
     from vitbook.plotting.ablation import ablated_heads
     from vitbook.plotting.approximation import accuracy_and_error
     from vitbook.plotting.channels import TWO_SIDED, channel_lines
+    from vitbook.plotting.costs import accuracy_against_cost
     from vitbook.plotting.curves import distance_by_layer, lines
     from vitbook.plotting.heads import head_sheet
     from vitbook.plotting.images import (
@@ -16,17 +17,20 @@ with from_extra("chapters"):
         photo_and_maps,
     )
     from vitbook.plotting.offsets import offset_profiles, offset_sheet, stacked_shares
-    from vitbook.plotting.scores import leads
+    from vitbook.plotting.scores import intervals, leads
+    from vitbook.plotting.trend_lines import trends
 
 __all__ = [
     "TWO_SIDED",
     "ablated_heads",
+    "accuracy_against_cost",
     "accuracy_and_error",
     "channel_lines",
     "distance_by_layer",
     "head_sheet",
     "heat_maps",
     "image_grid",
+    "intervals",
     "leads",
     "likeness",
     "lines",
@@ -35,4 +39,5 @@ __all__ = [
     "offset_sheet",
     "photo_and_maps",
     "stacked_shares",
+    "trends",
 ]

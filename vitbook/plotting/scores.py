@@ -1,9 +1,12 @@
 """Still figures of scores with their intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from math import isfinite
 
 import matplotlib.pyplot as plt
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vitbook.plotting.style import COLORS, finish
@@ -28,27 +31,73 @@ def leads(
         labels: of the two panels.
 
     Raises:
-        ValueError: other names in the second than in the first.
+        ValueError: other names in the second than in the first, or not three finite numbers.
     """
     if list(first) != list(second):
         raise ValueError(
             f"{', '.join(first)} beside {', '.join(second)}: expected the same names in one order"
         )
+    _check(first)
+    _check(second)
     figure, axes = plt.subplots(
         1, 2, figsize=(6.6, 0.34 * len(first) + 1.3), sharex=True, sharey=True,
         layout="constrained",
     )  # fmt: skip
     for axis, label, spans in zip(axes, labels, (first, second), strict=True):
         axis.axvline(0, color="gray", linewidth=1.2, linestyle="--")
-        for line, (mean, low, high) in enumerate(spans.values()):
-            decided = low > 0 or high < 0
-            axis.plot([low, high], [line, line], color=COLORS[0], linewidth=2.5)
-            axis.plot(
-                mean, line, "o", color=COLORS[0], markerfacecolor=None if decided else "white"
-            )
+        _spans(axis, spans, hollow=lambda low, high: low <= 0 <= high)
         axis.set_title(label, fontsize=10)
-        axis.set_yticks(range(len(first)), list(first))
     axes[0].invert_yaxis()
     figure.supxlabel(x_label, fontsize=10)
     sns.despine(figure)
     return finish(figure, title)
+
+
+def intervals(
+    spans: Mapping[str, Span],
+    title: str,
+    *,
+    x_label: str,
+    levels: Mapping[str, float | int] | None = None,
+) -> Figure:
+    """A dot with its interval for each name, one below the other.
+
+    Args:
+        spans: name -> (mean, low, high).
+        levels: name -> place of a dashed upright line to compare with.
+
+    Raises:
+        ValueError: no names, or not three finite numbers for one.
+    """
+    if not spans:
+        raise ValueError("no intervals: expected one name at least")
+    _check(spans)
+    figure, axis = plt.subplots(figsize=(6.2, 0.36 * len(spans) + 1.4), layout="constrained")
+    for (name, place), style in zip((levels or {}).items(), cycle(("--", "-.", ":")), strict=False):
+        axis.axvline(place, color="gray", linestyle=style, linewidth=1.2, label=name)
+    _spans(axis, spans)
+    if levels:
+        axis.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 1.22), ncols=3)
+    axis.invert_yaxis()
+    axis.set_xlabel(x_label)
+    sns.despine(figure)
+    return finish(figure, title)
+
+
+def _check(spans: Mapping[str, Span]) -> None:
+    """Before a figure is made, which nobody would close."""
+    for name, span in spans.items():
+        if len(span) != 3 or not all(map(isfinite, span)):
+            raise ValueError(f"{name}: {tuple(span)}: expected a finite mean, low and high")
+
+
+def _spans(
+    axis: Axes,
+    spans: Mapping[str, Span],
+    hollow: Callable[[float, float], bool] = lambda low, high: False,
+) -> None:
+    for line, (mean, low, high) in enumerate(spans.values()):
+        axis.plot([low, high], [line, line], color=COLORS[0], linewidth=2.5)
+        face = "white" if hollow(low, high) else None
+        axis.plot(mean, line, "o", color=COLORS[0], markerfacecolor=face)
+    axis.set_yticks(range(len(spans)), list(spans))

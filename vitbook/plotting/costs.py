@@ -1,0 +1,54 @@
+"""Still figures of what accuracy costs."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from vitbook.plotting.style import COLORS, INK, finish
+
+MARKERS = "osv^DP"
+
+
+def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], title: str) -> Figure:
+    """Accuracy against each cost, a panel for each; steps join the models that no other beats.
+
+    These have their names; families have a colour and a marker.
+
+    Args:
+        rows: of the models: "name", "family", "accuracy" from 0 to 1, and a number for each cost.
+        costs: key of the rows -> words under the axis, which is logarithmic.
+
+    Raises:
+        ValueError: no rows, no costs, or more families than there are markers.
+    """
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    if not rows or not costs or len(families) > len(MARKERS):
+        raise ValueError(
+            f"{len(rows)} models of {len(families)} families and {len(costs)} costs came: expected "
+            f"at least one of each, and at most {len(MARKERS)} families"
+        )
+    figure, panels = plt.subplots(
+        1, len(costs), figsize=(4.2 * len(costs), 4), sharey=True, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    for axes, (cost, words) in zip(panels[0], costs.items(), strict=True):
+        for family, color, marker in zip(families, COLORS, MARKERS, strict=False):
+            own = [(row[cost], 100 * row["accuracy"]) for row in rows if row["family"] == family]
+            axes.plot(*zip(*own, strict=True), marker, color=color, label=family)
+        steps = []
+        for row in sorted(rows, key=lambda row: (row[cost], -row["accuracy"])):
+            if not steps or row["accuracy"] > steps[-1]["accuracy"]:
+                steps.append(row)
+        places = [(row[cost], 100 * row["accuracy"]) for row in steps]
+        axes.step(*zip(*places, strict=True), where="post", color=INK, linewidth=1, zorder=0)
+        for row, place in zip(steps, places, strict=True):
+            axes.annotate(
+                row["name"], place, (-4, 4), textcoords="offset points", ha="right", fontsize=7
+            )
+        axes.set(xscale="log", xlabel=words)
+    panels[0][0].set_ylabel("accuracy, %")
+    panels[0][-1].legend(frameon=False, fontsize=8, loc="lower right")
+    sns.despine(figure)
+    return finish(figure, title)
