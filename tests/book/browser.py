@@ -83,7 +83,7 @@ class Visitor:
             context.close()
 
     def _wait_for_figures(self, page) -> None:
-        """A figure asks for its data once it is near; a busy browser may draw no frame on the way."""
+        """Bring each near, where it asks for its data: on the way down a frame may be left out."""
         for figure in page.query_selector_all(".vitbook-figure"):
             figure.scroll_into_view_if_needed()
             page.wait_for_function(

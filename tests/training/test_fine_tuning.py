@@ -220,6 +220,7 @@ def test_pruned_weights_stay_zero_and_the_rest_learns():
     [
         ("optimizer", "adam", "did you mean adamw"),
         ("pool", "mea", "did you mean mean"),
+        ("initialization", "xaver", "did you mean xavier"),
         ("layer_decay", 0.0, "layer_decay 0.0: expected more than 0, up to 1"),
         ("layer_decay", math.nan, "expected more than 0, up to 1"),
         ("adapter_rank", -1, "adapter_rank -1: expected 0 or more"),

@@ -157,6 +157,29 @@ def test_a_start_is_part_of_the_run():
     assert tuned.command[tuned.command.index("--from") + 1] == OWN
 
 
+def test_weights_start_once():
+    recipe = get_recipe("digits", initialization="xavier")
+    with pytest.raises(ValueError, match="'xavier' and weights to start from, .*: expected one"):
+        PlannedRun("vit_micro_patch2_8", "digits", recipe, start=OWN)
+
+
+def test_a_fresh_run_starts_as_its_recipe_says(tmp_path):
+    largest = []
+
+    def probe(model, _):
+        largest.append(model.encoder.blocks[0].attention.projection.weight.abs().max().item())
+        return {}
+
+    for number, how in enumerate(("", "xavier")):
+        recipe = get_recipe("digits", epochs=1, warmup_epochs=0.5, initialization=how)
+        row = run(
+            "vit_micro_patch2_8", "digits", recipe, share=0.1, folder=tmp_path / str(number),
+            device="cpu", progress=False, probe=probe, probe_epochs=(0,),
+        )  # fmt: skip
+        assert row.recipe["initialization"] == how and PlannedRun.of(row).recipe == recipe
+    assert largest[-1] == pytest.approx((6 / 128) ** 0.5, rel=0.02) and largest[0] < 0.05
+
+
 def fine_tune(folder, *more):
     return CliRunner().invoke(
         app,

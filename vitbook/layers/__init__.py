@@ -25,6 +25,7 @@ from vitbook.layers.heads import (
     MeanPoolHead,
     make_head,
 )
+from vitbook.layers.initialization import xavier_uniform_
 from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
 from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
 from vitbook.layers.performer import PerformerAttention, PerformerSelfAttention
@@ -99,4 +100,5 @@ __all__ = [
     "make_head",
     "quantize",
     "resize_positions",
+    "xavier_uniform_",
 ]

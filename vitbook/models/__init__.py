@@ -6,6 +6,7 @@ from vitbook.models.catalog import (
     default_image_size,
     list_models,
 )
+from vitbook.models.initialization import initialize
 from vitbook.models.stochastic_depth import set_stochastic_depth
 from vitbook.models.vit import VisionTransformer
 
@@ -14,6 +15,7 @@ __all__ = [
     "VisionTransformer",
     "create_model",
     "default_image_size",
+    "initialize",
     "list_models",
     "set_stochastic_depth",
 ]

@@ -64,6 +64,11 @@ class PlannedRun:
         for epoch in self.probe_epochs:
             if type(epoch) is not int or not 0 <= epoch <= self.recipe.epochs:
                 raise ValueError(f"probe after epoch {epoch!r}: the run has {self.recipe.epochs}")
+        if self.start and self.recipe.initialization:
+            raise ValueError(
+                f"initialization {self.recipe.initialization!r} and weights to start from, "
+                f"{self.start}: expected one of them"
+            )
         check_name(self.experiment)
         # What says the same is the same run.
         object.__setattr__(self, "probe_epochs", tuple(sorted(set(self.probe_epochs))))

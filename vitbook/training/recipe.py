@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from vitbook.errors import UnknownNameError
 from vitbook.models.catalog import POOLS
+from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
@@ -37,6 +38,8 @@ class Recipe:
             they are left rounded, those that do not learn too. 2 to 8; 0 rounds nothing.
         pruned: share of the same weights, the smallest of all layers, that is set to zero before
             the first step and stays zero.
+        initialization: of the linear layers of a model that starts fresh: one of
+            :data:`~vitbook.models.initialization.INITIALIZATIONS`; empty as the model has it.
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
@@ -80,6 +83,7 @@ class Recipe:
     adapter_rank: int = 0
     weight_bits: int = 0
     pruned: float = 0.0
+    initialization: str = ""
     image_size: int = 0
     pool: str = ""
     epoch_images: int = 0
@@ -145,6 +149,8 @@ class Recipe:
             raise ValueError(f"{ways}: expected one of them, and 0 for the others")
         if self.optimizer not in OPTIMIZERS:
             raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
+        if self.initialization and self.initialization not in INITIALIZATIONS:
+            raise UnknownNameError("initialization", self.initialization, INITIALIZATIONS)
         if self.pool and self.pool not in POOLS:
             raise UnknownNameError("pool", self.pool, POOLS)
         if self.policy is not None and self.policy not in POLICIES:

@@ -13,7 +13,7 @@ from vitbook import datasets, results
 from vitbook.datasets import Dataset
 from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
-from vitbook.models import create_model, default_image_size
+from vitbook.models import create_model, default_image_size, initialize
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.differences import differences
 from vitbook.training.loop import train
@@ -119,6 +119,8 @@ def run(
             channels=train_set.images.shape[1],
             pool=recipe.pool,
         )
+        if recipe.initialization:
+            initialize(model, recipe.initialization)
         if probe is not None and planned.probe_epochs:
             probe(model.to(own), test_set)  # what it cannot look into is found before the training
         outcome = train(

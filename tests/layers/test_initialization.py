@@ -1,0 +1,75 @@
+import math
+
+import pytest
+import torch
+from timm.models.vision_transformer import VisionTransformer, init_weights_vit_moco
+from torch import nn
+
+import vitbook
+from vitbook.layers import xavier_uniform_
+from vitbook.models import initialize
+
+BODY = dict(depth=2, embed_dim=96, num_heads=4, num_classes=0, img_size=32, patch_size=8)
+
+
+def bounds(model: nn.Module) -> dict[str, float]:
+    """The largest weight of each matrix, of queries, keys and values each its own."""
+    found = {}
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Linear):
+            for part, weight in enumerate(layer.weight.chunk(3 if name.endswith("qkv") else 1)):
+                found[f"{name} {part}"] = weight.abs().max().item()
+    return found
+
+
+@pytest.mark.parametrize("name", ["vit_micro_patch2_8", "vit_postnorm_micro_patch2_8"])
+def test_every_matrix_fills_its_own_bounds(name):
+    torch.manual_seed(0)
+    model = vitbook.create_model(name)
+    xavier_uniform_(model)
+    width, hidden = 64, 128
+    for name, largest in bounds(model).items():
+        sides = {"expand": width + hidden, "contract": width + hidden, "classifier": width + 10}
+        both = next((n for part, n in sides.items() if part in name), 2 * width)
+        assert 0.98 * math.sqrt(6 / both) < largest <= math.sqrt(6 / both), name
+
+
+def test_as_timm_starts_with_queries_keys_and_values_apart():
+    """timm calls the mode "moco"; its "jax" draws the fused layer as one."""
+    torch.manual_seed(0)
+    theirs, ours = VisionTransformer(**BODY), VisionTransformer(**BODY)
+    for name, layer in theirs.named_modules():
+        init_weights_vit_moco(layer, name)
+    xavier_uniform_(ours)
+    assert bounds(ours).keys() == bounds(theirs).keys()
+    for name, largest in bounds(theirs).items():
+        assert bounds(ours)[name] == pytest.approx(largest, rel=0.01), name
+
+
+def test_what_is_no_linear_layer_stays():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    with torch.no_grad():
+        model.head.classifier.bias.fill_(1.0)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    xavier_uniform_(model)
+    linear = {f"{n}.weight" for n, part in model.named_modules() if isinstance(part, nn.Linear)}
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, before[name]) != (
+            name in linear or name == "head.classifier.bias"
+        )
+    assert not model.head.classifier.bias.any()
+
+
+def test_a_seed_decides_the_weights():
+    made = []
+    for _ in range(2):
+        model = vitbook.create_model("vit_micro_patch2_8")
+        torch.manual_seed(3)
+        initialize(model, "xavier")
+        made.append(model.encoder.blocks[1].mlp.expand.weight)
+    assert torch.equal(*made)
+
+
+def test_a_way_that_is_not_known():
+    with pytest.raises(KeyError, match="did you mean xavier"):
+        initialize(vitbook.create_model("vit_micro_patch2_8"), "xaver")
