@@ -17,6 +17,7 @@ with from_extra("chapters"):
         photo_and_maps,
     )
     from vitbook.plotting.offsets import offset_profiles, offset_sheet, stacked_shares
+    from vitbook.plotting.score_grids import score_grids
     from vitbook.plotting.scores import intervals, leads
     from vitbook.plotting.trend_lines import trends
 
@@ -38,6 +39,7 @@ __all__ = [
     "offset_profiles",
     "offset_sheet",
     "photo_and_maps",
+    "score_grids",
     "stacked_shares",
     "trends",
 ]
