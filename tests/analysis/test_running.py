@@ -14,6 +14,7 @@ PROBES = {
     "effective_field": ("tokenizer",),
     "feature_maps": (),
     "gradient_norms": (TARGETS, F.cross_entropy),
+    "gradients_by_depth": (TARGETS, (1, 2)),
     "head_kinds": (),
     "integrated_gradients": (TARGETS,),
     "mean_head_outputs": (),

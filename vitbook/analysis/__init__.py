@@ -45,7 +45,7 @@ from vitbook.analysis.frequency import (
     split_at_frequency,
 )
 from vitbook.analysis.grad_cam import token_grad_cam
-from vitbook.analysis.gradients import gradient_norms
+from vitbook.analysis.gradients import gradient_norms, gradients_by_depth
 from vitbook.analysis.grid_pointing import (
     COLLAGE_EXPLANATIONS,
     collage_rows,
@@ -130,6 +130,7 @@ __all__ = [
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
+    "gradients_by_depth",
     "head_kinds",
     "head_offset_profiles",
     "head_similarity",
