@@ -56,3 +56,9 @@ def test_more_curves_than_colours_are_told_apart():
     figure = trends({"": curves}, "t", x_label="x", y_label="y", grey=list("0123"))
     looks = [(line.get_color(), line.get_marker()) for line in figure.axes[0].lines]
     assert len(set(looks[4:])) == 36 and len(set(looks[:4])) == 4
+
+
+def test_whole_numbers_have_whole_ticks():
+    points = [(layer, 0.1 * layer) for layer in range(13)]
+    axis = trends({"": {"one": points}}, "t", x_label="x", y_label="y", log_x=False).axes[0]
+    assert all(tick == round(tick) for tick in axis.get_xticks())

@@ -63,6 +63,8 @@ def trends(
         axis.set(xlabel=x_label)
         if log_x:
             _log_ticks(axis)
+        elif all(isinstance(point[0], int) for points in curves.values() for point in points):
+            axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 2.5
         if len(panels) > 1:
             axis.set_title(panel)
     axes[0, 0].set_ylabel(y_label)
