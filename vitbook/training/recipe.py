@@ -62,7 +62,7 @@ class Recipe:
         mixup: both parameters of the Beta of mixup (Zhang et al. 2018); 0 is no mixup.
         cutmix: the same of cutmix (Yun et al. 2019); with both, each batch takes one by chance.
         mix_probability: that a batch is mixed at all.
-        distillation: how a teacher's answers are learned (Touvron et al. 2021, "DeiT", section 3):
+        distillation: how a teacher's answers are learned (Touvron et al. 2021, "DeiT", section 4):
             "soft", all its shares of the classes, or "hard", its most likely class; empty learns
             from the labels alone. See :func:`.distillation_loss`.
         temperature: by which both sides' logits are divided in soft distillation; the paper has 3.
