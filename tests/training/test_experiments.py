@@ -14,6 +14,7 @@ from vitbook.training import (
     run,
     standing,
 )
+from vitbook.training.teachers import check_teacher_name
 
 GOOD = """
 [first]
@@ -289,3 +290,5 @@ def test_the_books_own_list():
             size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
             own = planned.recipe.image_size or default_image_size(planned.model)
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
+            if planned.teacher:
+                check_teacher_name(planned.teacher)
