@@ -14,6 +14,7 @@ from vitbook.datasets import Dataset
 from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.training import (
+    BatchTooLargeError,
     Recipe,
     RunStoppedError,
     TeacherError,
@@ -426,6 +427,21 @@ def test_a_model_does_not_teach_itself():
     model = student()
     with pytest.raises(TeacherError, match="shares weights with the student: give a copy"):
         train(model, few_digits(), PLAIN, teacher=model, device="cpu", progress=False)
+
+
+def test_a_batch_that_is_too_large_for_the_teacher():
+    """What is tried instead is tried beside it, for a student with two heads."""
+
+    def at_most_eight(answers):
+        if len(answers) > 8:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return answers
+
+    with pytest.raises(BatchTooLargeError, match="batch_size 32 does not fit .*; 8 does .tried.:"):
+        train(
+            student(), few_digits(), PLAIN, teacher=Foreign(at_most_eight), device="cpu",
+            progress=False,
+        )  # fmt: skip
 
 
 def test_a_foreign_teacher_teaches():

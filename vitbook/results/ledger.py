@@ -37,8 +37,7 @@ def read(
     Args:
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
-        taught: also those that learned from a teacher's answers, which is no more that of a model
-            on a data set.
+        taught: also those that learned from a teacher's answers, for the same reason.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.

@@ -216,7 +216,9 @@ def train(
             forget_activations(error)
             image = torch.zeros(dataset.images.shape[1:], device=device)
             own = recipe.batch_size // here.count
-            raise BatchTooLargeError(say_what_fits(model, image, own, here.count)) from error
+            raise BatchTooLargeError(
+                say_what_fits(model, image, own, here.count, teacher)
+            ) from error
         if mean is not None:
             model.load_state_dict(mean.module.state_dict())
     reached = recorder.progress
