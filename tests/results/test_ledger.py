@@ -115,3 +115,18 @@ def test_what_went_on_from_other_weights_is_another_kind_of_run(tmp_path):
     assert [row.start for row in results.read(tmp_path)] == [""]
     every = results.read(tmp_path, tuned=True)
     assert sorted(row.start for row in every) == ["", "vit_small_patch14_focus"]
+
+
+def test_what_learned_from_a_teacher_is_another_kind_of_run(tmp_path):
+    started = {"start": "vit_small_patch14_focus"}
+    for seed, more in enumerate([{}, {"teacher": "x"}, started, {"teacher": "x"} | started]):
+        results.record(Result(**ROW | {"seed": seed} | more), tmp_path)
+    found = {
+        (tuned, taught): {row.seed for row in results.read(tmp_path, tuned=tuned, taught=taught)}
+        for tuned in (False, True)
+        for taught in (False, True)
+    }
+    assert found == {
+        (False, False): {0}, (False, True): {0, 1}, (True, False): {0, 2},
+        (True, True): {0, 1, 2, 3},
+    }  # fmt: skip

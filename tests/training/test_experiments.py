@@ -14,6 +14,7 @@ from vitbook.training import (
     run,
     standing,
 )
+from vitbook.training.teachers import check_teacher_name
 
 GOOD = """
 [first]
@@ -111,6 +112,15 @@ def test_what_a_list_asks_for(tmp_path):
         ("[later]", "[later]\nruns = 5", "runs 5: expected a list"),
         ('models = ["rot_vit_micro_patch2_8"]', "", "runs without models"),
         ("ships = true", 'start = "own.safetensors"', "start 'own.safetensors': expected a name"),
+        ("ships = true", 'teacher = "runs/own"', "teacher 'runs/own': expected a name of `vitboo"),
+        ("ships = true", 'teacher = "own"', "run has a teacher and recipe digits no distillation"),
+        ("ships = true", 'teacher = "fresh:vit"', "unknown model 'vit': "),
+        ("ships = true", "teacher = 5", "teacher 5: expected text"),
+        (
+            "drop_path = 0.1",
+            'distillation = "hard"',
+            "has distillation 'hard' and the run no teach",
+        ),
         ("ships = true", 'start = "runs/own"', "start 'runs/own': expected a name of `vitbook we"),
     ],
 )
@@ -119,6 +129,27 @@ def test_a_list_that_cannot_be_run(tmp_path, old, new, words):
     with pytest.raises(ExperimentError, match=f"list.toml.*{words}|experiment .*{words}") as error:
         read(tmp_path, GOOD.replace(old, new, 1))
     assert "\n" not in str(error.value)
+
+
+def test_runs_with_a_teacher_and_without(tmp_path):
+    text = GOOD.replace(
+        "[later]",
+        """
+[[first.runs]]
+models = ["vit_micro_patch2_8"]
+teacher = "digits-resnet8_digits-digits-seed0"
+changes = { distillation = "hard" }
+
+[later]""",
+    )
+    first, _ = read(tmp_path, text)
+    taught = first.runs[-1]
+    assert taught.teacher == "digits-resnet8_digits-digits-seed0"
+    assert {run.teacher for run in first.runs[:-1]} == {""}
+    line = standing(first, [replace(row_of(taught, 0.5), teacher=taught.teacher)])[-1]
+    assert (line["model"], line["100 %"]) == ("vit_micro_patch2_8", "50.00%")
+    told = 'teacher "digits-resnet8_digits-digits-seed0", distillation "hard"'
+    assert line["changed"] == told
 
 
 def test_a_run_that_two_experiments_ask_for_is_one(tmp_path):
@@ -142,6 +173,7 @@ def test_what_decides_a_run_decides_its_digest():
         dict(share=0.5),
         dict(share=0.5, share_seed=1),
         dict(probe_epochs=(0,)),
+        dict(recipe=get_recipe("digits", distillation="hard"), teacher="fresh:resnet8_digits"),
     ]
     digests = {base.digest, *(replace(base, **change).digest for change in changes)}
     assert len(digests) == len(changes) + 1
@@ -258,3 +290,5 @@ def test_the_books_own_list():
             size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
             own = planned.recipe.image_size or default_image_size(planned.model)
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
+            if planned.teacher:
+                check_teacher_name(planned.teacher)

@@ -31,9 +31,12 @@ SCRIPT = f"""
         return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
     with joined("cpu") as device:
         torch.manual_seed(0)
-        model = vitbook.create_model("vit_micro_patch2_8")
-        run = train(model, few("train", 320), Recipe(**{RECIPE!r}), test=few("test", 61),
-                    seed=3, device=device, progress=False)
+        name, recipe = sys.argv[2], Recipe(**{RECIPE!r} | json.loads(sys.argv[3]))
+        model = vitbook.create_model(name)
+        own = "digits-resnet8_digits-digits-seed0"
+        teacher = vitbook.load_checkpoint(own).model if recipe.distillation else None
+        run = train(model, few("train", 320), recipe, test=few("test", 61), seed=3,
+                    teacher=teacher, device=device, progress=False)
         assert run.processes == processes().count
         if processes().is_first:
             save_checkpoint(sys.argv[1], model, provenance={{"curve": list(run.curve)}})
@@ -54,13 +57,25 @@ def few(split, n):
 
 
 @pytest.mark.slow
-def test_one_and_two_processes_learn_the_same(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        ("vit_micro_patch2_8", {}),
+        ("deit_micro_distilled_patch2_8", {"distillation": "soft", "temperature": 3.0}),
+        (
+            "vit_micro_patch2_8",  # each process gets answers that the other's teacher gave
+            {"distillation": "soft", "shuffled_teacher": True, "mixup": 0.0, "cutmix": 0.0},
+        ),
+    ],
+    ids=["labels", "taught", "shuffled"],
+)
+def test_one_and_two_processes_learn_the_same(model, changes, tmp_path):
     script = tmp_path / "shared.py"
     script.write_text(textwrap.dedent(SCRIPT))
     kept = {}
     for processes in (1, 2):
         path = tmp_path / f"{processes}.safetensors"
-        done = torchrun(script, path, processes=processes)
+        done = torchrun(script, path, model, json.dumps(changes), processes=processes)
         assert done.returncode == 0, done.stderr
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}

@@ -34,6 +34,8 @@ RECIPE = Recipe(
     policy="trivialaugment",
 )  # fmt: skip
 
+TEACHER = "digits-resnet8_digits-digits-seed0"
+
 
 def few_digits(split="train", n=128):
     whole = datasets.load("digits", split)
@@ -49,7 +51,7 @@ class PulledPlugError(Exception):
     pass
 
 
-def train_until(step, path, recipe=RECIPE, seed=3):
+def train_until(step, path, recipe=RECIPE, seed=3, teacher=None):
     """Train, and stop dead after a step, when it has been written."""
     model, steps = micro(), 0
 
@@ -62,7 +64,7 @@ def train_until(step, path, recipe=RECIPE, seed=3):
     model.register_forward_pre_hook(stop)
     return train(
         model, few_digits(), recipe, test=few_digits("test", 40), seed=seed, progress=False,
-        state=path, save_every_s=0, device="cpu",
+        state=path, save_every_s=0, device="cpu", teacher=teacher,
     ), model  # fmt: skip
 
 
@@ -70,13 +72,22 @@ def bits(model):
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def test_a_run_goes_on_to_the_same_bits(tmp_path):
-    whole, model = train_until(10**9, tmp_path / "whole")
+TAUGHT = replace(RECIPE, distillation="soft", temperature=3.0)
+SHUFFLED = replace(TAUGHT, shuffled_teacher=True, mixup=0.0, cutmix=0.0, repeats=1, epochs=6)
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, TAUGHT, SHUFFLED], ids=["labels", "taught", "shuffled"])
+def test_a_run_goes_on_to_the_same_bits(recipe, tmp_path):
+    def reach(step, path):
+        taught = vitbook.load_checkpoint(TEACHER).model if recipe.distillation else None
+        return train_until(step, path, recipe, teacher=taught)
+
+    whole, model = reach(10**9, tmp_path / "whole")
     path = tmp_path / "cut"
-    for step in (1, 4, 8, 9):  # the run has 3 epochs of 8 steps; each count starts anew
+    for step in (1, 4, 8, 9):  # the run has 24 steps; each count starts anew
         with pytest.raises(PulledPlugError):
-            train_until(step, path)
-    parts, again = train_until(10**9, path)
+            reach(step, path)
+    parts, again = reach(10**9, path)
     assert all(torch.equal(bits(model)[name], tensor) for name, tensor in bits(again).items())
     assert whole.curve == parts.curve
     assert parts.data_passes == whole.data_passes
@@ -262,7 +273,7 @@ def weights(folder):
         return {name: file.get_tensor(name) for name in file.keys()}
 
 
-def kill_and_restart(folder, kills, seed):
+def kill_and_restart(folder, kills, seed, more):
     """Start the command, kill it at a random moment of its training, start it again."""
     chance, states = (
         random.Random(seed),
@@ -270,7 +281,9 @@ def kill_and_restart(folder, kills, seed):
     )
     reached = []
     for _ in range(kills):
-        process = subprocess.Popen([*COMMAND, "--out", str(folder)], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*COMMAND, *more, "--out", str(folder)], stderr=subprocess.DEVNULL
+        )
         before = states.stat().st_mtime_ns if states.exists() else None
         while process.poll() is None:  # until it has trained at least one step
             if states.exists() and states.stat().st_mtime_ns != before:
@@ -282,14 +295,14 @@ def kill_and_restart(folder, kills, seed):
         if states.exists():
             with safe_open(states, framework="pt") as file:  # never half a file
                 reached.append(json.loads(file.metadata()["progress"])["step"])
-    subprocess.run([*COMMAND, "--out", str(folder)], check=True, capture_output=True)
+    subprocess.run([*COMMAND, *more, "--out", str(folder)], check=True, capture_output=True)
     return reached
 
 
-def same_bits_after(tmp_path, kills):
+def same_bits_after(tmp_path, kills, more=()):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run([*COMMAND, "--out", str(whole)], check=True, capture_output=True)
-    reached = kill_and_restart(cut, kills, seed=kills)
+    subprocess.run([*COMMAND, *more, "--out", str(whole)], check=True, capture_output=True)
+    reached = kill_and_restart(cut, kills, kills, more)
     assert len(reached) >= kills // 2 and reached == sorted(reached), reached
     print("killed after steps", reached)
     ours, theirs = weights(cut), weights(whole)
@@ -301,3 +314,8 @@ def same_bits_after(tmp_path, kills):
 @pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
     same_bits_after(tmp_path, kills=20 if os.environ.get("ALL") else 10)
+
+
+@pytest.mark.slow
+def test_killed_beside_a_teacher(tmp_path):
+    same_bits_after(tmp_path, 4, ["--teacher", TEACHER, "--set", "distillation=hard"])

@@ -42,6 +42,13 @@ def train(
             "checkpoints, or a file.",
         ),
     ] = "",
+    teacher: Annotated[
+        str,
+        typer.Option(
+            help="Model whose answers it learns as well, by --set distillation=hard or soft: what "
+            "--from takes, or a model with fresh weights, fresh:resnet8_digits.",
+        ),
+    ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint and the result.")] = Path(
         "runs"
     ),
@@ -85,6 +92,7 @@ def train(
             share=share,
             share_seed=share_seed,
             start=start,
+            teacher=teacher,
             experiment=experiment,
             folder=out,
             device=device,

@@ -29,12 +29,15 @@ def check_place(kind: str, subject: str, folder: str | Path) -> None:
     check_file_writable(Path(folder) / f"{kind}-{subject}.json")
 
 
-def read(folder: str | Path | None = None, *, tuned: bool = False) -> list[Result]:
-    """All training runs from fresh weights, by name.
+def read(
+    folder: str | Path | None = None, *, tuned: bool = False, taught: bool = False
+) -> list[Result]:
+    """All training runs from fresh weights and labels alone, by name.
 
     Args:
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
+        taught: also those that learned from a teacher's answers, for the same reason.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
@@ -46,7 +49,11 @@ def read(folder: str | Path | None = None, *, tuned: bool = False) -> list[Resul
         >>> run.recipe["name"], run.parameters, run.accuracy > 0.9
         ('digits', 136138, True)
     """
-    return [row for row in _read(Result, folder) if tuned or not row.start]
+    return [
+        row
+        for row in _read(Result, folder)
+        if (tuned or not row.start) and (taught or not row.teacher)
+    ]
 
 
 def measurements(

@@ -26,6 +26,7 @@ class Result:
         share: of each class's training images, 0 to 1.
         share_seed: that drew them.
         start: name of the weights that it started from; empty if they were fresh.
+        teacher: name of the model whose answers it learned as well; empty if none.
         experiment: of ``data/experiments.toml`` that the run answers; empty if none.
         definition: digest of all that decides the run, if it answers an experiment.
     """
@@ -52,6 +53,7 @@ class Result:
     share: float | int = 1.0
     share_seed: int = 0
     start: str = ""
+    teacher: str = ""
     experiment: str = ""
     definition: str = ""
 

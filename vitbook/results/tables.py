@@ -13,7 +13,8 @@ def table(rows: list[Result]) -> list[dict[str, str]]:
     groups: dict[tuple, list[Result]] = {}
     for row in rows:
         recipe = json.dumps(row.recipe, sort_keys=True)
-        key = (row.dataset, row.share, row.share_seed, row.start, row.model, recipe, row.device)
+        weights = (row.start, row.teacher, row.model)
+        key = (row.dataset, row.share, row.share_seed, *weights, recipe, row.device)
         groups.setdefault(key, []).append(row)
     return [_line(group) for group in groups.values()]
 
@@ -31,8 +32,9 @@ def _line(group: list[Result]) -> dict[str, str]:
         "data": first.provenance["name"],
         # A second head that no teacher spoke to has distilled nothing.
         "model": first.model
-        + " (no teacher)" * ("distilled" in first.model)
-        + (f", from {first.start}" if first.start else ""),
+        + " (no teacher)" * ("distilled" in first.model and not first.teacher)
+        + (f", from {first.start}" if first.start else "")
+        + (f", taught by {first.teacher}" if first.teacher else ""),
         "parameters": f"{first.parameters:,}",
         "recipe": first.recipe["name"],
         "data passes": f"{first.data_passes:.0f}",

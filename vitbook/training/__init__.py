@@ -6,6 +6,12 @@ from vitbook.training.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
+from vitbook.training.distillation import (
+    SCALINGS,
+    distillation_loss,
+    hard_loss,
+    soft_loss,
+)
 from vitbook.training.evaluation import evaluate, predict
 from vitbook.training.experiments import (
     Experiment,
@@ -32,10 +38,12 @@ from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.runs import RunInUseError, run
 from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
+from vitbook.training.teachers import TeacherError, load_teacher
 from vitbook.training.transfer_scores import TransferScore, transfer_score
 
 __all__ = [
     "RECIPES",
+    "SCALINGS",
     "SCHEMES",
     "BatchTooLargeError",
     "Checkpoint",
@@ -50,21 +58,26 @@ __all__ = [
     "RunStoppedError",
     "Scheme",
     "StartError",
+    "TeacherError",
     "TrainingDivergedError",
     "TrainingRun",
     "TransferScore",
     "UnfinishedRunError",
     "count_oscillations",
+    "distillation_loss",
     "evaluate",
     "get_recipe",
+    "hard_loss",
     "joined",
     "learning_parts",
     "load_checkpoint",
+    "load_teacher",
     "predict",
     "quantize_model",
     "read_experiments",
     "run",
     "save_checkpoint",
+    "soft_loss",
     "standing",
     "start_from",
     "stored_bytes",

@@ -13,15 +13,17 @@ from vitbook.models import list_models
 from vitbook.results import Result, accuracy_of, data_folder
 from vitbook.training.planned import PlannedRun, check_name
 from vitbook.training.recipes import get_recipe
+from vitbook.training.start import is_path
+from vitbook.training.teachers import check_teacher_name, fresh_model
 
 GROUP_KEYS = {"question", "needs", "runs"}
 RUN_KEYS = {
     *("models", "dataset", "recipe", "changes", "images", "epochs"),
-    *("seeds", "shares", "share_seed", "start", "probes", "ships"),
+    *("seeds", "shares", "share_seed", "start", "teacher", "probes", "ships"),
 }
 TYPES = {
     **dict.fromkeys(("models", "seeds", "shares", "probes", "runs"), list),
-    **dict.fromkeys(("question", "needs", "dataset", "recipe", "start"), str),
+    **dict.fromkeys(("question", "needs", "dataset", "recipe", "start", "teacher"), str),
     **{"changes": dict, "ships": bool, "share_seed": int},
 }
 NAMES = {str: "text", dict: "a table", bool: "true or false", int: "a number", list: "a list"}
@@ -55,7 +57,7 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
 
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
     that they are divided into (else the recipe's own passes), ``seeds``, ``shares`` with
-    ``share_seed``, ``start`` (weights), ``probes`` (epochs), ``ships``.
+    ``share_seed``, ``start`` (weights), ``teacher`` (a model), ``probes`` (epochs), ``ships``.
 
     Args:
         path: by default the book's own list.
@@ -110,12 +112,15 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
         if not isinstance(model, str) or model not in list_models():
             raise UnknownNameError("model", model, list_models())
     datasets.held_out_split(asked["dataset"])
-    start = asked.get("start", "")
-    if "/" in start or start.endswith(".safetensors"):
-        raise ValueError(
-            f"start {start!r}: expected a name of `vitbook weights list` or of one of the book's "
-            "own checkpoints, as a path does not say which weights the file holds"
-        )
+    start, teacher = asked.get("start", ""), asked.get("teacher", "")
+    for key, weights in (("start", start), ("teacher", teacher)):
+        if is_path(weights):
+            raise ValueError(
+                f"{key} {weights!r}: expected a name of `vitbook weights list` or of one of the "
+                "book's own checkpoints, as a path does not say which weights the file holds"
+            )
+    if fresh_model(teacher) is not None:
+        check_teacher_name(teacher)
     budget = _budget(asked)
     if twice := changes.keys() & budget.keys():
         raise ValueError(f"{min(twice)} in changes, and images and epochs: give one of the two")
@@ -130,6 +135,7 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
             asked.get("share_seed", 0),
             tuple(asked["probes"]),
             start,
+            teacher,
             experiment=name,
             ships=asked.get("ships", False),
         )
@@ -175,7 +181,8 @@ def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
 
 
 def _told(run: PlannedRun) -> dict:
-    return {"start": run.start or "fresh weights"} | asdict(run.recipe)
+    words = {"start": run.start or "fresh weights", "teacher": run.teacher or "none"}
+    return words | asdict(run.recipe)
 
 
 def _check_types(table: dict) -> None:

@@ -8,11 +8,13 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from vitbook.datasets import Dataset
+from vitbook.datasets import Dataset, normalize
 from vitbook.devices import autocast, choose_device, training_dtype
+from vitbook.digest import weights_digest
 from vitbook.models import set_stochastic_depth
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
+from vitbook.training.distillation import Teacher, distillation_loss
 from vitbook.training.evaluation import check_outputs, predict
 from vitbook.training.fine_tuning import learning_parts, training_mode
 from vitbook.training.loss import cross_entropy
@@ -26,6 +28,7 @@ from vitbook.training.optimization import learning_rate, make_optimizer, moving_
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
 from vitbook.training.recorder import Recorder
+from vitbook.training.teachers import TeacherError, check_teacher, missing_half
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class TrainingRun:
         training_s: seconds of training steps alone.
         wall_time_s: seconds in all, evaluation and probes included; of all parts, if the run was
             interrupted.
-        images_per_second: images trained on by all processes, per second of training.
+        images_per_second: images trained on by all processes, per second of training, in which a
+            teacher answers too.
         precision: of the forward pass.
         device: its name; of all, if parts of the run were made on different ones.
         processes: that shared each batch.
@@ -61,7 +65,7 @@ class TrainingRun:
     processes: int
 
 
-def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step):
+def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, teacher=None):
     """Training, whole: every other function prepares it or reports on it."""
     training_mode(model)
     for step in steps:
@@ -70,7 +74,10 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step):
         images, targets = batches[step]  # shuffled, each image changed in its own way
         with precision:
             logits = model(images)
-            loss = cross_entropy(logits, targets, recipe.label_smoothing)
+            if teacher is None:
+                loss = cross_entropy(logits, targets, recipe.label_smoothing)
+            else:
+                loss = distillation_loss(logits, targets, teacher(images, step), recipe)
         optimizer.zero_grad()
         loss.backward()
         if recipe.gradient_clip:
@@ -87,6 +94,7 @@ def train(
     recipe: Recipe,
     *,
     test: Dataset | None = None,
+    teacher: nn.Module | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     compile: bool = False,
@@ -108,6 +116,8 @@ def train(
     Args:
         dataset: to learn from.
         test: to measure on after every epoch; it decides nothing.
+        teacher: whose answers a recipe with ``distillation`` learns as well: any model from images
+            to logits, see :class:`.Teacher`. It is moved to the device, and does not learn.
         seed: of the order of the images and of their augmentation.
         device: by default the GPU if there is one.
         compile: run the model through ``torch.compile``.
@@ -124,6 +134,8 @@ def train(
     Raises:
         TrainingDivergedError: the loss is not a number any more; says when, and what to try.
         BatchTooLargeError: out of memory; says which batch would fit.
+        TeacherError: a teacher of other classes or for other images; a recipe with distillation
+            and no teacher, or the reverse.
         UnfinishedRunError: ``state`` is damaged or of another run.
         RunStoppedError: ``stop`` said so; the same call goes on.
         ValueError: the model has fewer outputs than there are classes, or the batch does not
@@ -142,8 +154,14 @@ def train(
     """
     device = choose_device(device)
     here = processes()
+    if fault := missing_half(recipe, teacher is not None):
+        raise TeacherError(fault)
     model.to(device)
-    check_outputs(predict(model, dataset.images[:1]), dataset)
+    logits = predict(model, dataset.images[:1])
+    check_outputs(logits, dataset)
+    if teacher is not None:
+        first = normalize(dataset.images[:1].to(device))
+        check_teacher(teacher.to(device), model, first, logits.shape[1])
     set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(model, recipe, seed):
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
@@ -160,7 +178,8 @@ def train(
                 "seed": seed,
                 "probe_epochs": list(probe_epochs),
             }
-            | ({"start": start} if start else {}),
+            | ({"start": start} if start else {})
+            | ({} if teacher is None else {"teacher": weights_digest(teacher)[:16]}),
             test=test,
             state=state,
             save_every_s=save_every_s,
@@ -185,7 +204,8 @@ def train(
             gpus = [] if device.type == "cpu" else [device]
             with recorder, torch.random.fork_rng(gpus, device_type=device.type):
                 precision = autocast(device, dtype)
-                fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder)
+                taught = None if teacher is None else Teacher(teacher, batches, seed)
+                fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder, taught)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -196,7 +216,9 @@ def train(
             forget_activations(error)
             image = torch.zeros(dataset.images.shape[1:], device=device)
             own = recipe.batch_size // here.count
-            raise BatchTooLargeError(say_what_fits(model, image, own, here.count)) from error
+            raise BatchTooLargeError(
+                say_what_fits(model, image, own, here.count, teacher)
+            ) from error
         if mean is not None:
             model.load_state_dict(mean.module.state_dict())
     reached = recorder.progress

@@ -3,10 +3,11 @@
 import traceback
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitbook.devices import release_memory
+from vitbook.modes import evaluating
+from vitbook.training.loss import cross_entropy
 
 
 class BatchTooLargeError(MemoryError):
@@ -31,12 +32,14 @@ def forget_activations(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def largest_fitting_batch(model: nn.Module, image: Tensor, below: int) -> int:
+def largest_fitting_batch(
+    model: nn.Module, image: Tensor, below: int, teacher: nn.Module | None = None
+) -> int:
     """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none."""
     size = below // 2
     while size:
         try:
-            _step(model, image.expand(size, *image.shape))
+            _step(model, image.expand(size, *image.shape), teacher)
             return size
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -48,21 +51,32 @@ def largest_fitting_batch(model: nn.Module, image: Tensor, below: int) -> int:
     return 0
 
 
-def _step(model: nn.Module, images: Tensor) -> None:
+def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     """In a function of its own, whose end lets go of the logits and of all that led to them."""
     logits = model(images)
-    F.cross_entropy(logits, logits.argmax(dim=1)).backward()
+    if teacher is not None:  # beside what the student keeps for its gradient
+        with torch.no_grad(), evaluating(teacher):
+            teacher(images)
+    first = logits[0] if isinstance(logits, tuple) else logits
+    cross_entropy(logits, first.argmax(dim=1)).backward()
 
 
-def say_what_fits(model: nn.Module, image: Tensor, own: int, processes: int) -> str:
+def say_what_fits(
+    model: nn.Module,
+    image: Tensor,
+    own: int,
+    processes: int,
+    teacher: nn.Module | None = None,
+) -> str:
     """A sentence, found by trying smaller batches.
 
     Args:
         image: one, "channels height width", as the model takes it.
         own: images a step of this process, which did not fit.
         processes: that share the batch.
+        teacher: that answers the same images.
     """
-    size = largest_fitting_batch(model, image, own) * processes
+    size = largest_fitting_batch(model, image, own, teacher) * processes
     where = "this machine" if image.device.type == "cpu" else "the GPU"
     if not size:
         return (

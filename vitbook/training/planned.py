@@ -11,6 +11,7 @@ from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.results import Result, experiment_run_name
 from vitbook.training.recipe import Recipe
 from vitbook.training.recipes import get_recipe
+from vitbook.training.teachers import TeacherError, missing_half
 
 
 def check_name(experiment: str) -> None:
@@ -37,6 +38,8 @@ class PlannedRun:
         probe_epochs: after which the model is looked into; 0 is before training.
         start: name of the weights that it starts from, see :func:`~.start.start_name`; empty
             starts from fresh ones.
+        teacher: name of the model that the student also learns from, see
+            :func:`~.teachers.teacher_name`; empty if none.
         experiment: that it answers; like the next, no part of the definition.
         ships: its checkpoint is one of the book's own.
 
@@ -52,6 +55,7 @@ class PlannedRun:
     share_seed: int = 0
     probe_epochs: tuple[int, ...] = ()
     start: str = ""
+    teacher: str = ""
     experiment: str = ""
     ships: bool = False
 
@@ -69,6 +73,8 @@ class PlannedRun:
                 f"initialization {self.recipe.initialization!r} and weights to start from, "
                 f"{self.start}: expected one of them"
             )
+        if fault := missing_half(self.recipe, bool(self.teacher)):
+            raise TeacherError(fault)
         check_name(self.experiment)
         # What says the same is the same run.
         object.__setattr__(self, "probe_epochs", tuple(sorted(set(self.probe_epochs))))
@@ -95,6 +101,7 @@ class PlannedRun:
                 row.share_seed,
                 probes,
                 row.start,
+                row.teacher,
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
@@ -119,7 +126,9 @@ class PlannedRun:
             "seed": self.seed,
             "share": [float(self.share), self.share_seed] if self.share != 1 else [],
             "probes": self.probe_epochs,
-        } | ({"start": self.start} if self.start else {})
+        }
+        what |= {"start": self.start} if self.start else {}
+        what |= {"teacher": self.teacher} if self.teacher else {}
         return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
 
     @property
@@ -144,6 +153,8 @@ class PlannedRun:
             words += ["--share", str(self.share), "--share-seed", str(self.share_seed)]
         if self.start:
             words += ["--from", self.start]
+        if self.teacher:
+            words += ["--teacher", self.teacher]
         if self.probe_epochs:
             words += ["--probe-at", ",".join(map(str, self.probe_epochs))]
         return (*words, "--half", "--experiment", self.experiment)

@@ -7,6 +7,7 @@ from vitbook.models.catalog import POOLS
 from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
+DISTILLATIONS = ("soft", "hard")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -64,6 +65,14 @@ class Recipe:
         mixup: both parameters of the Beta of mixup (Zhang et al. 2018); 0 is no mixup.
         cutmix: the same of cutmix (Yun et al. 2019); with both, each batch takes one by chance.
         mix_probability: that a batch is mixed at all.
+        distillation: how a teacher's answers are learned (Touvron et al. 2021, "DeiT", section 4):
+            "soft", all its shares of the classes, or "hard", its most likely class; empty learns
+            from the labels alone. See :func:`.distillation_loss`.
+        temperature: by which both sides' logits are divided in soft distillation; the paper has 3.
+        distillation_share: of the loss that is the teacher's, the paper's lambda; the rest is the
+            labels'. The paper has 0.1 in soft distillation, and halves in hard.
+        shuffled_teacher: a null: each image gets the teacher's answer to another image of its
+            label in the batch, so that the answers say of an image no more than its label does.
 
     Raises:
         ValueError: a number that no run can have.
@@ -106,6 +115,10 @@ class Recipe:
     mixup: float = 0.0
     cutmix: float = 0.0
     mix_probability: float = 1.0
+    distillation: str = ""
+    temperature: float = 1.0
+    distillation_share: float = 0.5
+    shuffled_teacher: bool = False
 
     def __post_init__(self):
         for field in ("epochs", "batch_size", "learning_rate", "repeats", "policy_group"):
@@ -155,7 +168,34 @@ class Recipe:
             raise UnknownNameError("pool", self.pool, POOLS)
         if self.policy is not None and self.policy not in POLICIES:
             raise UnknownNameError("policy", self.policy, POLICIES)
+        self._check_distillation()
 
     @property
     def mixes(self) -> bool:
         return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
+
+    def _check_distillation(self) -> None:
+        if self.distillation and self.distillation not in DISTILLATIONS:
+            raise UnknownNameError("distillation", self.distillation, DISTILLATIONS)
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature {self.temperature}: expected more than 0, and finite")
+        if not 0 < self.distillation_share <= 1:
+            raise ValueError(
+                f"distillation_share {self.distillation_share}: expected more than 0, up to 1"
+            )
+        # A number that changes nothing would make two runs of one.
+        if self.temperature != 1 and self.distillation != "soft":
+            raise ValueError(
+                f"temperature {self.temperature:g} with distillation {self.distillation!r}: only "
+                "'soft' has one; leave it at 1"
+            )
+        if not self.distillation and (self.distillation_share != 0.5 or self.shuffled_teacher):
+            raise ValueError(
+                "distillation_share or shuffled_teacher without distillation: set it to 'soft' or "
+                "'hard', or leave them out"
+            )
+        if self.shuffled_teacher and (self.mixes or self.repeats > 1):
+            raise ValueError(
+                "shuffled_teacher with mixed or repeated images: a mixed image has no one label, "
+                "and a repeated one is its own neighbour; set mixup and cutmix to 0, repeats to 1"
+            )

@@ -20,7 +20,8 @@ from vitbook.training.loop import train
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
-from vitbook.training.start import check_start, start_from, start_name
+from vitbook.training.start import check_weights, start_from, start_name
+from vitbook.training.teachers import check_teacher_name, load_teacher, teacher_name
 from vitbook.training.tensorboard import tensorboard_writer
 
 
@@ -44,6 +45,7 @@ def run(
     share: float | int = 1.0,
     share_seed: int = 0,
     start: str | Path = "",
+    teacher: str | Path = "",
     experiment: str = "",
     checkpoint_dtype: torch.dtype | None = None,
     progress: bool = True,
@@ -64,6 +66,8 @@ def run(
         share: of each class's training images, drawn by ``share_seed``.
         start: weights that the body starts from, as :func:`~.start.start_from` takes them; the
             head then starts at zero. Empty starts from fresh weights.
+        teacher: that a recipe with ``distillation`` learns from, as
+            :func:`~.teachers.load_teacher` takes it.
         experiment: of ``data/experiments.toml`` that the run answers; its files are then called
             after it and after a digest of all that decides the run.
         probe: is given the model and the held-out data; what it returns goes to the ledger.
@@ -73,14 +77,18 @@ def run(
 
     Raises:
         FinishedRunError: the folder has a finished run of this name.
-        UnknownNameError: no such weights to start from; names the nearest.
+        UnknownNameError: no such weights to start or to learn from; names the nearest.
         StartError: weights of another model, or for images of other channels.
+        TeacherError: a teacher of other classes or for other images; a recipe with distillation
+            and no teacher, or the reverse.
         ModuleNotFoundError: TensorBoard is asked for and not installed.
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
     """
     if start:
-        check_start(start)
+        check_weights(start)
+    if teacher:
+        check_teacher_name(teacher)
     planned = PlannedRun(
         model_name,
         dataset_name,
@@ -90,6 +98,7 @@ def run(
         share_seed,
         probe_epochs,
         start_name(start),
+        teacher_name(teacher) if teacher else "",
         experiment,
     )
     definition, name = "", results.run_name(dataset_name, model_name, recipe.name, seed)
@@ -121,6 +130,7 @@ def run(
         )
         if recipe.initialization:
             initialize(model, recipe.initialization)
+        guide = load_teacher(teacher, train_set, dataset_name, seed=seed) if teacher else None
         if probe is not None and planned.probe_epochs:
             probe(model.to(own), test_set)  # what it cannot look into is found before the training
         outcome = train(
@@ -128,6 +138,7 @@ def run(
             train_set,
             recipe,
             test=test_set,
+            teacher=guide,
             seed=seed,
             device=own,
             compile=compile,
@@ -160,6 +171,7 @@ def run(
             share=share,
             share_seed=share_seed,
             start=planned.start,
+            teacher=planned.teacher,
             experiment=experiment,
             definition=definition,
         )

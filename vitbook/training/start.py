@@ -85,23 +85,41 @@ def start_from(
     return learned.train()
 
 
-def check_start(start: str | Path) -> None:
+def check_weights(
+    name: str | Path,
+    purpose: str = "to start from",
+    error: type[ValueError] = StartError,
+) -> None:
     """Refuse weights that are not there, before data are loaded.
+
+    Args:
+        purpose: of the weights, in words.
+        error: what is raised for a path.
 
     Raises:
         UnknownNameError: no such weights; names the nearest.
-        StartError: a path without a file.
+        ValueError: ``error``, a path without a file.
     """
     known = [*PRETRAINED, *_own()]
-    if str(start) in known or Path(start).is_file():
+    if str(name) in known or Path(name).is_file():
         return
-    if "/" in str(start) or str(start).endswith(".safetensors"):
-        raise StartError(
-            f"{start} is no file to start from: mend the path, or give a name of `vitbook weights "
+    if is_path(name):
+        raise error(
+            f"{name} is no file {purpose}: mend the path, or give a name of `vitbook weights "
             "list` or of one of the book's own checkpoints"
         )
-    if not str(start).partition(".")[2]:  # a point is timm's way
-        raise UnknownNameError("weights to start from", str(start), known)
+    if not str(name).partition(".")[2]:  # a point is timm's way
+        raise UnknownNameError(f"weights {purpose}", str(name), known)
+
+
+def is_path(name: str | Path) -> bool:
+    """Whether weights are asked for by a path and not by a name."""
+    return "/" in str(name) or str(name).endswith(".safetensors")
+
+
+def is_checkpoint(name: str | Path) -> bool:
+    """Whether weights are in a file of ours, and not among the pretrained ones."""
+    return str(name) not in PRETRAINED and (str(name) in _own() or Path(name).is_file())
 
 
 def start_name(start: str | Path) -> str:
@@ -144,8 +162,8 @@ def fold_normalization(model: nn.Module, mean: tuple[float, ...], std: tuple[flo
 
 
 def _load(start: str | Path, image_size: int) -> Pretrained | nn.Module:
-    check_start(start)
-    if str(start) not in PRETRAINED and (str(start) in _own() or Path(start).is_file()):
+    check_weights(start)
+    if is_checkpoint(start):
         return load_checkpoint(start, image_size=image_size).model
     return load_pretrained(str(start), image_size=image_size)
 
