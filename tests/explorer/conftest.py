@@ -30,6 +30,7 @@ from vitbook.explorer import (
     distance_meter,
     frontier,
     hearing_map,
+    layer_gradients,
     locality_dial,
     missing_quarters,
     patch_shuffle,
@@ -43,7 +44,7 @@ from vitbook.explorer import (
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
-            "quarters", "rounds", "ranking", "budgets", "gallery")  # fmt: skip
+            "quarters", "rounds", "ranking", "budgets", "ladder", "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -312,6 +313,35 @@ def costs():
 @pytest.fixture
 def budgets(costs):
     return frontier(costs, reference="wide", budget=1e9)
+
+
+@pytest.fixture
+def pulls():
+    """Three seeds of both norms and three initialisations, of known laws.
+
+    In Pre-LN the last block falls as one over the root of the depth, and the first one stays. In
+    Post-LN the last block stays, and the first one falls as one over the depth.
+    """
+    sizes = {"Xavier": (4, 2), "<normal> 0.02": (0.2, 0.01), "larger": (9, 8)}
+    return {
+        (norm, name): [
+            {
+                depth: [
+                    factor * pre / block**0.5 if norm == "pre" else factor * post * block / depth
+                    for block in range(1, depth + 1)
+                ]
+                for depth in (1, 2, 3, 4, 6, 8, 12, 16, 24)
+            }
+            for factor in (0.5, 1, 1.5)
+        ]
+        for name, (pre, post) in sizes.items()
+        for norm in ("pre", "post")
+    }  # fmt: skip
+
+
+@pytest.fixture
+def ladder(pulls):
+    return layer_gradients(pulls, measured="gradient of <W>")
 
 
 def _node() -> str | None:

@@ -274,7 +274,7 @@ def test_two_on_a_page_have_links_of_their_own(show, rounds, gallery):
 def test_a_link_gives_only_what_the_figure_has(js):
     limits = {"bits": [2, 8], "each": [0, 1], "scale": [10, 300]}
     text = "bits=9&each=0.5&scale=35&toString=1&x=2"
-    assert js("rounding_grid", "stated(text, limits)", text=text, limits=limits) == {"scale": 35}
+    assert js("address", "stated(text, limits)", text=text, limits=limits) == {"scale": 35}
 
 
 def test_a_silent_channel_has_no_error(show, loud):

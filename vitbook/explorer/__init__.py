@@ -11,6 +11,7 @@ from vitbook.explorer.figure import Figure
 from vitbook.explorer.footprint import token_footprint
 from vitbook.explorer.gallery import attention
 from vitbook.explorer.hearing import hearing_map
+from vitbook.explorer.ladder import layer_gradients
 from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
@@ -39,6 +40,7 @@ __all__ = [
     "distance_meter",
     "frontier",
     "hearing_map",
+    "layer_gradients",
     "locality_dial",
     "missing_quarters",
     "panel",

@@ -4,6 +4,7 @@
  */
 export const GALLERY = { word: "attention", part: ".vb-piece" };
 export const ROUNDING = { word: "rounding", part: ".vb-rounds" };
+export const LADDER = { word: "gradients", part: ".vb-ladder" };
 
 /** Which of the page's figures of a kind this is: the first has no number in its link. */
 const nameOf = (root, { word, part }) => {
@@ -27,6 +28,13 @@ export function parse(text, { photos, queries, layers, heads, alike }) {
     state[key] = key === "nearest" || key === "alike" ? value === 1 : value;
   }
   return state;
+}
+
+/** What a link says of a state: whole numbers between these limits, and no others. */
+export function stated(text, limits) {
+  const said = [...new URLSearchParams(text)].map(([key, value]) => [key, Number(value)]);
+  return Object.fromEntries(said.filter(([key, value]) => Object.hasOwn(limits, key) &&
+    Number.isInteger(value) && value >= limits[key][0] && value <= limits[key][1]));
 }
 
 /** Bring back what the page's address says, as `read` understands it, now and when it changes. */

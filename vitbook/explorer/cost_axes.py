@@ -1,6 +1,6 @@
 """An axis of what models cost: its budgets, and the best model that each of them buys."""
 
-from math import ceil, floor, log, log10
+from math import ceil, exp, floor, log, log10
 
 from vitbook.explorer.drawing import Number
 
@@ -50,7 +50,7 @@ def cost_axis(rows: list[dict], cost: str, words: str, unit: str) -> dict:
     return {
         "words": words,
         "unit": unit,
-        "ticks": [(across(tick), f"{tick:,.9g}") for tick in _ticks(low, high)],
+        "ticks": [(across(tick), f"{tick:,.9g}") for tick in round_ticks(exp(low), exp(high))],
         "across": [across(each) for each in costs],
         "spans": [[across(end) for end in row["spans"][cost]] for row in rows],
         "order": sorted(range(len(rows)), key=costs.__getitem__),
@@ -69,15 +69,15 @@ def _shown_above(cost: Number) -> float:
     return shown if shown >= cost else float(f"{shown + 10.0 ** (floor(log10(cost)) - 2):.3g}")
 
 
-def _ticks(low: Number, high: Number) -> list[float]:
-    """Round numbers whose logarithms lie inside, fewer than ten of them."""
-    powers = range(floor(low / log(10)), ceil(high / log(10)) + 1)
+def round_ticks(low: Number, high: Number, at_most: int = 9) -> list[float]:
+    """Round numbers between two others, evenly along their logarithms."""
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     for firsts in ((1, 2, 5), (1, 3), (1,)):
         ticks = [float(f"{first}e{power}") for power in powers for first in firsts]
-        ticks = [tick for tick in ticks if low < log(tick) < high]
-        if len(ticks) < 10:
+        ticks = [tick for tick in ticks if low < tick < high]
+        if len(ticks) <= at_most:
             break
-    return ticks
+    return ticks[:: ceil(len(ticks) / at_most) or 1]
 
 
 def told(cost: Number, unit: str) -> str:

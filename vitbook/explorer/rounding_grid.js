@@ -3,7 +3,7 @@ import { paint } from "./paint.js";
 import { argmax, bytes, clamp } from "./numbers.js";
 import { canvas, div, drag, note } from "./parts.js";
 import { live } from "./live.js";
-import { address, restored, ROUNDING } from "./address.js";
+import { address, restored, ROUNDING, stated } from "./address.js";
 
 const TINY = 2 ** -126; // the smallest normal number of float32
 const GAP = 3, WIDE_GAP = 5; // px between lines that can be seen, between marks that may be wide
@@ -66,13 +66,6 @@ export function strip({ values, codes, step }, bits, reach, width, ratio) {
 export function tick(reach) {
   const most = 0.8 * reach, ten = 10 ** Math.floor(Math.log10(most));
   return [5, 2, 1].map((first) => first * ten).find((number) => number <= most);
-}
-
-/** What a link says of a state: whole numbers between these limits, and no others. */
-export function stated(text, limits) {
-  const said = [...new URLSearchParams(text)].map(([key, value]) => [key, Number(value)]);
-  return Object.fromEntries(said.filter(([key, value]) => Object.hasOwn(limits, key) &&
-    Number.isInteger(value) && value >= limits[key][0] && value <= limits[key][1]));
 }
 
 export const percentOf = (error) => `${error.toFixed(error >= 10 ? 0 : 1)} %`;
