@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import timm
 import torch
@@ -243,3 +245,62 @@ def test_labels_that_are_too_few(plain_vitbook):
             gradient_norms(model, torch.rand(7, 1, 8, 8), torch.arange(3))
         """
     )
+
+
+class Named(nn.Module):
+    """A block that takes its tokens by name, and more that it does not need."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, *, tokens, mask=None):
+        return self.block(tokens)
+
+
+def test_blocks_that_are_called_by_name_are_cut_too():
+    model, (images, labels) = micro(), batch()
+    expected = gradients_by_depth(model, images, labels, (1, 3))
+    blocks = [Named(block) for block in model.encoder.blocks]
+    for number, block in enumerate(blocks):
+        model.encoder.blocks[number] = block
+
+    def forward(tokens):
+        for block in model.encoder.blocks:
+            tokens = block(tokens=tokens, mask=None)
+        return model.encoder.norm(tokens)
+
+    model.encoder.forward = forward
+    outer = [f"encoder.blocks.{number}" for number in range(4)]
+    assert gradients_by_depth(model, images, labels, (1, 3)) == expected
+    assert [model.get_submodule(path) for path in outer] == blocks
+
+
+def test_blocks_between_which_nothing_can_be_left_out():
+    images, labels = batch()
+    with pytest.raises(ValueError, match=r"of ResNet takes \(1, 16, 8, 8\) and gives \(1, 32, 4"):
+        gradients_by_depth(vitbook.create_model("resnet8_digits"), images, labels, (1, 3))
+    with pytest.raises(ValueError, match="no blocks found in Sequential: expected some in a Mod"):
+        gradients_by_depth(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), images, labels, (1,))
+
+
+def test_another_thread_does_not_meet_a_model_that_is_cut():
+    """Its answers would be those of the model cut, and the blocks that it puts back nobody's."""
+    model, (images, labels) = micro(), batch()
+    modules, refused = list(model.modules()), []
+
+    def ask():
+        try:
+            gradients_by_depth(model, images, labels, (1,))
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    def loss(logits, truth):
+        other = threading.Thread(target=ask)
+        other.start()
+        other.join()
+        return F.cross_entropy(logits, truth)
+
+    gradients_by_depth(model, images, labels, (1,), loss)
+    assert len(refused) == 1 and "another thread looks into this VisionTransformer" in refused[0]
+    assert list(model.modules()) == modules

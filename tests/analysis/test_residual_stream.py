@@ -124,3 +124,65 @@ def test_what_cannot_be_asked():
         residual_stream(nn.Linear(2, 2), torch.ones(1, 1, 2, 2))
     with pytest.raises(ValueError, match="batch_size 0"):
         residual_stream(model, images(), batch_size=0)
+
+
+class InPlace(nn.Module):
+    """The block that it holds, written over what it takes."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, tokens):
+        return tokens.copy_(self.block(tokens))
+
+
+def test_blocks_that_write_over_what_they_take():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    expected = residual_stream(model, images())
+    for number, block in enumerate(model.encoder.blocks):
+        model.encoder.blocks[number] = InPlace(block)
+    found = residual_stream(model, images(), layers=expected.layers)
+    assert torch.equal(found.size, expected.size) and torch.equal(found.change, expected.change)
+
+
+def stacked(forward):
+    """Two blocks that add, run as the model likes."""
+    model = nn.Sequential(nn.ModuleList([Adds(1.0), Adds(-5.0)]))
+    model.forward = lambda given: forward(model[0], given)
+    return model
+
+
+def test_tokens_in_front_of_the_images():
+    """As in the first CLIP: the first axis says nothing of how many images there are."""
+    given = torch.tensor([3.0, 4.0, 5.0]).view(3, 1, 1, 1)
+    first = stacked(lambda blocks, given: blocks[1](blocks[0](given)))
+    turned = stacked(
+        lambda blocks, given: blocks[1](blocks[0](given.expand(-1, 7, 1, 1).transpose(0, 1)))
+    )
+    expected = residual_stream(first, given, batch_size=2)
+    found = residual_stream(turned, given, batch_size=2)
+    torch.testing.assert_close(found.size, expected.size)
+    torch.testing.assert_close(found.change, expected.change)
+
+
+def test_tokens_that_come_by_name():
+    given = torch.tensor([3.0, 4.0]).view(2, 1, 1, 1)
+    named = stacked(lambda blocks, given: blocks[1](tokens=blocks[0](tokens=given)))
+    assert residual_stream(named, given).size.tolist() == pytest.approx(
+        [12.5**0.5, 20.5**0.5, 0.5**0.5]
+    )
+
+
+def test_blocks_that_take_or_give_no_tensor():
+    given = torch.ones(2, 1, 1, 1)
+    model = stacked(lambda blocks, given: blocks[1](blocks[0](given)["tokens"]))
+    plain = model[0][0].forward
+    model[0][0].forward = lambda tokens: {"tokens": plain(tokens)}
+    with pytest.raises(ValueError, match=r"0\.0 of Sequential takes .* and gives dict: ex"):
+        residual_stream(model, given)
+    model[0][0].forward = lambda: {"tokens": given}
+    model.forward = lambda given: model[0][1](model[0][0]()["tokens"])
+    with pytest.raises(ValueError, match="takes NoneType and gives dict: expected blocks around"):
+        residual_stream(model, given)
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())

@@ -73,3 +73,17 @@ def test_a_seed_decides_the_weights():
 def test_a_way_that_is_not_known():
     with pytest.raises(KeyError, match="did you mean xavier"):
         initialize(vitbook.create_model("vit_micro_patch2_8"), "xaver")
+
+
+@pytest.mark.parametrize("name", ["t2t_vit_micro_patch2_8", "t2t_vit_t_micro_patch2_8"])
+def test_a_token_block_s_fused_layer_is_three_however_it_is_called(name):
+    torch.manual_seed(0)
+    model = vitbook.create_model(name)
+    xavier_uniform_(model)
+    block = model.tokenizer.block1
+    fused = getattr(block, "kqv", None) or block.qkv
+    outputs, inputs = fused.weight.shape
+    own = math.sqrt(6 / (inputs + outputs // 3))
+    assert [part.abs().max().item() for part in fused.weight.chunk(3)] == pytest.approx(
+        [own] * 3, rel=0.05
+    )

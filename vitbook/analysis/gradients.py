@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.outputs import list_blocks
+from vitbook.analysis.capture import record_modules
+from vitbook.analysis.outputs import first_tensor, list_blocks, told
 from vitbook.analysis.running import as_model_takes, check_images
 from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError, check_count, is_whole_number
@@ -112,8 +114,10 @@ def gradients_by_depth(
 
     Raises:
         TypeError: images that are not floating point.
-        ValueError: as :func:`gradient_norms`, or a depth that the model does not have.
+        ValueError: as :func:`gradient_norms`, a depth that the model does not have, or blocks that
+            do not give what they take.
         UnknownNameError: a block has no such part that learns.
+        RuntimeError: another thread looks into the model.
 
     Example:
         >>> import torch, vitbook
@@ -125,19 +129,61 @@ def gradients_by_depth(
         {1: 1, 4: 4}
     """
     model = getattr(model, "_orig_mod", model)  # each depth would be compiled anew
-    blocks = list_blocks(model)
+    check_images(images)
+    with record_modules(model, lambda path, module: ()):  # two threads would cut each other's
+        blocks, depths = list_blocks(model), tuple(depths)
+        _check_depths(model, blocks, depths)
+        _check_stream(model, blocks, images[:1])
+        found = {}
+        for depth in depths:
+            with _first_blocks(model, blocks, depth):
+                norms = gradient_norms(
+                    model, images, labels, loss, part=part, batch_size=batch_size
+                )
+            found[int(depth)] = [norms.get(block, 0.0) for block in blocks[:depth]]
+    return found
+
+
+def _check_depths(model: nn.Module, blocks: tuple[str, ...], depths: tuple) -> None:
+    if not blocks:
+        raise ValueError(
+            f"no blocks found in {type(model).__name__}: expected some in a ModuleList or a "
+            "Sequential to cut it to"
+        )
     for depth in depths:
         if not is_whole_number(depth) or not 1 <= depth <= len(blocks):
             raise ValueError(
                 f"depth {depth!r}: expected a whole number from 1 to {len(blocks)}, the blocks of "
                 f"{type(model).__name__}"
             )
-    found = {}
-    for depth in depths:
-        with _first_blocks(model, blocks, depth):
-            norms = gradient_norms(model, images, labels, loss, part=part, batch_size=batch_size)
-        found[int(depth)] = [norms.get(block, 0.0) for block in blocks[:depth]]
-    return found
+
+
+@torch.no_grad()
+def _check_stream(model: nn.Module, blocks: tuple[str, ...], image: Tensor) -> None:
+    """Refuse blocks for which nothing can stand in that hands its input on."""
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        def after(module: nn.Module, args: tuple, kwargs: dict, output: object) -> None:
+            taken = first_tensor(args, kwargs)
+            if told(taken) != told(output) or taken is None:
+                raise ValueError(
+                    f"{path} of {type(model).__name__} takes {told(taken)} and gives "
+                    f"{told(output)}: expected blocks that give what they take, as a "
+                    "Transformer's, so that any number of them is a model"
+                )
+
+        if path in blocks:
+            yield module.register_forward_hook(after, with_kwargs=True)
+
+    with evaluating(model), record_modules(model, watch):
+        model(as_model_takes(model, image))
+
+
+class _HandsOn(nn.Module):
+    """In the place of a block: its input, whatever else it is called with."""
+
+    def forward(self, *args: object, **kwargs: object) -> Tensor | None:
+        return first_tensor(args, kwargs)
 
 
 @contextmanager
@@ -148,7 +194,7 @@ def _first_blocks(model: nn.Module, blocks: tuple[str, ...], depth: int) -> Iter
     kept = [getattr(stack, name) for stack, name in cut]
     try:
         for stack, name in cut:
-            setattr(stack, name, nn.Identity())
+            setattr(stack, name, _HandsOn())
         yield
     finally:
         for (stack, name), block in zip(cut, kept, strict=True):

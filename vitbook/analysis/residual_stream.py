@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
-from vitbook.analysis.outputs import check_layers, list_blocks
+from vitbook.analysis.outputs import check_layers, first_tensor, list_blocks, told
 from vitbook.analysis.running import batches, encoder_of
 from vitbook.devices import to_float64
 from vitbook.modes import evaluating
@@ -58,7 +59,8 @@ def residual_stream(
 
     Raises:
         TypeError: images that are not floating point.
-        ValueError: no images, NaN in them, or a block that gives another shape than it takes.
+        ValueError: no images, NaN in them, or a block that takes no tensor or gives another shape
+            than it takes.
         RuntimeError: a layer did not run, or ran twice.
         UnknownNameError: a path that leads to no module; names the nearest.
 
@@ -76,27 +78,36 @@ def residual_stream(
     check_layers(model, layers)
     squares = {path: torch.zeros(3, dtype=torch.float64) for path in layers}
     times: Counter[str] = Counter()
+    came: dict[str, Tensor | None] = {}
+    share = 0.0  # of the images, in the batch that runs: a stream's first axis may be its tokens
 
-    def after(path: str, taken: Tensor, given: Tensor) -> None:
-        if taken.shape != given.shape:
+    def after(path: str, taken: Tensor | None, given: Any) -> None:
+        same = isinstance(taken, Tensor) and isinstance(given, Tensor)
+        if not same or taken.shape != given.shape:
             raise ValueError(
-                f"{path} of {type(model).__name__} takes {tuple(taken.shape)} and gives "
-                f"{tuple(given.shape)}: expected blocks around one stream; pass layers="
+                f"{path} of {type(model).__name__} takes {told(taken)} and gives {told(given)}: "
+                "expected blocks around one stream; pass layers="
             )
         taken, given = to_float64(taken), to_float64(given)
         means = [part.square().mean() for part in (taken, given, given - taken)]
-        squares[path] += torch.stack(means).cpu() * (len(given) / len(images))
+        squares[path] += torch.stack(means).cpu() * share
         times[path] += 1
 
     def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
-        def keep(module: nn.Module, args: tuple, output: Tensor | tuple) -> None:
-            after(path, args[0], output[0] if isinstance(output, tuple) else output)
+        def before(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            taken = first_tensor(args, kwargs)
+            came[path] = None if taken is None else taken.clone()  # a block may add in place
+
+        def keep(module: nn.Module, args: tuple, output: Any) -> None:
+            after(path, came.pop(path), output[0] if isinstance(output, tuple) else output)
 
         if path in layers:
+            yield module.register_forward_pre_hook(before, with_kwargs=True)
             yield module.register_forward_hook(keep)
 
     with evaluating(model), record_modules(model, watch):
         for expected, batch in enumerate(batches(model, images, batch_size), start=1):
+            share = len(batch) / len(images)
             model(batch)
             for path in layers:
                 if times[path] != expected:
