@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError
 from vitbook.modes import evaluating
 from vitbook.training.batch_random import seed_of
@@ -60,12 +61,12 @@ def soft_loss(
         raise UnknownNameError("scaling", scaling, SCALINGS)
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature {temperature}: expected more than 0, and finite")
-    # bfloat16 has three digits: too few for a difference of logarithms.
+    # Nearly equal shares cancel: in float32 nothing is left of them from a temperature of 1e4 on.
     ours, theirs = (
-        F.log_softmax(each.to(torch.promote_types(each.dtype, torch.float32)) / temperature, dim=1)
-        for each in (logits, answers)
+        F.log_softmax(to_float64(each) / temperature, dim=1) for each in (logits, answers)
     )
-    total = F.kl_div(ours, theirs, reduction="sum", log_target=True)
+    exact = F.kl_div(ours, theirs, reduction="sum", log_target=True)
+    total = exact.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
     if scaling == "sum":
         return total
     return total * temperature**2 / (len(logits) if scaling == "paper" else logits.numel())
@@ -74,13 +75,15 @@ def soft_loss(
 def hard_loss(logits: Logits, answers: Logits) -> Float[Tensor, ""]:
     """Mean cross-entropy against the class that the teacher holds most likely.
 
-    Touvron et al. 2021, equation 3. The teacher's class is not smoothed.
+    Touvron et al. 2021, equation 3. The teacher's class is not smoothed. If an answer is not
+    finite, nor is the loss.
 
     Args:
         logits: of the student.
         answers: logits of the teacher.
     """
-    return F.cross_entropy(logits, answers.argmax(dim=1))
+    loss = F.cross_entropy(logits, answers.argmax(dim=1))
+    return torch.where(answers.isfinite().all(), loss, torch.nan)
 
 
 def distillation_loss(

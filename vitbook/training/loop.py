@@ -160,8 +160,8 @@ def train(
     logits = predict(model, dataset.images[:1])
     check_outputs(logits, dataset)
     if teacher is not None:
-        first = normalize(dataset.images[:1].to(device))
-        check_teacher(teacher.to(device), model, first, logits.shape[1])
+        some = normalize(dataset.images[:2].to(device))
+        check_teacher(teacher.to(device), model, some, logits.shape[1])
     set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(model, recipe, seed):
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)

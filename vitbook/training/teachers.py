@@ -126,15 +126,23 @@ def check_teacher(
         TeacherError: the teacher shares weights with the student, is made for images of another
             size or other channels, or does not answer with one finite logit for each class.
     """
-    learning = {id(weight) for weight in student.parameters()}
-    if any(id(weight) in learning for weight in teacher.parameters()):
+    learning = {_place(weight) for weight in student.parameters()}
+    if any(_place(weight) in learning for weight in teacher.parameters() if weight.numel()):
         raise TeacherError(
             "the teacher shares weights with the student: give a copy, copy.deepcopy(model)"
         )
     answers = _first_answers(teacher, images)
-    if not isinstance(answers, Tensor) or answers.ndim != 2:
+    if not isinstance(answers, Tensor) or answers.ndim != 2 or len(answers) != len(images):
         came = tuple(answers.shape) if isinstance(answers, Tensor) else type(answers).__name__
-        raise TeacherError(f"the teacher answers with {came}: expected logits, (images, classes)")
+        raise TeacherError(
+            f"the teacher answers {len(images)} images with {came}: expected logits, "
+            "(images, classes)"
+        )
+    if not answers.is_floating_point():
+        raise TeacherError(
+            f"the teacher answers with {str(answers.dtype).removeprefix('torch.')}: expected "
+            "floating-point logits"
+        )
     if answers.shape[1] != num_classes:
         raise TeacherError(
             f"the teacher has {answers.shape[1]} classes and the student {num_classes}: take a "
@@ -142,6 +150,11 @@ def check_teacher(
         )
     if not answers.isfinite().all():
         raise TeacherError("the teacher answers NaN or infinity: look for it in its weights")
+
+
+def _place(weight: Tensor) -> int:
+    """Where a weight lies in memory: two names may share it."""
+    return weight.untyped_storage().data_ptr()
 
 
 def missing_half(recipe: Recipe, has_teacher: bool) -> str:
