@@ -88,17 +88,17 @@ def test_a_width_that_the_heads_do_not_divide():
 @pytest.mark.parametrize("bias", [False, True])
 @torch.no_grad()
 def test_locality_self_attention_is_its_sum(bias):
-    layer = LocalitySelfAttention(12, num_heads=3, qkv_bias=bias)
-    for parameter in layer.parameters():
+    layer = LocalitySelfAttention(12, num_heads=3, qkv_bias=bias).double()
+    for parameter in layer.parameters():  # large scores: in float32 a softmax would lose digits
         parameter.add_(torch.randn_like(parameter))
-    tokens = torch.randn(2, 5, 12)
+    tokens = torch.randn(2, 5, 12, dtype=torch.float64)
     q, k, v = (x.unflatten(-1, (3, 4)).transpose(1, 2) for x in layer.qkv(tokens).chunk(3, dim=-1))
     scores = layer.temperature[:, None, None] * (q @ k.mT)
     weights = scores.masked_fill(torch.eye(5).bool(), -torch.inf).softmax(-1)
     expected = layer.projection((weights @ v).transpose(1, 2).flatten(2))
     with capture_attention(layer) as maps:
-        assert torch.allclose(layer(tokens), expected, atol=1e-4)
-    assert torch.allclose(maps["core"], weights, atol=1e-5)
+        assert torch.allclose(layer(tokens), expected, atol=1e-10)
+    assert torch.allclose(maps["core"], weights, atol=1e-12)
     assert (maps["core"].diagonal(dim1=-2, dim2=-1) == 0).all()
 
 

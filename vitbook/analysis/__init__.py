@@ -76,7 +76,7 @@ from vitbook.analysis.positions import (
 from vitbook.analysis.precision import channel_ranges, round_activations
 from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
 from vitbook.analysis.rendering import overlay, soft_masks
-from vitbook.analysis.residual_stream import ResidualStream, residual_stream
+from vitbook.analysis.residual import ResidualStream, residual_stream
 from vitbook.analysis.rollout import attention_rollout
 from vitbook.analysis.scoring import (
     EXPLANATIONS,

@@ -8,6 +8,7 @@ with from_extra("chapters"):
     from vitbook.plotting.channels import TWO_SIDED, channel_lines
     from vitbook.plotting.costs import accuracy_against_cost
     from vitbook.plotting.curves import distance_by_layer, lines
+    from vitbook.plotting.grids import score_grids
     from vitbook.plotting.heads import head_sheet
     from vitbook.plotting.images import (
         heat_maps,
@@ -17,7 +18,6 @@ with from_extra("chapters"):
         photo_and_maps,
     )
     from vitbook.plotting.offsets import offset_profiles, offset_sheet, stacked_shares
-    from vitbook.plotting.score_grids import score_grids
     from vitbook.plotting.scores import intervals, leads
     from vitbook.plotting.trend_lines import trends
 
