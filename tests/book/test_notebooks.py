@@ -153,3 +153,13 @@ def test_nbval_tells(tmp_path, cells, passes):
     command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "chapter.ipynb"]
     ran = subprocess.run([*command, "-c", Path("/dev/null")], cwd=tmp_path, capture_output=True)
     assert ran.returncode == (0 if passes else 1), ran.stdout.decode()[-2000:]
+
+
+def test_no_two_figures_of_the_book_have_one_name():
+    named = [
+        figure["name"]
+        for path in (Path(__file__).parents[2] / "book").glob("*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+        if "name" in (figure := cell.metadata.get("mystnb", {}).get("figure", {}))
+    ]
+    assert len(named) > 20 and sorted(named) == sorted(set(named))
