@@ -18,6 +18,16 @@ export const address = (root, kind, state) =>
   `#${nameOf(root, kind)}?${Object.entries(state)
     .map(([key, value]) => `${key}=${Number(value)}`).join("&")}`;
 
+/**
+ * Let a link lead to an address. While a page loads, the theme's ScrollSpy takes every link's part
+ * after # for a selector, and ours is none: it comes after that.
+ */
+export function linkTo(link, href) {
+  const give = () => link.setAttribute("href", href);
+  if (document.readyState === "complete") give();
+  else window.addEventListener("load", () => setTimeout(give));
+}
+
 /** What a link says of a state, as far as this figure has it: numbers from 0, and yes or no. */
 export function parse(text, { photos, queries, layers, heads, alike }) {
   const limits = { photo: photos, query: queries, layer: layers, head: heads, nearest: 2, alike: alike ? 2 : 1 };

@@ -6,7 +6,7 @@ import { live } from "./live.js";
 import { shelf, turned, unpack } from "./pieces.js";
 import { atlas, order, veil } from "./atlas.js";
 import { likeness } from "./likeness.js";
-import { address, GALLERY, parse, restored, tell } from "./address.js";
+import { address, GALLERY, linkTo, parse, restored, tell } from "./address.js";
 
 /** Drag over the cells of a grid: `pick` gets each new one; `near` says if a finger may begin there. */
 export function sweep(surface, rows, columns, { pick, near }) {
@@ -179,7 +179,7 @@ export function render(root, data) {
       `within 0.01; distances and weights on the ${data.prefix[0] ?? "prefix"} come from the maps ` +
       `themselves. The data of this photograph, ${(at.bytes / 1e6).toFixed(1)} MB, come when they ` +
       `are asked for.${credit}`;
-    set(link, { href: address(root, GALLERY, state) });
+    linkTo(link, address(root, GALLERY, state));
     tell(root, { ...state });
     const reached = !alike && state.head < data.heads && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
     const says = trouble || (alike
