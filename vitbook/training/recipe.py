@@ -162,10 +162,13 @@ class Recipe:
             raise ValueError(f"{ways}: expected one of them, and 0 for the others")
         if self.optimizer not in OPTIMIZERS:
             raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
-        if self.initialization and self.initialization not in INITIALIZATIONS:
-            raise UnknownNameError("initialization", self.initialization, INITIALIZATIONS)
-        if self.pool and self.pool not in POOLS:
-            raise UnknownNameError("pool", self.pool, POOLS)
+        for field, known in (
+            ("initialization", INITIALIZATIONS),
+            ("pool", POOLS),
+            ("distillation", DISTILLATIONS),
+        ):
+            if (name := getattr(self, field)) and name not in known:
+                raise UnknownNameError(field, name, known)
         if self.policy is not None and self.policy not in POLICIES:
             raise UnknownNameError("policy", self.policy, POLICIES)
         self._check_distillation()
@@ -175,8 +178,6 @@ class Recipe:
         return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
 
     def _check_distillation(self) -> None:
-        if self.distillation and self.distillation not in DISTILLATIONS:
-            raise UnknownNameError("distillation", self.distillation, DISTILLATIONS)
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature {self.temperature}: expected more than 0, and finite")
         if not 0 < self.distillation_share <= 1:
