@@ -307,7 +307,8 @@ def test_compiled_it_learns_the_same(plain_vitbook):
 
 
 @pytest.mark.slow
-def test_a_real_lack_of_memory(plain_vitbook):
+@pytest.mark.parametrize("megabytes", [300, 380, 1000])
+def test_a_real_lack_of_memory(megabytes, plain_vitbook):
     plain_vitbook(
         """
         import pytest, resource, torch, vitbook
@@ -319,10 +320,10 @@ def test_a_real_lack_of_memory(plain_vitbook):
         model = vitbook.create_model("vit_tiny_patch4_32", channels=1)
         torch.set_num_threads(1)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + 10**9,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEGABYTES * 10**6,) * 2)
         with pytest.raises(BatchTooLargeError, match="4096 does not .* machine; [0-9]+ does"):
             train(model, data, Recipe("r", 1, n, 1e-3), progress=False)
-        """
+        """.replace("MEGABYTES", str(megabytes))
     )
 
 

@@ -35,20 +35,24 @@ def forget_activations(error: BaseException | None) -> None:
 def largest_fitting_batch(
     model: nn.Module, image: Tensor, below: int, teacher: nn.Module | None = None
 ) -> int:
-    """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none."""
-    size = below // 2
-    while size:
+    """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none.
+
+    From the smallest on: after a step that was too large the C library may keep what it let go,
+    and a smaller one then lacks the room for kernels of its own.
+    """
+    largest = 0
+    for size in reversed([below >> i for i in range(1, below.bit_length())]):
         try:
             _step(model, image.expand(size, *image.shape), teacher)
-            return size
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
+            break
         finally:
             model.zero_grad(set_to_none=True)
-        release_memory(image.device)
-        size //= 2
-    return 0
+        largest = size
+    release_memory(image.device)
+    return largest
 
 
 def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
