@@ -143,7 +143,9 @@ def test_it_starts_as_the_still(show, told):
     assert state(page).endswith("temperature=2.75")
 
 
-def test_the_task_is_reached_by_the_first_teacher_alone(show, answers):
+def test_the_task_is_reached_by_the_first_teacher_alone(show, told):
+    twin = {name: told["logits"]["sure"] for name in ("sure", "its twin")}
+    answers = soft_answers(**told | {"logits": twin}, goal=0.4)
     page = show(answers)
     task = "Find an image and a temperature at which sure gives its second class at least 40 %."
     assert page.locator(".vb-task").inner_text() == task
