@@ -38,13 +38,15 @@ from vitbook.explorer import (
     rollout_map,
     rounding_grid,
     shift_meter,
+    soft_answers,
     soft_lookup,
     token_footprint,
 )
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
-            "quarters", "rounds", "ranking", "budgets", "ladder", "gallery")  # fmt: skip
+            "quarters", "rounds", "ranking", "budgets", "ladder", "answers",
+            "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -342,6 +344,22 @@ def pulls():
 @pytest.fixture
 def ladder(pulls):
     return layer_gradients(pulls, measured="gradient of <W>")
+
+
+@pytest.fixture
+def told(images):
+    """Logits of two teachers for three images of five classes: one sure, the other hardly so."""
+    sure = [[4, 1.5, 0, -1, 0.123456], [0, 2.2, 2.05, -3, 1], [-1, 0, 0.5, 6, -2]]
+    unsure = 0.05 * torch.randn(3, 5, generator=_seed(4))
+    return {
+        "images": images, "logits": {"sure": torch.tensor(sure), "<fresh>": unsure},
+        "labels": torch.tensor([0, 2, 3]), "class_names": ["a", "<b>", "c", "d", "automobile"],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def answers(told):
+    return soft_answers(**told, goal=0.4)
 
 
 def _node() -> str | None:

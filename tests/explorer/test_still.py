@@ -25,6 +25,7 @@ PARTS = {
     "quarters": [*IMAGES, ("rect[height='14']:not([fill-opacity])", ".vb-logit i")],
     "budgets": [("svg", ".vb-plot"), (".vb-kin", ".vb-kin")],
     "ladder": [("svg", "svg.vb-ladder"), (".vb-norm0", ".vb-norm0"), (".vb-norm1", ".vb-norm1")],
+    "answers": [("image.vb-large", ".vb-asking .vb-image"), (".vb-share", ".vb-answers i")],
     "rounds": [("image", ".vb-along canvas")],
     "ranking": IMAGES,
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],

@@ -1,6 +1,7 @@
 """Interactive figures that need no kernel: one ES module each, and the Python that feeds it."""
 
 from vitbook.explorer.alike import alike_patches
+from vitbook.explorer.answers import soft_answers
 from vitbook.explorer.budgets import frontier
 from vitbook.explorer.channels import channel_browser
 from vitbook.explorer.cuts import cutting_board
@@ -49,6 +50,7 @@ __all__ = [
     "rollout_map",
     "rounding_grid",
     "shift_meter",
+    "soft_answers",
     "soft_lookup",
     "token_footprint",
 ]
