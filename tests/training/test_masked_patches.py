@@ -275,17 +275,17 @@ def test_colours_in_three_channels_and_patches_that_are_not_square():
 
 def test_it_learns_what_a_patch_is_from_the_patches_around_it():
     """Images of one grey each: the visible patches tell all, and the commonest grey is 1 in 8."""
-    ours = masked().train()
-    optimizer = torch.optim.AdamW(ours.parameters(), lr=2e-3)
+    ours = masked("vit_micro_d1_patch2_8").train()
+    optimizer = torch.optim.AdamW(ours.parameters(), lr=5e-3)
     greys = torch.arange(8, dtype=torch.uint8).mul(32).add(16)
-    images = normalize(greys.repeat(8).view(-1, 1, 1, 1).expand(-1, 1, 8, 8))
+    images = normalize(greys.repeat(4).view(-1, 1, 1, 1).expand(-1, 1, 8, 8))
     generator = chance()
-    for _ in range(150):
-        loss = ours(images, choose_masked(64, 16, generator)).loss
+    for _ in range(80):
+        loss = ours(images, choose_masked(32, 16, generator)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert ours.eval()(images, choose_masked(64, 16, chance(1))).accuracy > 0.9
+    assert ours.eval()(images, choose_masked(32, 16, chance(1))).accuracy > 0.9
 
 
 @pytest.mark.parametrize(

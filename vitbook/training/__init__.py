@@ -28,6 +28,7 @@ from vitbook.training.masked_patches import (
     choose_masked,
 )
 from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.objectives import evaluate_colors
 from vitbook.training.oscillation import Oscillations, count_oscillations
 from vitbook.training.patch_colors import (
     class_colors,
@@ -85,6 +86,7 @@ __all__ = [
     "count_oscillations",
     "distillation_loss",
     "evaluate",
+    "evaluate_colors",
     "get_recipe",
     "hard_loss",
     "joined",
