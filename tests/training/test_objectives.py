@@ -130,9 +130,10 @@ def test_the_seed_decides_the_run():
     assert not same(bits(one), bits(other))
 
 
-def test_who_gives_the_learner_keeps_what_predicts():
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_who_gives_the_learner_keeps_what_predicts(ema):
     learner = MaskedPatches(micro())
-    outcome, _ = learn(model=learner)
+    outcome, _ = learn(replace(PLAIN, ema=ema), learner)
     accuracy, loss = evaluate_colors(learner, few_digits("test", 40))
     assert (accuracy, loss) == (outcome.accuracy, outcome.curve[-1]["held_out_loss"])
     assert learner.mask.abs().max() > 0
@@ -140,8 +141,14 @@ def test_who_gives_the_learner_keeps_what_predicts():
 
 def test_a_probe_is_shown_the_body():
     seen = []
-    learn(probe=lambda model: {"seen": seen.append(type(model).__name__)}, probe_epochs=(0, 2))
-    assert seen == ["VisionTransformer"] * 2
+
+    def look(model):
+        learns = {name.split(".")[0] for name, w in model.named_parameters() if w.requires_grad}
+        seen.append((type(model).__name__, "head" in learns))
+        return {}
+
+    learn(probe=look, probe_epochs=(0, 2))
+    assert seen == [("VisionTransformer", False)] * 2
 
 
 def test_the_evaluation_is_of_every_held_out_image_and_of_the_same_patches():
