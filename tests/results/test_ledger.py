@@ -117,6 +117,17 @@ def test_what_went_on_from_other_weights_is_another_kind_of_run(tmp_path):
     assert sorted(row.start for row in every) == ["", "vit_small_patch14_focus"]
 
 
+def test_what_learned_without_labels_is_another_kind_of_run(tmp_path):
+    recipe = ROW["recipe"] | {"objective": "masked_patches"}
+    results.record(Result(**ROW), tmp_path)
+    results.record(Result(**ROW | {"seed": 2, "recipe": recipe}), tmp_path)
+    assert [row.seed for row in results.read(tmp_path)] == [ROW["seed"]]
+    every = results.read(tmp_path, unlabeled=True)
+    assert {row.seed for row in every} == {ROW["seed"], 2}
+    labels, colors = results.table(sorted(every, key=lambda row: row.seed))
+    assert colors["model"] == f"{labels['model']}, masked_patches"
+
+
 def test_what_learned_from_a_teacher_is_another_kind_of_run(tmp_path):
     started = {"start": "vit_small_patch14_focus"}
     for seed, more in enumerate([{}, {"teacher": "x"}, started, {"teacher": "x"} | started]):

@@ -66,8 +66,9 @@ def few(split, n):
             "vit_micro_patch2_8",  # each process gets answers that the other's teacher gave
             {"distillation": "soft", "shuffled_teacher": True, "mixup": 0.0, "cutmix": 0.0},
         ),
+        ("vit_micro_patch2_8", {"objective": "masked_patches"}),
     ],
-    ids=["labels", "taught", "shuffled"],
+    ids=["labels", "taught", "shuffled", "masked patches"],
 )
 def test_one_and_two_processes_learn_the_same(model, changes, tmp_path):
     script = tmp_path / "shared.py"

@@ -107,9 +107,14 @@ def train(
     if os.environ.get("RANK", "0") != "0":  # torchrun's other processes
         return
     typer.echo(
-        f"{result.accuracy:.2%} on the held-out part of {dataset} after {result.wall_time_s:.0f} s"
-        f" on {result.device}; wrote {out / result.name}.safetensors and .json"
+        f"{result.accuracy:.2%}{_of_what(result.recipe)} on the held-out part of {dataset} after "
+        f"{result.wall_time_s:.0f} s on {result.device}; "
+        f"wrote {out / result.name}.safetensors and .json"
     )
+
+
+def _of_what(recipe: dict) -> str:
+    return " of the colours of corrupted patches" if recipe["objective"] else ""
 
 
 @contextmanager

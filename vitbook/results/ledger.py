@@ -30,7 +30,11 @@ def check_place(kind: str, subject: str, folder: str | Path) -> None:
 
 
 def read(
-    folder: str | Path | None = None, *, tuned: bool = False, taught: bool = False
+    folder: str | Path | None = None,
+    *,
+    tuned: bool = False,
+    taught: bool = False,
+    unlabeled: bool = False,
 ) -> list[Result]:
     """All training runs from fresh weights and labels alone, by name.
 
@@ -38,6 +42,7 @@ def read(
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
         taught: also those that learned from a teacher's answers, for the same reason.
+        unlabeled: also those that learned without labels: their accuracy is not of classes.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
@@ -52,7 +57,9 @@ def read(
     return [
         row
         for row in _read(Result, folder)
-        if (tuned or not row.start) and (taught or not row.teacher)
+        if (tuned or not row.start)
+        and (taught or not row.teacher)
+        and (unlabeled or not row.recipe.get("objective"))
     ]
 
 

@@ -34,7 +34,8 @@ def _line(group: list[Result]) -> dict[str, str]:
         "model": first.model
         + " (no teacher)" * ("distilled" in first.model and not first.teacher)
         + (f", from {first.start}" if first.start else "")
-        + (f", taught by {first.teacher}" if first.teacher else ""),
+        + (f", taught by {first.teacher}" if first.teacher else "")
+        + (f", {first.recipe['objective']}" if first.recipe.get("objective") else ""),
         "parameters": f"{first.parameters:,}",
         "recipe": first.recipe["name"],
         "data passes": f"{first.data_passes:.0f}",

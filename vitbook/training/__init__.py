@@ -21,8 +21,21 @@ from vitbook.training.experiments import (
 )
 from vitbook.training.fine_tuning import learning_parts
 from vitbook.training.loop import TrainingRun, train
+from vitbook.training.masked_patches import (
+    ChosenPatches,
+    ColorGuesses,
+    MaskedPatches,
+    choose_masked,
+)
 from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.objectives import evaluate_colors
 from vitbook.training.oscillation import Oscillations, count_oscillations
+from vitbook.training.patch_colors import (
+    class_colors,
+    color_classes,
+    commonest_color,
+    mean_colors,
+)
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined
 from vitbook.training.quantization import (
@@ -48,8 +61,11 @@ __all__ = [
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
+    "ChosenPatches",
+    "ColorGuesses",
     "Experiment",
     "ExperimentError",
+    "MaskedPatches",
     "Oscillations",
     "PlannedRun",
     "QuantizationError",
@@ -63,15 +79,21 @@ __all__ = [
     "TrainingRun",
     "TransferScore",
     "UnfinishedRunError",
+    "choose_masked",
+    "class_colors",
+    "color_classes",
+    "commonest_color",
     "count_oscillations",
     "distillation_loss",
     "evaluate",
+    "evaluate_colors",
     "get_recipe",
     "hard_loss",
     "joined",
     "learning_parts",
     "load_checkpoint",
     "load_teacher",
+    "mean_colors",
     "predict",
     "quantize_model",
     "read_experiments",

@@ -24,6 +24,7 @@ from vitbook.training.memory import (
     is_out_of_memory,
     say_what_fits,
 )
+from vitbook.training.objectives import Masks, body_of, make_learner
 from vitbook.training.optimization import learning_rate, make_optimizer, moving_average
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
@@ -37,7 +38,8 @@ class TrainingRun:
 
     Attributes:
         curve: one row an epoch: ``epoch``, mean training ``loss``, ``learning_rate`` at its end
-            and, if there was held-out data, ``accuracy`` on it (0 to 1).
+            and, if there was held-out data, ``accuracy`` on it (0 to 1); with an ``objective``
+            in the recipe it is of that, beside ``held_out_loss``.
         accuracy: of the final weights on the held-out data; None if there was none.
         probes: what ``probe`` returned, each with its ``epoch``; epoch 0 is before training.
         data_passes: times that an image was shown, on average.
@@ -65,7 +67,9 @@ class TrainingRun:
     processes: int
 
 
-def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, teacher=None):
+def fit(
+    model, mean, optimizer, batches, recipe, steps, precision, after_step, teacher=None, masks=None
+):
     """Training, whole: every other function prepares it or reports on it."""
     training_mode(model)
     for step in steps:
@@ -73,11 +77,12 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, t
             group["lr"] = group["rate"] * learning_rate(step / batches.steps_an_epoch, recipe)
         images, targets = batches[step]  # shuffled, each image changed in its own way
         with precision:
-            logits = model(images)
-            if teacher is None:
-                loss = cross_entropy(logits, targets, recipe.label_smoothing)
+            if masks is not None:  # no label is looked at
+                loss = model(images, masks(step)).loss
+            elif teacher is None:
+                loss = cross_entropy(model(images), targets, recipe.label_smoothing)
             else:
-                loss = distillation_loss(logits, targets, teacher(images, step), recipe)
+                loss = distillation_loss(model(images), targets, teacher(images, step), recipe)
         optimizer.zero_grad()
         loss.backward()
         if recipe.gradient_clip:
@@ -109,6 +114,8 @@ def train(
 ) -> TrainingRun:
     """Train ``model`` in place; with an ``ema`` in the recipe it ends as the mean of its weights.
 
+    With an ``objective`` in the recipe its body learns without labels, and its head not at all.
+    Who needs what predicts as well gives ``MaskedPatches(model)`` in the place of ``model``.
     Of a fine-tuning recipe only the parts learn that it names, see :func:`.learning_parts`. The
     forward pass runs in bfloat16 if the GPU computes in it. Processes that
     :func:`~.processes.joined` has joined share every batch.
@@ -138,8 +145,8 @@ def train(
             and no teacher, or the reverse.
         UnfinishedRunError: ``state`` is damaged or of another run.
         RunStoppedError: ``stop`` said so; the same call goes on.
-        ValueError: the model has fewer outputs than there are classes, or the batch does not
-            divide over the processes.
+        ValueError: the model has fewer outputs than there are classes, the batch does not divide
+            over the processes, or an objective that is not for this model.
 
     Example:
         >>> import vitbook
@@ -153,26 +160,28 @@ def train(
         ([1, 2], ['accuracy', 'epoch', 'learning_rate', 'loss'])
     """
     device = choose_device(device)
-    here = processes()
+    here, body = processes(), body_of(model)
     if fault := missing_half(recipe, teacher is not None):
         raise TeacherError(fault)
     model.to(device)
-    logits = predict(model, dataset.images[:1])
-    check_outputs(logits, dataset)
-    if teacher is not None:
+    if not recipe.objective:
+        check_outputs(logits := predict(body, dataset.images[:1]), dataset)
+    if teacher is not None:  # which a recipe with an objective has not
         some = normalize(dataset.images[:2].to(device))
         check_teacher(teacher.to(device), model, some, logits.shape[1])
     set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
-    with learning_parts(model, recipe, seed):
+    with learning_parts(body, recipe, seed):
+        learner = make_learner(model, recipe, seed).to(device)
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
-        optimizer, mean = make_optimizer(model, recipe), moving_average(model, recipe)
+        optimizer, mean = make_optimizer(learner, recipe), moving_average(learner, recipe)
+        masks = Masks(learner, batches, seed) if recipe.objective else None
         recorder = Recorder(
-            model,
+            learner,
             mean,
             optimizer,
             batches,
             identity={
-                "model": asdict(model.spec) if hasattr(model, "spec") else type(model).__name__,
+                "model": asdict(body.spec) if hasattr(body, "spec") else type(body).__name__,
                 "data": dataset.provenance,
                 "recipe": asdict(recipe),
                 "seed": seed,
@@ -190,7 +199,7 @@ def train(
             show=progress,
         )
         dtype = training_dtype(device)
-        runner = torch.compile(model) if compile else model
+        runner = torch.compile(learner) if compile else learner
         if here.count > 1:
             runner = DistributedDataParallel(runner)
         first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
@@ -205,7 +214,10 @@ def train(
             with recorder, torch.random.fork_rng(gpus, device_type=device.type):
                 precision = autocast(device, dtype)
                 taught = None if teacher is None else Teacher(teacher, batches, seed)
-                fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder, taught)
+                fit(
+                    runner, mean, optimizer, batches, recipe, steps(), precision, recorder, taught,
+                    masks,
+                )  # fmt: skip
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -217,10 +229,10 @@ def train(
             image = torch.zeros(dataset.images.shape[1:], device=device)
             own = recipe.batch_size // here.count
             raise BatchTooLargeError(
-                say_what_fits(model, image, own, here.count, teacher)
+                say_what_fits(learner, image, own, here.count, teacher)
             ) from error
         if mean is not None:
-            model.load_state_dict(mean.module.state_dict())
+            learner.load_state_dict(mean.module.state_dict())
     reached = recorder.progress
     shown = last * recipe.batch_size
     return TrainingRun(

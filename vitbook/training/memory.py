@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from vitbook.devices import release_memory
 from vitbook.modes import evaluating
 from vitbook.training.loss import cross_entropy
+from vitbook.training.masked_patches import MaskedPatches, choose_masked
 
 
 class BatchTooLargeError(MemoryError):
@@ -57,6 +58,10 @@ def largest_fitting_batch(
 
 def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     """In a function of its own, whose end lets go of the logits and of all that led to them."""
+    if isinstance(model, MaskedPatches):
+        chance = torch.Generator().manual_seed(0)
+        model(images, choose_masked(len(images), model.num_patches, chance)).loss.backward()
+        return
     logits = model(images)
     if teacher is not None:  # beside what the student keeps for its gradient
         with torch.no_grad(), evaluating(teacher):

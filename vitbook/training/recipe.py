@@ -8,6 +8,7 @@ from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
+OBJECTIVES = ("masked_patches",)
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -73,6 +74,8 @@ class Recipe:
             labels'. The paper has 0.1 in soft distillation, and halves in hard.
         shuffled_teacher: a null: each image gets the teacher's answer to another image of its
             label in the batch, so that the answers say of an image no more than its label does.
+        objective: what is learned in the place of labels: "masked_patches", the colours of patches
+            that are not shown, see :class:`~.masked_patches.MaskedPatches`; empty learns labels.
 
     Raises:
         ValueError: a number that no run can have.
@@ -119,6 +122,7 @@ class Recipe:
     temperature: float = 1.0
     distillation_share: float = 0.5
     shuffled_teacher: bool = False
+    objective: str = ""
 
     def __post_init__(self):
         for field in ("epochs", "batch_size", "learning_rate", "repeats", "policy_group"):
@@ -166,12 +170,14 @@ class Recipe:
             ("initialization", INITIALIZATIONS),
             ("pool", POOLS),
             ("distillation", DISTILLATIONS),
+            ("objective", OBJECTIVES),
         ):
             if (name := getattr(self, field)) and name not in known:
                 raise UnknownNameError(field, name, known)
         if self.policy is not None and self.policy not in POLICIES:
             raise UnknownNameError("policy", self.policy, POLICIES)
         self._check_distillation()
+        self._check_objective()
 
     @property
     def mixes(self) -> bool:
@@ -199,4 +205,17 @@ class Recipe:
             raise ValueError(
                 "shuffled_teacher with mixed or repeated images: a mixed image has no one label, "
                 "and a repeated one is its own neighbour; set mixup and cutmix to 0, repeats to 1"
+            )
+
+    def _check_objective(self) -> None:
+        if not self.objective:
+            return
+        without = dict(
+            distillation="", label_smoothing=0, head_learning_rate=0, layer_decay=1, pool=""
+        )
+        changed = [name for name, usual in without.items() if getattr(self, name) != usual]
+        if changed:
+            raise ValueError(
+                f"{' and '.join(changed)} with objective {self.objective!r}, which knows no labels "
+                f"and no head: set {', '.join(f'{name}={without[name]!r}' for name in changed)}"
             )

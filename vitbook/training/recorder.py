@@ -14,7 +14,7 @@ from vitbook.devices import float64_device
 from vitbook.extras import from_extra
 from vitbook.results import device_name
 from vitbook.training.batches import Batches
-from vitbook.training.evaluation import evaluate
+from vitbook.training.objectives import body_of, score
 from vitbook.training.optimization import learning_rate
 from vitbook.training.processes import processes
 from vitbook.training.state import load_state, save_state
@@ -128,7 +128,7 @@ class Recorder:
             "learning_rate": learning_rate(epoch, self.recipe),
         }
         if self.test is not None:
-            row["accuracy"] = evaluate(self.kept, self.test)
+            row |= score(self.kept, self.test)
         self.progress.curve.append(row)
         self.loss.zero_()
         self._look(epoch)
@@ -140,7 +140,7 @@ class Recorder:
 
     def _look(self, epoch: int) -> None:
         if self.probe is not None and epoch in self.probe_epochs and self.here.is_first:
-            self.progress.probes.append({"epoch": epoch} | self.probe(self.kept))
+            self.progress.probes.append({"epoch": epoch} | self.probe(body_of(self.kept)))
 
     def _check(self, epoch: int) -> None:
         self.progress.loss = self.loss.item()  # a GPU has finished its steps when this is known

@@ -180,7 +180,7 @@ def run(
             save_checkpoint(
                 Path(folder) / f"{name}.safetensors",
                 model,
-                class_names=train_set.class_names,
+                class_names=() if recipe.objective else train_set.class_names,
                 provenance=about,
                 dtype=checkpoint_dtype,
             )
@@ -191,7 +191,8 @@ def run(
 
 def _in_six_digits(point: dict) -> dict:
     """A point of the curve whose noise is left out: the ledger travels in the wheel."""
-    return point | {key: float(f"{point[key]:.6g}") for key in ("loss", "learning_rate")}
+    noisy = point.keys() & {"loss", "held_out_loss", "learning_rate"}
+    return point | {key: float(f"{point[key]:.6g}") for key in noisy}
 
 
 def _check_free(row: Path, planned: PlannedRun) -> None:

@@ -71,6 +71,11 @@ def load_teacher(
             ).eval()
     if is_checkpoint(teacher):
         checkpoint = load_checkpoint(teacher)
+        if checkpoint.provenance.get("recipe", {}).get("objective"):
+            raise TeacherError(
+                f"teacher {teacher} has learned no classes, its recipe has an objective without "
+                "labels: train it on labels first (vitbook train --from)"
+            )
         if checkpoint.class_names not in ((), dataset.class_names):
             raise TeacherError(
                 f"teacher {teacher} has learned {_classes(checkpoint.class_names)}, {dataset_name} "
