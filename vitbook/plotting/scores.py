@@ -77,7 +77,7 @@ def intervals(
         axis.axvline(place, color="gray", linestyle=style, linewidth=1.2, label=name)
     _spans(axis, spans)
     if levels:
-        axis.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, 1.22), ncols=3)
+        axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
     axis.invert_yaxis()
     axis.set_xlabel(x_label)
     sns.despine(figure)
