@@ -38,19 +38,24 @@ def largest_fitting_batch(
     """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none.
 
     From the smallest on: after a step that was too large the C library may keep what it let go,
-    and a smaller one then lacks the room for kernels of its own.
+    and a smaller one then lacks the room for kernels of its own. No gradient is left.
+
+    Raises:
+        Exception: what a step of two images or more raises that is no lack of memory.
     """
     largest = 0
     for size in reversed([below >> i for i in range(1, below.bit_length())]):
         try:
             _step(model, image.expand(size, *image.shape), teacher)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+        except Exception as error:
+            if is_out_of_memory(error):
+                break
+            if size > 1:  # some models learn from no single image: batch norm over one value
                 raise
-            break
+        else:
+            largest = size
         finally:
             model.zero_grad(set_to_none=True)
-        largest = size
     release_memory(image.device)
     return largest
 
@@ -84,8 +89,8 @@ def say_what_fits(
     where = "this machine" if image.device.type == "cpu" else "the GPU"
     if not size:
         return (
-            f"batch_size {own * processes} does not fit into the memory of {where}, nor does a "
-            "single image: take a smaller model or smaller images"
+            f"batch_size {own * processes} does not fit into the memory of {where}, and no smaller "
+            "one does (tried): take a smaller model or smaller images"
         )
     return (
         f"batch_size {own * processes} does not fit into the memory of {where}; {size} does "
