@@ -107,3 +107,16 @@ def test_the_teacher_answers_beside_and_keeps_its_mode():
     assert all(part.training for part in teacher.modules())
     assert all(weight.grad is None for weight in teacher.parameters())
     assert all(torch.equal(each, before[name]) for name, each in teacher.state_dict().items())
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("a slip")])
+def test_batch_norm_keeps_what_it_learned_of_the_data(error):
+    model = Limited(one_place(), 4, error)
+    model(torch.rand(4, 1, 4, 4, generator=torch.Generator().manual_seed(0)))
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    try:
+        assert largest_fitting_batch(model, IMAGE, 64) == 4
+    except RuntimeError as slip:
+        assert slip is error
+    assert model.tried[1:] == [1, 2, 4, 8]
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())

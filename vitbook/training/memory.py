@@ -4,6 +4,7 @@ import traceback
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from vitbook.devices import release_memory
 from vitbook.modes import evaluating
@@ -38,7 +39,8 @@ def largest_fitting_batch(
     """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none.
 
     From the smallest on: after a step that was too large the C library may keep what it let go,
-    and a smaller one then lacks the room for kernels of its own. No gradient is left.
+    and a smaller one then lacks the room for kernels of its own. No gradient is left, and
+    every buffer stays as it came.
 
     Raises:
         Exception: what a step of two images or more raises that is no lack of memory.
@@ -62,7 +64,9 @@ def largest_fitting_batch(
 
 def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     """In a function of its own, whose end lets go of the logits and of all that led to them."""
-    logits = model(images)
+    # Batch norm counts these images in copies: its statistics stay those of the data.
+    copies = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    logits = functional_call(model, copies, images)
     if teacher is not None:  # beside what the student keeps for its gradient
         with torch.no_grad(), evaluating(teacher):
             teacher(images)
