@@ -286,6 +286,47 @@ def test_the_reference_is_the_callers(show, told):
         soft_answers(**told, reference="fresh")
 
 
+def test_a_teacher_may_have_an_empty_name(told):
+    unnamed = dict(zip(("", "b"), told["logits"].values(), strict=True))
+    assert soft_answers(**told | {"logits": unnamed}, reference="").data["reference"] == 0
+
+
+def test_huge_logits_are_shown(show, told):
+    huge = {"huge": 1e30 * told["logits"]["sure"], "<fresh>": -1e300 * np.ones((3, 5))}
+    page = show(soft_answers(**told | {"logits": huge}))
+    heat(page, 100)
+    assert computed(page, "shares") == [1, 0, 0, 0, 0]
+    assert computed(page, "beside") == pytest.approx([0.2] * 5)
+    assert "huge at temperature 100 says a with 100.0 %, then <b> with < 0.1 %" in said(page)
+
+
+@pytest.mark.parametrize(
+    "address", ["#answers?image=%", "#%E0%A4%A", "#answers?image=99&teacher=x"]
+)
+def test_a_damaged_link_stops_nothing(show, answers, address):
+    page = show(answers)
+    page.evaluate("(to) => (location.hash = to)", address)
+    page.reload()
+    page.wait_for_selector(f"{FIGURE}[data-ready=true]")
+    assert state(page) == "image=0 teacher=0 temperature=1"
+    page.evaluate("location.hash = '#answers%3Fimage%3D2'")  # as some mail programs write it
+    page.wait_for_function(
+        f"document.querySelector('{FIGURE}').dataset.state.startsWith('image=2')"
+    )
+
+
+@pytest.mark.parametrize("width", [900, 390])
+def test_long_names_do_not_widen_the_page(show, told, width):
+    names = ["x" * 120, "<img src=x onerror=alert(1)>", "$x_1$", "x" * 120, "a b " * 30]
+    logits = dict(zip(("t" * 120, "</script>"), told["logits"].values(), strict=True))
+    page = show(soft_answers(**told | {"class_names": names, "logits": logits}), width=width)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    for row in page.locator(".vb-answer").all():
+        name, track, _ = (each.bounding_box() for each in row.locator("> *").all())
+        assert name["x"] + name["width"] <= track["x"] and track["width"] > 100
+    assert page.locator(".vb-answer img").count() == 0
+
+
 @pytest.mark.parametrize("width", [900, 390])
 def test_names_and_numbers_stay_in_their_columns(show, told, width):
     page = show(soft_answers(**told | {"labels": [4, 4, 4]}), width=width)
@@ -316,6 +357,7 @@ def logits(*shape, value=0.0):
         (dict(images=torch.rand(3, 1, 8, 8)), "images came as float32 of shape"),
         (dict(images=torch.zeros(17, 1, 8, 8, dtype=torch.uint8)), "17 images came, expected at m"),
         (dict(images=torch.zeros(0, 1, 8, 8, dtype=torch.uint8)), "images came empty"),
+        (dict(images=torch.zeros(3, 1, 0, 8, dtype=torch.uint8)), "images came empty"),
         (dict(logits={}), "no logits came, expected those of at least one teacher"),
         (dict(logits={i: torch.zeros(3, 5) for i in range(6)}), "6 teachers came, expected at m"),
         (dict(logits=logits(2, 5)), r"logits of 'sure' came with shape \(2, 5\), expected \(3, c"),
@@ -323,6 +365,8 @@ def logits(*shape, value=0.0):
         (dict(logits=logits(3, 1)), "logits of 'sure' came for 1 classes, expected 2 to 20"),
         (dict(logits=logits(3, 21)), "logits of 'sure' came for 21 classes, expected 2 to 20"),
         (dict(logits=logits(3, 5, value=math.nan)), "logits of 'sure' hold NaN or infinity, expe"),
+        (dict(logits={"sure": np.full((3, 5), 1e308)}), "logits of 'sure' hold NaN or infinity"),
+        (dict(logits={1: logits(3, 5)["sure"], "1": torch.ones(3, 5)}), r"came as \[1, '1'\], exp"),
         (dict(logits=logits(3, 5, value=-math.inf)), "logits of 'sure' hold NaN or infinity"),
         (dict(logits=logits(3, 5) | {"x": torch.zeros(3, 4)}), "logits of 'x' came for 4 classes"),
         (dict(labels=[0, 1]), r"labels came with shape \(2,\) for 3 images, expected \(3,\)"),

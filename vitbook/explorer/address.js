@@ -48,10 +48,19 @@ export function stated(text, limits) {
     Number.isInteger(value) && value >= limits[key][0] && value <= limits[key][1]));
 }
 
+/** Mail writes ? and = of a link as %3F and %3D; what such signs do not follow stays as it is. */
+function unescaped(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Bring back what the page's address says, as `read` understands it, now and when it changes. */
 export function restored(root, kind, read, change) {
   const follow = () => {
-    const [at, text] = decodeURIComponent(location.hash).split("?");
+    const [at, text] = unescaped(location.hash).split("?");
     if (at !== `#${nameOf(root, kind)}` || !text) return;
     change(read(text));
     root.scrollIntoView();

@@ -56,8 +56,9 @@ def soft_answers(
     Raises:
         TypeError: labels or logits that are no numbers.
         ValueError: images that are not uint8, none or too many of them; labels, logits, or names of
-            classes that do not fit together; logits that are not finite; a temperature outside 0.25
-            to 100; a goal that the first teacher never reaches, or has reached at the start.
+            classes that do not fit together; two teachers of one name; logits that are not finite;
+            a temperature outside 0.25 to 100; a goal that the first teacher never reaches, or has
+            reached at the start.
         UnknownNameError: a reference that is no teacher.
     """
     images = as_images(images)
@@ -68,15 +69,18 @@ def soft_answers(
     if len(logits) > _TEACHERS:
         raise ValueError(f"{len(logits)} teachers came, expected at most {_TEACHERS}: choose a few")
     answers = {str(name): _rounded(given, name, len(images)) for name, given in logits.items()}
+    if len(answers) < len(logits):
+        raise ValueError(f"teachers came as {[*logits]}, expected names that differ as text")
     classes = _same_classes(answers)
     labels = _labels(labels, len(images), classes)
     names = [str(name) for name in (range(classes) if class_names is None else class_names)]
     if len(names) != classes:
         raise ValueError(f"{len(names)} class names came, expected {classes}: one for each logit")
     teachers = list(answers)
-    if reference is not None and reference not in teachers:
+    reference = teachers[-1] if reference is None else reference
+    if reference not in teachers:
         raise UnknownNameError("reference", reference, teachers)
-    beside = teachers.index(reference or teachers[-1]) if len(teachers) > 1 else None
+    beside = teachers.index(reference) if len(teachers) > 1 else None
     temperatures = _with(temperature)
     start = float(temperature)
     if goal is not None:
@@ -141,12 +145,14 @@ def _rounded(given, name: object, count: int) -> np.ndarray:
             f"logits of {name!r} came for {found.shape[1]} classes, expected 2 to {_CLASSES}, for "
             "which a drawing has room"
         )
-    if not np.isfinite(found).all():
+    with np.errstate(over="ignore"):
+        rounded = np.round(found.astype(float), _DIGITS)
+    if not np.isfinite(rounded).all():  # rounding overflows beyond 1e304
         raise ValueError(
-            f"logits of {name!r} hold NaN or infinity, expected finite numbers: look for what the "
-            "teacher was fed"
+            f"logits of {name!r} hold NaN or infinity, expected numbers up to 1e304: look for what "
+            "the teacher was fed"
         )
-    return np.round(found.astype(float), _DIGITS)
+    return rounded
 
 
 def _same_classes(answers: Mapping[str, np.ndarray]) -> int:

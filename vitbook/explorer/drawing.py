@@ -32,7 +32,7 @@ def as_images(images) -> np.ndarray:
             f"images came as {images.dtype} of shape {images.shape}, expected uint8 "
             "(n, 1 or 3, h, w): pass the data set's images before they are normalised"
         )
-    if not len(images):
+    if not images.size:
         raise ValueError("images came empty, expected at least one: pass images[:4], say")
     return images
 

@@ -4,6 +4,7 @@ import traceback
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from vitbook.devices import release_memory
 from vitbook.modes import evaluating
@@ -39,19 +40,25 @@ def largest_fitting_batch(
     """Largest half, quarter, ... of ``below`` whose training step fits into memory; 0 if none.
 
     From the smallest on: after a step that was too large the C library may keep what it let go,
-    and a smaller one then lacks the room for kernels of its own.
+    and a smaller one then lacks the room for kernels of its own. No gradient is left, and
+    every buffer stays as it came.
+
+    Raises:
+        Exception: what a step of two images or more raises that is no lack of memory.
     """
     largest = 0
     for size in reversed([below >> i for i in range(1, below.bit_length())]):
         try:
             _step(model, image.expand(size, *image.shape), teacher)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
+        except Exception as error:
+            if is_out_of_memory(error):
+                break
+            if size > 1:  # some models learn from no single image: batch norm over one value
                 raise
-            break
+        else:
+            largest = size
         finally:
             model.zero_grad(set_to_none=True)
-        largest = size
     release_memory(image.device)
     return largest
 
@@ -62,7 +69,9 @@ def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
         chance = torch.Generator().manual_seed(0)
         model(images, choose_masked(len(images), model.num_patches, chance)).loss.backward()
         return
-    logits = model(images)
+    # Batch norm counts these images in copies: its statistics stay those of the data.
+    copies = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    logits = functional_call(model, copies, images)
     if teacher is not None:  # beside what the student keeps for its gradient
         with torch.no_grad(), evaluating(teacher):
             teacher(images)
@@ -89,8 +98,8 @@ def say_what_fits(
     where = "this machine" if image.device.type == "cpu" else "the GPU"
     if not size:
         return (
-            f"batch_size {own * processes} does not fit into the memory of {where}, nor does a "
-            "single image: take a smaller model or smaller images"
+            f"batch_size {own * processes} does not fit into the memory of {where}, and no smaller "
+            "one does (tried): take a smaller model or smaller images"
         )
     return (
         f"batch_size {own * processes} does not fit into the memory of {where}; {size} does "
