@@ -314,7 +314,7 @@ def test_digits_are_learned_with_every_seed_of_the_ledger():
         row for row in results.read() if row.dataset == "digits" and row.experiment not in under_way
     ]
     seeds = {row.model: {other.seed for other in rows if other.model == row.model} for row in rows}
-    assert all(each == {0, 1, 2} for each in seeds.values()), seeds
+    assert all(each >= {0, 1, 2} for each in seeds.values()), seeds
     # What an experiment changes may keep a run from learning; that is then its question.
     plain = [row for row in rows if row.model == "vit_micro_patch2_8" and not row.experiment]
     assert plain and all(row.accuracy >= 0.97 for row in plain)
