@@ -441,6 +441,24 @@ def show(browser, tmp_path):
 
 
 @pytest.fixture
+def come_back_by_link():
+    """Go to the link that a figure gives, reset, load the page anew: what was chosen is back."""
+
+    def check(page, link: str) -> None:
+        figure = page.locator(".vitbook-figure")
+        chosen = figure.get_attribute("data-state")
+        assert page.locator(".vb-link").get_attribute("href") == link
+        page.evaluate("(to) => (location.hash = to)", link)
+        page.click("[data-control=reset]")
+        assert figure.get_attribute("data-state") != chosen
+        page.reload()
+        page.wait_for_selector(".vitbook-figure[data-ready=true]")
+        assert figure.get_attribute("data-state") == chosen
+
+    return check
+
+
+@pytest.fixture
 def touched(browser, tmp_path):
     """A figure on a phone whose page scrolls, and a finger that goes from place to place."""
     contexts = []

@@ -244,19 +244,12 @@ def test_no_words_cover_each_other_or_leave_the_drawing(show, ladder, width, the
                 assert beside or above, (a, b)
 
 
-def test_a_link_restores_what_was_chosen(show, ladder):
+def test_a_link_restores_what_was_chosen(show, ladder, come_back_by_link):
     page = show(ladder)
     choose(page, "larger")
     press(page, "ArrowUp", 2)
-    chosen, link = state(page), page.locator(".vb-link").get_attribute("href")
-    assert link == "#gradients?depth=24&initialisation=2"
-    assert chosen == "depth=24 initialisation=2"
-    page.evaluate("(to) => (location.hash = to)", link)
-    page.click("[data-control=reset]")
-    assert state(page) != chosen
-    page.reload()
-    page.wait_for_selector(f"{FIGURE}[data-ready=true]")
-    assert state(page) == chosen
+    assert state(page) == "depth=24 initialisation=2"
+    come_back_by_link(page, "#gradients?depth=24&initialisation=2")
 
 
 def test_two_on_a_page_have_links_of_their_own(show, ladder, rounds):

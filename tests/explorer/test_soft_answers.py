@@ -198,19 +198,12 @@ def test_what_is_seen_has_names(show, answers):
     assert page.locator(".vb-asking img").get_attribute("alt") == "image 2, label c"
 
 
-def test_a_link_restores_what_was_chosen(show, answers):
+def test_a_link_restores_what_was_chosen(show, answers, come_back_by_link):
     page = show(answers)
     choose(page, "image", 2)
     choose(page, "teacher", 1)
     heat(page, 0.35)
-    chosen, link = state(page), page.locator(".vb-link").get_attribute("href")
-    assert link == "#answers?image=2&teacher=1&temperature=0.35"
-    page.evaluate("(to) => (location.hash = to)", link)
-    page.click("[data-control=reset]")
-    assert state(page) != chosen
-    page.reload()
-    page.wait_for_selector(f"{FIGURE}[data-ready=true]")
-    assert state(page) == chosen
+    come_back_by_link(page, "#answers?image=2&teacher=1&temperature=0.35")
 
 
 def test_two_on_a_page_have_links_of_their_own(show, answers, ladder):
