@@ -7,10 +7,11 @@ import torch
 
 import vitbook
 from vitbook import datasets
-from vitbook.training import get_recipe
+from vitbook.training import Recipe, get_recipe, train
 from vitbook.training.augment import augment
 from vitbook.training.batch_random import BatchRandom
 from vitbook.training.batches import Batches
+from vitbook.training.neighbours import nearest_other
 from vitbook.training.two_views import BYOL, SimCLR, contrastive_loss, prediction_loss, spread
 
 
@@ -84,7 +85,7 @@ def test_the_prediction_loss_and_its_gradient():
 
 def test_the_slow_copy_learns_by_following_alone():
     torch.manual_seed(0)
-    learner = BYOL(vitbook.create_model("vit_micro_patch2_8"), 64, momentum=0.9)
+    learner = BYOL(vitbook.create_model("vit_micro_patch2_8"), momentum=0.9)
     views = torch.rand(2, 4, 1, 8, 8)
     learner.train()
     learner(*views).loss.backward()
@@ -126,17 +127,44 @@ def micro():
 
 
 def test_without_its_predictor_byol_collapses_and_with_it_does_not():
-    kept = learned(BYOL(micro(), 64), 40)
-    lost = learned(BYOL(micro(), 64, predictor=False, momentum=0), 40)
+    kept = learned(BYOL(micro()), 40)
+    lost = learned(BYOL(micro(), predictor=False, momentum=0), 40)
     assert min(kept) > 0.3 and lost[-1] < 0.03
 
 
 def test_simclr_spreads_the_images():
-    spreads = learned(SimCLR(micro(), 64), 40)
+    spreads = learned(SimCLR(micro()), 40)
     assert spreads[-1] > 0.9 > spreads[0]
 
 
 @pytest.mark.parametrize("momentum", [-0.1, 1, math.nan])
 def test_a_copy_that_never_follows(momentum):
     with pytest.raises(ValueError, match="momentum .*: expected 0 up to, but not, 1"):
-        BYOL(micro(), 64, momentum=momentum)
+        BYOL(micro(), momentum=momentum)
+
+
+@pytest.mark.parametrize("objective", ["simclr", "byol"])
+def test_a_run_by_its_recipe(objective):
+    digits = datasets.load("digits", "train")
+    few = datasets.Dataset(digits.images[:256], digits.labels[:256], digits.class_names, {})
+    recipe = Recipe("views", 2, 64, 1e-3, shift=0.5, objective=objective)
+    outcomes = []
+    for labels in (few.labels, few.labels.flip(0)):  # which are looked at in the scores alone
+        model = micro()
+        head = model.head.classifier.weight.clone()
+        data = datasets.Dataset(few.images, labels, few.class_names, {})
+        outcome = train(model, data, recipe, test=few, progress=False, device="cpu")
+        assert torch.equal(head, model.head.classifier.weight)
+        assert {"accuracy", "spread"} <= set(outcome.curve[-1])
+        outcomes.append(outcome)
+    assert outcomes[0].curve == outcomes[1].curve
+    batches = Batches(few, recipe, 0, torch.device("cpu"))
+    views = batches[3][0], batches.second_view(3)
+    assert torch.equal(batches.second_view(3), views[1]) and not torch.equal(*views)
+
+
+def test_the_nearest_other_image():
+    features = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.1, 3.0], [-1.0, 0.0]])
+    assert nearest_other(features, torch.tensor([0, 0, 1, 1, 0])) == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="1 images: expected two at least"):
+        nearest_other(features[:1], torch.tensor([0]))

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.models.vit import VisionTransformer
+
 Views = Float[Tensor, "batch channels height width"]
 Projections = Float[Tensor, "batch dimensions"]
 
@@ -86,6 +88,31 @@ class Projected(NamedTuple):
     projections: Projections
 
 
+class TwoViews(nn.Module):
+    """A body, and a projector of its mean token that learns with it and is then thrown away.
+
+    Args:
+        model: a Vision Transformer; its head does not learn.
+        hidden: width of the projector's middle.
+        dimensions: of a projection.
+
+    Raises:
+        ValueError: a model that is no Vision Transformer.
+    """
+
+    def __init__(self, model: nn.Module, hidden: int, dimensions: int):
+        super().__init__()
+        if not isinstance(model, VisionTransformer):
+            raise ValueError(
+                f"two views for a {type(model).__name__}: expected a Vision Transformer, whose "
+                "mean token is read"
+            )
+        self.model = model
+        token = model.prefix.shape[1]
+        width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
+        self.projector = projector(width, hidden, dimensions)
+
+
 def mean_token(model: nn.Module, images: Views) -> Float[Tensor, "batch features"]:
     """Mean of the patch tokens after the last norm: what the learners here read of a body."""
     tokens = model.features(images)
@@ -102,24 +129,25 @@ def projector(width: int, hidden: int, dimensions: int) -> nn.Sequential:
     )
 
 
-class SimCLR(nn.Module):
+class SimCLR(TwoViews):
     """A body whose two views of an image shall be told from the views of other images.
 
-    Chen et al. 2020, section 2. The projector learns with the body and is then thrown away: a
-    probe reads the body's mean token.
+    Chen et al. 2020, section 2.
 
     Args:
-        model: a body with patch tokens; its head does not learn.
-        width: of the body's tokens.
-        dimensions: of a projection.
+        model, hidden, dimensions: see :class:`TwoViews`.
+        temperature: see :func:`contrastive_loss`.
     """
 
     def __init__(
-        self, model: nn.Module, width: int, dimensions: int = 128, temperature: float | int = 0.5
+        self,
+        model: nn.Module,
+        hidden: int = 256,
+        dimensions: int = 64,
+        temperature: float | int = 0.5,
     ):
-        super().__init__()
-        self.model, self.temperature = model, temperature
-        self.projector = projector(width, width, dimensions)
+        super().__init__(model, hidden, dimensions)
+        self.temperature = temperature
 
     def forward(self, first: Views, second: Views) -> Projected:
         count = len(first)  # both views in one batch, whose statistics batch norm takes
@@ -129,7 +157,7 @@ class SimCLR(nn.Module):
         return Projected(loss, features[:count], projections[:count])
 
 
-class BYOL(nn.Module):
+class BYOL(TwoViews):
     """A body that predicts, from one view, what a slower copy of it makes of the other.
 
     Grill et al. 2020, section 3.1. No other image is looked at. What keeps all images from getting
@@ -137,10 +165,7 @@ class BYOL(nn.Module):
     one of them away.
 
     Args:
-        model: a body with patch tokens; its head does not learn.
-        width: of the body's tokens.
-        hidden: of projector and predictor.
-        dimensions: of a projection.
+        model, hidden, dimensions: see :class:`TwoViews`.
         momentum: share that the slow copy keeps of itself at each step.
         predictor: whether the prediction has layers of its own.
     """
@@ -148,17 +173,15 @@ class BYOL(nn.Module):
     def __init__(
         self,
         model: nn.Module,
-        width: int,
         hidden: int = 256,
         dimensions: int = 64,
         momentum: float | int = 0.99,
         predictor: bool = True,
     ):
-        super().__init__()
+        super().__init__(model, hidden, dimensions)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum {momentum}: expected 0 up to, but not, 1")
-        self.model, self.momentum = model, momentum
-        self.projector = projector(width, hidden, dimensions)
+        self.momentum = momentum
         self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
         self.slow_model, self.slow_projector = copy.deepcopy((model, self.projector))
         for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
