@@ -11,6 +11,7 @@ from vitbook.training import (
     BatchTooLargeError,
     MaskedPatches,
     Recipe,
+    SimCLR,
     TeacherError,
     UnfinishedRunError,
     evaluate,
@@ -23,7 +24,7 @@ from vitbook.training import (
 )
 from vitbook.training.batches import Batches
 from vitbook.training.memory import largest_fitting_batch
-from vitbook.training.objectives import Masks
+from vitbook.training.objectives import LEARNERS, Masks
 from vitbook.training.patch_colors import patch_classes
 
 # A run with everything that could remember something.
@@ -32,6 +33,7 @@ RECIPE = Recipe(
     drop_path=0.2, shift=0.5, mixup=0.5, cutmix=0.5, repeats=2, erasing=0.5,
     policy="trivialaugment", objective="masked_patches",
 )  # fmt: skip
+UNMIXED = replace(RECIPE, mixup=0.0, cutmix=0.0)
 PLAIN = Recipe(
     name="plain", epochs=2, batch_size=32, learning_rate=2e-3, objective="masked_patches"
 )
@@ -76,13 +78,16 @@ def learn_until(step, path, learner):
             raise PulledPlugError
 
     learner.model.tokenizer.register_forward_pre_hook(stop)
-    return learn(RECIPE, learner, state=path, save_every_s=0, seed=3)
+    objective = next(name for name, kind in LEARNERS.items() if isinstance(learner, kind))
+    mixed = RECIPE if objective == "masked_patches" else UNMIXED  # two views show one image
+    return learn(replace(mixed, objective=objective), learner, state=path, save_every_s=0, seed=3)
 
 
-def test_a_run_goes_on_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("objective", LEARNERS)
+def test_a_run_goes_on_to_the_same_bits(objective, tmp_path):
     def fresh():
         torch.manual_seed(0)
-        return MaskedPatches(micro())
+        return LEARNERS[objective](micro())
 
     whole, learner = learn_until(10**9, tmp_path / "whole", fresh())
     path = tmp_path / "cut"
@@ -92,7 +97,7 @@ def test_a_run_goes_on_to_the_same_bits(tmp_path):
     parts, again = learn_until(10**9, path, fresh())
     assert same(bits(again), bits(learner))  # the mask and the predictor with the body
     assert whole.curve == parts.curve
-    assert "mask" in bits(again) and "predictor.weight" in bits(again)
+    assert any("predictor" in name or "projector" in name for name in bits(again))
 
 
 def test_a_run_that_learns_labels_does_not_go_on_as_one_without(tmp_path):
@@ -241,8 +246,14 @@ def test_what_cannot_learn_without_labels_is_refused():
         replace(PLAIN, objective="masked_patch")
     with pytest.raises(ValueError, match="expected a Vision Transformer whose tokens see one"):
         learn(model=micro("sl_vit_micro_patch2_8"))
-    with pytest.raises(ValueError, match="learns labels and the model predicts masked patches"):
+    with pytest.raises(ValueError, match="a MaskedPatches and recipe plain, which learns labels"):
         learn(replace(PLAIN, objective=""), MaskedPatches(micro()))
+    with pytest.raises(ValueError, match="a SimCLR and recipe plain, which learns objective 'mask"):
+        learn(PLAIN, SimCLR(micro()))
+    with pytest.raises(ValueError, match="two views for a ResNet: expected a Vision Transformer"):
+        learn(replace(PLAIN, objective="byol"), micro("resnet8_digits"))
+    with pytest.raises(ValueError, match="mixed images with objective 'simclr'"):
+        replace(PLAIN, objective="simclr", mixup=0.5)
     teacher = vitbook.load_checkpoint("digits-resnet8_digits-digits-seed0").model
     with pytest.raises(TeacherError, match="no distillation"):
         learn(teacher=teacher)

@@ -53,8 +53,10 @@ from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
 from vitbook.training.teachers import TeacherError, load_teacher
 from vitbook.training.transfer_scores import TransferScore, transfer_score
+from vitbook.training.two_views import BYOL, SimCLR, contrastive_loss, prediction_loss
 
 __all__ = [
+    "BYOL",
     "RECIPES",
     "SCALINGS",
     "SCHEMES",
@@ -73,6 +75,7 @@ __all__ = [
     "RunInUseError",
     "RunStoppedError",
     "Scheme",
+    "SimCLR",
     "StartError",
     "TeacherError",
     "TrainingDivergedError",
@@ -83,6 +86,7 @@ __all__ = [
     "class_colors",
     "color_classes",
     "commonest_color",
+    "contrastive_loss",
     "count_oscillations",
     "distillation_loss",
     "evaluate",
@@ -95,6 +99,7 @@ __all__ = [
     "load_teacher",
     "mean_colors",
     "predict",
+    "prediction_loss",
     "quantize_model",
     "read_experiments",
     "run",

@@ -59,13 +59,23 @@ class Batches:
         Float[Tensor, "own channels height width"],
         Float[Tensor, "own classes"] | Int64[Tensor, "own"],
     ]:
-        size = self.recipe.batch_size
-        batch = self.shown_at(step)[self.rank :: self.processes].to(self.images.device)
-        rng = BatchRandom(size, self.seed, step, rank=self.rank, processes=self.processes)
+        batch, rng = self._own(step), self._chance(self.seed, step)
         images, labels = augment(self.images[batch], self.recipe, rng), self.labels[batch]
         if not self.recipe.mixes:
             return images, labels
         return mix(images, labels, self.num_classes, self.recipe, rng)
+
+    def second_view(self, step: int) -> Float[Tensor, "own channels height width"]:
+        """The images of a step, changed by another chance."""
+        rng = self._chance(seed_of(self.seed, "second view"), step)
+        return augment(self.images[self._own(step)], self.recipe, rng)
+
+    def _own(self, step: int) -> Int64[Tensor, "own"]:
+        return self.shown_at(step)[self.rank :: self.processes].to(self.images.device)
+
+    def _chance(self, seed: int, step: int) -> BatchRandom:
+        size = self.recipe.batch_size
+        return BatchRandom(size, seed, step, rank=self.rank, processes=self.processes)
 
     def shown_at(self, step: int) -> Int64[Tensor, "batch"]:
         """Which images the whole batch of a step shows."""

@@ -14,17 +14,15 @@ from vitbook.digest import weights_digest
 from vitbook.models import set_stochastic_depth
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
-from vitbook.training.distillation import Teacher, distillation_loss
 from vitbook.training.evaluation import check_outputs, predict
 from vitbook.training.fine_tuning import learning_parts, training_mode
-from vitbook.training.loss import cross_entropy
 from vitbook.training.memory import (
     BatchTooLargeError,
     forget_activations,
     is_out_of_memory,
     say_what_fits,
 )
-from vitbook.training.objectives import Masks, body_of, make_learner
+from vitbook.training.objectives import body_of, make_learner, make_question
 from vitbook.training.optimization import learning_rate, make_optimizer, moving_average
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
@@ -67,9 +65,7 @@ class TrainingRun:
     processes: int
 
 
-def fit(
-    model, mean, optimizer, batches, recipe, steps, precision, after_step, teacher=None, masks=None
-):
+def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, ask):
     """Training, whole: every other function prepares it or reports on it."""
     training_mode(model)
     for step in steps:
@@ -77,12 +73,7 @@ def fit(
             group["lr"] = group["rate"] * learning_rate(step / batches.steps_an_epoch, recipe)
         images, targets = batches[step]  # shuffled, each image changed in its own way
         with precision:
-            if masks is not None:  # no label is looked at
-                loss = model(images, masks(step)).loss
-            elif teacher is None:
-                loss = cross_entropy(model(images), targets, recipe.label_smoothing)
-            else:
-                loss = distillation_loss(model(images), targets, teacher(images, step), recipe)
+            loss = ask(model, images, targets, step)  # cross-entropy, if it learns labels alone
         optimizer.zero_grad()
         loss.backward()
         if recipe.gradient_clip:
@@ -124,7 +115,8 @@ def train(
         dataset: to learn from.
         test: to measure on after every epoch; it decides nothing.
         teacher: whose answers a recipe with ``distillation`` learns as well: any model from images
-            to logits, see :class:`.Teacher`. It is moved to the device, and does not learn.
+            to logits, see :class:`~.distillation.Teacher`. It is moved to the device, and does not
+            learn.
         seed: of the order of the images and of their augmentation.
         device: by default the GPU if there is one.
         compile: run the model through ``torch.compile``.
@@ -174,7 +166,6 @@ def train(
         learner = make_learner(model, recipe, seed).to(device)
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
         optimizer, mean = make_optimizer(learner, recipe), moving_average(learner, recipe)
-        masks = Masks(learner, batches, seed) if recipe.objective else None
         recorder = Recorder(
             learner,
             mean,
@@ -213,11 +204,8 @@ def train(
             gpus = [] if device.type == "cpu" else [device]
             with recorder, torch.random.fork_rng(gpus, device_type=device.type):
                 precision = autocast(device, dtype)
-                taught = None if teacher is None else Teacher(teacher, batches, seed)
-                fit(
-                    runner, mean, optimizer, batches, recipe, steps(), precision, recorder, taught,
-                    masks,
-                )  # fmt: skip
+                ask = make_question(learner, teacher, batches, seed)
+                fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder, ask)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

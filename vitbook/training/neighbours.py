@@ -69,3 +69,22 @@ def neighbours(
         weights = (nearest.values / temperature).softmax(dim=1)
         into.scatter_add_(1, train_labels[nearest.indices].long(), weights)
     return votes
+
+
+@torch.no_grad()
+def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"]) -> float:
+    """Share of images whose nearest other image, by the cosine, has their label.
+
+    Raises:
+        ValueError: fewer than two images.
+    """
+    if len(features) < 2:
+        raise ValueError(f"{len(features)} images: expected two at least, as each needs another")
+    known, right = F.normalize(features.float(), dim=1), 0
+    rows = max(1, MOST // len(known))
+    for first in range(0, len(known), rows):
+        alike = known[first : first + rows] @ known.T
+        own = torch.arange(len(alike), device=alike.device)
+        alike[own, first + own] = -torch.inf
+        right += (labels[alike.argmax(dim=1)] == labels[first : first + rows]).sum().item()
+    return right / len(known)

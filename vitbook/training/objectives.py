@@ -1,46 +1,80 @@
 """What a run learns to answer: the labels, or without them the colours of patches."""
 
+from collections.abc import Callable
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.modes import evaluating
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
+from vitbook.training.distillation import Teacher, distillation_loss
 from vitbook.training.evaluation import evaluate
+from vitbook.training.loss import cross_entropy
 from vitbook.training.masked_patches import ChosenPatches, MaskedPatches, choose_masked
+from vitbook.training.neighbours import nearest_other
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
+from vitbook.training.two_views import BYOL, SimCLR, TwoViews, mean_token, spread
+
+LEARNERS = {"masked_patches": MaskedPatches, "simclr": SimCLR, "byol": BYOL}
+Question = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
 def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
-    """What is trained: the model itself, or a :class:`~.masked_patches.MaskedPatches` around it.
+    """What is trained: the model itself, or one of :data:`LEARNERS` around it.
 
     The head of a model that learns without labels does not learn.
 
     Raises:
-        ValueError: masked patches of a model that is no plain Vision Transformer, or for a recipe
-            without them.
+        ValueError: a model that the objective is not for, or a learner of another objective.
     """
-    wrapped = isinstance(model, MaskedPatches)
-    if not recipe.objective:
-        if wrapped:
-            raise ValueError(
-                f"recipe {recipe.name} learns labels and the model predicts masked patches: set "
-                'its objective to "masked_patches", or give the model inside'
-            )
+    wrapped = isinstance(model, tuple(LEARNERS.values()))
+    if not recipe.objective and not wrapped:
         return model
+    if not recipe.objective or (wrapped and not isinstance(model, LEARNERS[recipe.objective])):
+        learns = f"objective {recipe.objective!r}" if recipe.objective else "labels"
+        raise ValueError(
+            f"a {type(model).__name__} and recipe {recipe.name}, which learns {learns}: set the "
+            "objective to that of the learner, or give the model inside"
+        )
+    if recipe.objective != "masked_patches" and processes().count > 1:
+        raise ValueError(
+            f"objective {recipe.objective!r} in {processes().count} processes: each would see "
+            "the views of its own images alone; use one process"
+        )
     if not wrapped:
         with torch.random.fork_rng([]):
             torch.manual_seed(seed_of(seed, "predictor"))
-            model = MaskedPatches(model)
+            model = LEARNERS[recipe.objective](model)
     body_of(model).head.requires_grad_(False)
     return model
 
 
 def body_of(learner: nn.Module) -> nn.Module:
     """The model from images to logits inside a learner."""
-    return learner.model if isinstance(learner, MaskedPatches) else learner
+    return learner.model if isinstance(learner, tuple(LEARNERS.values())) else learner
+
+
+def make_question(
+    learner: nn.Module, teacher: nn.Module | None, batches: Batches, seed: int
+) -> Question:
+    """What a step asks: from the model, its images, their targets and the step to the loss."""
+    recipe = batches.recipe
+    if isinstance(learner, MaskedPatches):
+        masks = Masks(learner, batches, seed)
+        return lambda model, images, _, step: model(images, masks(step)).loss
+    if isinstance(learner, TwoViews):
+        return lambda model, images, _, step: model(images, batches.second_view(step)).loss
+    if teacher is None:
+        return lambda model, images, targets, _: cross_entropy(
+            model(images), targets, recipe.label_smoothing
+        )
+    taught = Teacher(teacher, batches, seed)
+    return lambda model, images, targets, step: distillation_loss(
+        model(images), targets, taught(images, step), recipe
+    )
 
 
 class Masks:
@@ -61,12 +95,29 @@ class Masks:
 def score(learner: nn.Module, dataset: Dataset) -> dict[str, float]:
     """What a row of the curve says of held-out images: ``accuracy``, and ``held_out_loss``.
 
-    With an objective other than labels both are of it.
+    Of colours, if the learner predicts them. Of a learner from two views: the share of images
+    whose nearest other image has their label, and the ``spread`` of the projections.
     """
+    if isinstance(learner, TwoViews):
+        return score_views(learner, dataset)
     if isinstance(learner, MaskedPatches):
         accuracy, loss = evaluate_colors(learner, dataset)
         return {"accuracy": accuracy, "held_out_loss": loss}
     return {"accuracy": evaluate(learner, dataset)}
+
+
+@torch.no_grad()
+def score_views(learner: TwoViews, dataset: Dataset, batch_size: int = 256) -> dict[str, float]:
+    """How far apart a learner's images lie, and whether the nearest other one has their label."""
+    device = next(learner.parameters()).device
+    features, projections = [], []
+    with evaluating(learner):
+        for images in dataset.images.split(batch_size):
+            seen = mean_token(learner.model, normalize(images.to(device)))
+            features.append(seen)
+            projections.append(learner.projector(seen))
+    accuracy = nearest_other(torch.cat(features), dataset.labels.to(device))
+    return {"accuracy": accuracy, "spread": spread(torch.cat(projections))}
 
 
 @torch.no_grad()

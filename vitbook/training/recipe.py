@@ -8,7 +8,7 @@ from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
-OBJECTIVES = ("masked_patches",)
+OBJECTIVES = ("masked_patches", "simclr", "byol")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -75,7 +75,9 @@ class Recipe:
         shuffled_teacher: a null: each image gets the teacher's answer to another image of its
             label in the batch, so that the answers say of an image no more than its label does.
         objective: what is learned in the place of labels: "masked_patches", the colours of patches
-            that are not shown, see :class:`~.masked_patches.MaskedPatches`; empty learns labels.
+            that are not shown, see :class:`~.masked_patches.MaskedPatches`; "simclr" or "byol",
+            that two views show one image, see :class:`~.two_views.SimCLR` and
+            :class:`~.two_views.BYOL`; empty learns labels.
 
     Raises:
         ValueError: a number that no run can have.
@@ -218,4 +220,9 @@ class Recipe:
             raise ValueError(
                 f"{' and '.join(changed)} with objective {self.objective!r}, which knows no labels "
                 f"and no head: set {', '.join(f'{name}={without[name]!r}' for name in changed)}"
+            )
+        if self.mixes and self.objective != "masked_patches":
+            raise ValueError(
+                f"mixed images with objective {self.objective!r}: two views show one image; set "
+                "mixup and cutmix to 0"
             )

@@ -1,0 +1,217 @@
+"""Learning without labels from two views of each image: SimCLR and BYOL."""
+
+import copy
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.models.vit import VisionTransformer
+
+Views = Float[Tensor, "batch channels height width"]
+Projections = Float[Tensor, "batch dimensions"]
+
+
+def contrastive_loss(
+    first: Projections, second: Projections, temperature: float | int = 0.5
+) -> Float[Tensor, ""]:
+    r"""How surely each view picks its partner among all other views of the batch.
+
+    With the cosines :math:`s_{ij}` of the :math:`2N` views, and :math:`j` the partner of
+    :math:`i`,
+
+    .. math::
+        L = \frac{1}{2N} \sum_i -\log
+        \frac{e^{s_{ij} / \tau}}{\sum_{k \ne i} e^{s_{ik} / \tau}}
+
+    SimCLR (Chen et al. 2020), equation 1. Views that are all alike lose :math:`\log(2N - 1)`, the
+    loss of a guess. Partners that are equal, and orthogonal to all others, lose
+    :math:`\log(1 + (2N - 2) e^{-1 / \tau})`: the least that orthogonal images can reach.
+
+    Args:
+        first, second: a projection for each view of each image, in the same order. Their lengths
+            do not count.
+        temperature: divides the cosines.
+
+    Raises:
+        ValueError: fewer than two images, another number of second views, or a temperature that is
+            not above 0.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.training import contrastive_loss
+        >>> views = torch.eye(4)
+        >>> round(contrastive_loss(views, views, 0.5).item(), 4)  # log(1 + 6 / e^2)
+        0.5944
+    """
+    if first.shape != second.shape:
+        raise ValueError(
+            f"views of shapes {tuple(first.shape)} and {tuple(second.shape)}: expected two of each "
+            "image, in the same order"
+        )
+    if len(first) < 2:
+        raise ValueError(
+            f"{len(first)} images in a batch: expected two at least, as a view is told from those "
+            "of other images"
+        )
+    if not 0 < temperature < float("inf"):
+        raise ValueError(f"temperature {temperature}: expected more than 0, and finite")
+    views = F.normalize(torch.cat([first, second]).float(), dim=1)
+    alike = views @ views.T / temperature
+    itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
+    partners = torch.arange(len(views), device=views.device).roll(len(first))
+    return F.cross_entropy(alike.masked_fill(itself, -torch.inf), partners)
+
+
+def prediction_loss(predicted: Projections, target: Projections) -> Float[Tensor, ""]:
+    """Mean squared distance of two projections of length 1, which is two less twice their cosine.
+
+    BYOL (Grill et al. 2020), equation 2. 0 if they point the same way, 2 if they are orthogonal,
+    4 if opposite. No gradient reaches the target.
+    """
+    return 2 - 2 * F.cosine_similarity(predicted, target.detach(), dim=1).mean()
+
+
+class Projected(NamedTuple):
+    """What a learner makes of the two views of a batch.
+
+    Attributes:
+        loss: to be lowered.
+        features: of the first views, as a probe reads them.
+        projections: of the first views; their spread tells a collapse.
+    """
+
+    loss: Float[Tensor, ""]
+    features: Float[Tensor, "batch features"]
+    projections: Projections
+
+
+class TwoViews(nn.Module):
+    """A body, and a projector of its mean token that learns with it and is then thrown away.
+
+    Args:
+        model: a Vision Transformer; its head does not learn.
+        hidden: width of the projector's middle.
+        dimensions: of a projection.
+
+    Raises:
+        ValueError: a model that is no Vision Transformer.
+    """
+
+    def __init__(self, model: nn.Module, hidden: int, dimensions: int):
+        super().__init__()
+        if not isinstance(model, VisionTransformer):
+            raise ValueError(
+                f"two views for a {type(model).__name__}: expected a Vision Transformer, whose "
+                "mean token is read"
+            )
+        self.model = model
+        token = model.prefix.shape[1]
+        width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
+        self.projector = projector(width, hidden, dimensions)
+
+
+def mean_token(model: nn.Module, images: Views) -> Float[Tensor, "batch features"]:
+    """Mean of the patch tokens after the last norm: what the learners here read of a body."""
+    tokens = model.features(images)
+    return tokens[:, getattr(model, "num_prefix_tokens", 0) :].mean(dim=1)
+
+
+def projector(width: int, hidden: int, dimensions: int) -> nn.Sequential:
+    """Two linear layers with batch norm and ReLU between; BYOL's, and SimCLR's with one norm."""
+    return nn.Sequential(
+        nn.Linear(width, hidden, bias=False),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, dimensions, bias=False),
+    )
+
+
+class SimCLR(TwoViews):
+    """A body whose two views of an image shall be told from the views of other images.
+
+    Chen et al. 2020, section 2.
+
+    Args:
+        model, hidden, dimensions: see :class:`TwoViews`.
+        temperature: see :func:`contrastive_loss`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        hidden: int = 256,
+        dimensions: int = 64,
+        temperature: float | int = 0.5,
+    ):
+        super().__init__(model, hidden, dimensions)
+        self.temperature = temperature
+
+    def forward(self, first: Views, second: Views) -> Projected:
+        count = len(first)  # both views in one batch, whose statistics batch norm takes
+        features = mean_token(self.model, torch.cat([first, second]))
+        projections = self.projector(features)
+        loss = contrastive_loss(projections[:count], projections[count:], self.temperature)
+        return Projected(loss, features[:count], projections[:count])
+
+
+class BYOL(TwoViews):
+    """A body that predicts, from one view, what a slower copy of it makes of the other.
+
+    Grill et al. 2020, section 3.1. No other image is looked at. What keeps all images from getting
+    one projection is the predictor and the slow copy: ``predictor=False`` and ``momentum=0`` take
+    one of them away.
+
+    Args:
+        model, hidden, dimensions: see :class:`TwoViews`.
+        momentum: share that the slow copy keeps of itself at each step.
+        predictor: whether the prediction has layers of its own.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        hidden: int = 256,
+        dimensions: int = 64,
+        momentum: float | int = 0.99,
+        predictor: bool = True,
+    ):
+        super().__init__(model, hidden, dimensions)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum {momentum}: expected 0 up to, but not, 1")
+        self.momentum = momentum
+        self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
+        self.slow_model, self.slow_projector = copy.deepcopy((model, self.projector))
+        for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
+            weight.requires_grad_(False)
+
+    def forward(self, first: Views, second: Views) -> Projected:
+        if self.training:
+            self.follow()  # the step before: at the first one the copy is the body
+        count, both = len(first), torch.cat([first, second])
+        features = mean_token(self.model, both)
+        projections = self.projector(features)
+        predicted = self.predictor(projections)
+        with torch.no_grad():
+            target = self.slow_projector(mean_token(self.slow_model, both))
+        crossed = torch.cat([target[count:], target[:count]])  # each view predicts the other
+        return Projected(prediction_loss(predicted, crossed), features[:count], projections[:count])
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the slow copy toward the learning one."""
+        fast = (*self.model.parameters(), *self.projector.parameters())
+        slow = (*self.slow_model.parameters(), *self.slow_projector.parameters())
+        for copied, weight in zip(slow, fast, strict=True):
+            copied.lerp_(weight, 1 - self.momentum)
+
+
+def spread(projections: Projections) -> float:
+    """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
+
+    The share of the unit-length projections that is not their common mean: one less the squared
+    length of the mean.
+    """
+    return 1 - F.normalize(projections.float(), dim=1).mean(dim=0).square().sum().item()
