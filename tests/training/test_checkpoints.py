@@ -87,8 +87,8 @@ def test_a_description_that_we_cannot_read(about, tmp_path):
 
 def test_a_later_format_is_refused(saved, tmp_path):
     state, about = read(saved[1])
-    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | {"format": 4})})
-    with pytest.raises(CheckpointError, match="of format '4': this vitbook reads 1, 2, 3; take a"):
+    save_file(state, tmp_path / "x", metadata={"vitbook": json.dumps(about | {"format": 5})})
+    with pytest.raises(CheckpointError, match="of format '5': this vitbook reads 1, 2, 3, 4; take"):
         load_checkpoint(tmp_path / "x")
 
 

@@ -9,6 +9,7 @@ from vitbook.datasets import Dataset, normalize
 from vitbook.errors import UnknownNameError
 from vitbook.training import (
     BatchTooLargeError,
+    CheckpointError,
     MaskedPatches,
     Recipe,
     SimCLR,
@@ -17,14 +18,17 @@ from vitbook.training import (
     evaluate,
     evaluate_colors,
     get_recipe,
+    load_checkpoint,
+    load_learner,
     load_teacher,
     run,
+    save_checkpoint,
     start_from,
     train,
 )
 from vitbook.training.batches import Batches
 from vitbook.training.memory import largest_fitting_batch
-from vitbook.training.objectives import LEARNERS, Masks
+from vitbook.training.objectives import LEARNERS, Masks, score
 from vitbook.training.patch_colors import patch_classes
 
 # A run with everything that could remember something.
@@ -208,6 +212,25 @@ def test_a_checkpoint_from_which_a_run_on_labels_starts(tmp_path):
         folder=tmp_path / "tuned", start=path, device="cpu", progress=False,
     )  # fmt: skip
     assert tuned.start.startswith(f"{row.name}@")
+
+
+@pytest.mark.parametrize("objective", LEARNERS)
+def test_what_learned_beside_the_body_comes_back(objective, tmp_path):
+    recipe = replace(PLAIN, objective=objective, epochs=1, epoch_images=64)
+    row = run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, device="cpu", progress=False)
+    path = tmp_path / f"{row.name}.safetensors"
+    learner = load_learner(path)
+    assert type(learner) is LEARNERS[objective] and not learner.training
+    assert same(bits(learner.model), bits(load_checkpoint(path).model))
+    test = datasets.load("digits", "test")
+    scored = score(learner, test)  # of the body with what was beside it
+    assert scored.pop("accuracy") == row.accuracy
+    assert {key: row.curve[-1][key] for key in scored} == pytest.approx(scored, rel=1e-5)
+    save_checkpoint(path, learner.model, provenance=load_checkpoint(path).provenance)
+    with pytest.raises(CheckpointError, match="holds nothing beside its body: expected "):
+        load_learner(path)
+    with pytest.raises(CheckpointError, match="learned labels: expected a run with an objective"):
+        load_learner("digits-vit_micro_patch2_8-digits-seed0")
 
 
 def test_what_fits_is_tried_with_the_patches(monkeypatch):

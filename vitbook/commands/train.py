@@ -114,6 +114,8 @@ def train(
 
 
 def _of_what(recipe: dict) -> str:
+    if recipe["objective"] in ("simclr", "byol"):
+        return " with the label of the nearest other image"
     return " of the colours of corrupted patches" if recipe["objective"] else ""
 
 

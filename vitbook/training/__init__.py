@@ -20,6 +20,7 @@ from vitbook.training.experiments import (
     standing,
 )
 from vitbook.training.fine_tuning import learning_parts
+from vitbook.training.learner_files import load_learner
 from vitbook.training.loop import TrainingRun, train
 from vitbook.training.masked_patches import (
     ChosenPatches,
@@ -96,6 +97,7 @@ __all__ = [
     "joined",
     "learning_parts",
     "load_checkpoint",
+    "load_learner",
     "load_teacher",
     "mean_colors",
     "predict",

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import metadata
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import nn
+from torch import Tensor, nn
 
 from vitbook.digest import digest
 from vitbook.files import write_atomically
@@ -19,9 +19,10 @@ from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.tied_weights import load_unique_state, unique_state
 
-FORMAT = 3
-# 1 had no constants and no digest, 2 a digest of the weights alone.
-KNOWN = (1, 2, 3)
+FORMAT = 4
+# 1 had no constants and no digest, 2 a digest of the weights alone, 3 nothing beside the model.
+KNOWN = (1, 2, 3, 4)
+BESIDE = "beside:"  # in front of the names of tensors that are no part of the model
 
 
 class CheckpointError(ValueError):
@@ -36,11 +37,14 @@ class Checkpoint:
         model: in evaluation mode, on the CPU.
         class_names: what each logit means.
         provenance: how it was trained: data set, recipe, seed, accuracy, device, versions.
+        beside: what learned with the model and is no part of it, by name: see
+            :func:`~.learner_files.load_learner`. Empty, if it learned labels.
     """
 
     model: nn.Module
     class_names: tuple[str, ...]
     provenance: dict
+    beside: dict[str, Tensor] = field(default_factory=dict)
 
 
 def save_checkpoint(
@@ -50,11 +54,13 @@ def save_checkpoint(
     class_names: tuple[str, ...] = (),
     provenance: dict | None = None,
     dtype: torch.dtype | None = None,
+    beside: dict[str, Tensor] | None = None,
 ) -> Path:
     """Write a model of the catalogue to one file, whole or not at all.
 
     Args:
         dtype: of the stored weights, for example torch.float16; by default as they are.
+        beside: tensors that learned with the model and are no part of it, by name.
 
     Raises:
         CheckpointError: a model that :func:`vitbook.create_model` did not make, or weights that
@@ -77,12 +83,13 @@ def save_checkpoint(
             f"{type(model).__name__} does not say how it was made: save a model that "
             "vitbook.create_model built, or use safetensors.torch.save_model"
         )
+    parts = unique_state(model) | {f"{BESIDE}{name}": t for name, t in (beside or {}).items()}
     state = {
         name: (tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor)
         .detach()
         .cpu()
         .contiguous()
-        for name, tensor in unique_state(model).items()
+        for name, tensor in parts.items()
     }
     for name, tensor in state.items():
         if not tensor.isfinite().all():
@@ -141,6 +148,8 @@ def load_checkpoint(
             f"the book's own: {own or _how_they_come()}"
         )
     state, about = _read(path)
+    names = [name for name in state if name.startswith(BESIDE)]
+    beside = {name.removeprefix(BESIDE): state.pop(name) for name in names}
 
     def another(error: Exception) -> CheckpointError:
         return CheckpointError(
@@ -174,7 +183,7 @@ def load_checkpoint(
     target = model if model is not None else create_model(**_arguments(spec))
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
-    return Checkpoint(target.eval(), class_names, provenance)
+    return Checkpoint(target.eval(), class_names, provenance, beside)
 
 
 def _how_they_come() -> str:
@@ -186,8 +195,8 @@ def _how_they_come() -> str:
 
 
 def _resized(
-    state: dict[str, torch.Tensor], spec: ModelSpec, image_size: int | Sequence[int]
-) -> tuple[dict[str, torch.Tensor], ModelSpec]:
+    state: dict[str, Tensor], spec: ModelSpec, image_size: int | Sequence[int]
+) -> tuple[dict[str, Tensor], ModelSpec]:
     """The same weights for images of another size: tables of positions on another grid."""
     spec_then = replace(
         spec, image_size=image_size if isinstance(image_size, int) else tuple(image_size)
@@ -207,7 +216,7 @@ def _arguments(spec: ModelSpec) -> dict:
     return asdict(spec) | {"image_size": spec.image_size}
 
 
-def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict]:
+def _read(path: Path) -> tuple[dict[str, Tensor], dict]:
     path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
     try:
         with safe_open(path, framework="pt") as file:

@@ -16,7 +16,9 @@ from vitbook.measure import count_parameters, memory_so_far
 from vitbook.models import create_model, default_image_size, initialize
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.differences import differences
+from vitbook.training.learner_files import own_parts
 from vitbook.training.loop import train
+from vitbook.training.objectives import make_learner
 from vitbook.training.planned import PlannedRun
 from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
@@ -133,8 +135,9 @@ def run(
         guide = load_teacher(teacher, train_set, dataset_name, seed=seed) if teacher else None
         if probe is not None and planned.probe_epochs:
             probe(model.to(own), test_set)  # what it cannot look into is found before the training
+        learner = make_learner(model, recipe, seed)
         outcome = train(
-            model,
+            learner,
             train_set,
             recipe,
             test=test_set,
@@ -183,6 +186,7 @@ def run(
                 class_names=() if recipe.objective else train_set.class_names,
                 provenance=about,
                 dtype=checkpoint_dtype,
+                beside=own_parts(learner),
             )
             results.record(result, folder)
             unfinished.unlink(missing_ok=True)

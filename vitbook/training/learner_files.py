@@ -1,0 +1,62 @@
+"""What learned without labels beside a body: how it travels in the body's checkpoint."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from vitbook.training.checkpoints import CheckpointError, load_checkpoint
+from vitbook.training.objectives import LEARNERS, body_of
+from vitbook.training.tied_weights import unique_state
+
+_NOT_KEPT = ("model.", "slow_")  # the body has its own place; BYOL's slow copy begins as the body
+
+
+def own_parts(learner: nn.Module) -> dict[str, Tensor]:
+    """A learner's tensors that are no part of its body; none, if it is the body itself."""
+    if body_of(learner) is learner:
+        return {}
+    return {
+        name: tensor
+        for name, tensor in unique_state(learner).items()
+        if not name.startswith(_NOT_KEPT)
+    }
+
+
+def load_learner(path: str | Path) -> nn.Module:
+    """A body together with what learned beside it: a predictor of colours, a projector.
+
+    The slow copy of a :class:`~.two_views.BYOL` is not kept: it begins as the body again.
+
+    Args:
+        path: of a checkpoint, or the name of one of the book's own.
+
+    Returns:
+        nn.Module: a learner as the recipe of the run says, such as
+        :class:`~.masked_patches.MaskedPatches`, in evaluation mode, on the CPU.
+
+    Raises:
+        FileNotFoundError: no such file.
+        CheckpointError: the file is damaged, its run learned labels, or it holds the body alone.
+    """
+    checkpoint = load_checkpoint(path)
+    objective = checkpoint.provenance.get("recipe", {}).get("objective")
+    if objective not in LEARNERS:
+        raise CheckpointError(
+            f"{path} learned {'labels' if not objective else repr(objective)}: expected a run with "
+            f"an objective, {', '.join(LEARNERS)}; take load_checkpoint"
+        )
+    learner = LEARNERS[objective](checkpoint.model)
+    usual, found = own_parts(learner), checkpoint.beside
+    fits = usual.keys() == found.keys() and all(
+        usual[name].shape == tensor.shape for name, tensor in found.items()
+    )
+    if not fits:
+        raise CheckpointError(
+            f"{path} holds {', '.join(found) or 'nothing'} beside its body: expected "
+            f"{', '.join(usual)} of a {type(learner).__name__}; train it again with this vitbook"
+        )
+    with torch.no_grad():
+        for name, tensor in found.items():
+            usual[name].copy_(tensor)
+    return learner.eval()
