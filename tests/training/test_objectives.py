@@ -226,6 +226,9 @@ def test_what_learned_beside_the_body_comes_back(objective, tmp_path):
     scored = score(learner, test)  # of the body with what was beside it
     assert scored.pop("accuracy") == row.accuracy
     assert {key: row.curve[-1][key] for key in scored} == pytest.approx(scored, rel=1e-5)
+    if objective == "byol":
+        assert same(bits(learner.slow_model), bits(learner.model))
+        assert same(bits(learner.slow_projector), bits(learner.projector))
     save_checkpoint(path, learner.model, provenance=load_checkpoint(path).provenance)
     with pytest.raises(CheckpointError, match="holds nothing beside its body: expected "):
         load_learner(path)

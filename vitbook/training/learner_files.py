@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from vitbook.training.checkpoints import CheckpointError, load_checkpoint
 from vitbook.training.objectives import LEARNERS, body_of
 from vitbook.training.tied_weights import unique_state
+from vitbook.training.two_views import BYOL
 
 _NOT_KEPT = ("model.", "slow_")  # the body has its own place; BYOL's slow copy begins as the body
 
@@ -59,4 +60,6 @@ def load_learner(path: str | Path) -> nn.Module:
     with torch.no_grad():
         for name, tensor in found.items():
             usual[name].copy_(tensor)
+    if isinstance(learner, BYOL):
+        learner.begin_again()
     return learner.eval()

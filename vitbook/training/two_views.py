@@ -187,6 +187,11 @@ class BYOL(TwoViews):
         for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
             weight.requires_grad_(False)
 
+    def begin_again(self) -> None:
+        """Make the slow copy as the body and its projector are now."""
+        self.slow_model.load_state_dict(self.model.state_dict())
+        self.slow_projector.load_state_dict(self.projector.state_dict())
+
     def forward(self, first: Views, second: Views) -> Projected:
         if self.training:
             self.follow()  # the step before: at the first one the copy is the body
