@@ -114,7 +114,11 @@ def train(
 
 
 def _of_what(recipe: dict) -> str:
-    return " of the colours of corrupted patches" if recipe["objective"] else ""
+    return {
+        "": "",
+        "masked_patches": " of the colours of corrupted patches",
+        "next_pixels": " of the next pixels",
+    }.get(recipe["objective"], " of nearest other images with the same label")
 
 
 @contextmanager

@@ -28,6 +28,16 @@ from vitbook.training.masked_patches import (
     choose_masked,
 )
 from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.next_pixels import (
+    NextPixels,
+    PixelGuesses,
+    PlaceNull,
+    commonest_level,
+    continue_pixels,
+    evaluate_pixels,
+    grey_levels,
+    level_bytes,
+)
 from vitbook.training.objectives import evaluate_colors
 from vitbook.training.oscillation import Oscillations, count_oscillations
 from vitbook.training.patch_colors import (
@@ -68,7 +78,10 @@ __all__ = [
     "Experiment",
     "ExperimentError",
     "MaskedPatches",
+    "NextPixels",
     "Oscillations",
+    "PixelGuesses",
+    "PlaceNull",
     "PlannedRun",
     "QuantizationError",
     "Recipe",
@@ -86,15 +99,20 @@ __all__ = [
     "class_colors",
     "color_classes",
     "commonest_color",
+    "commonest_level",
+    "continue_pixels",
     "contrastive_loss",
     "count_oscillations",
     "distillation_loss",
     "evaluate",
     "evaluate_colors",
+    "evaluate_pixels",
     "get_recipe",
+    "grey_levels",
     "hard_loss",
     "joined",
     "learning_parts",
+    "level_bytes",
     "load_checkpoint",
     "load_teacher",
     "mean_colors",

@@ -10,6 +10,7 @@ from vitbook.devices import release_memory
 from vitbook.modes import evaluating
 from vitbook.training.loss import cross_entropy
 from vitbook.training.masked_patches import MaskedPatches, choose_masked
+from vitbook.training.next_pixels import NextPixels
 from vitbook.training.two_views import TwoViews
 
 
@@ -68,6 +69,9 @@ def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     """In a function of its own, whose end lets go of the logits and of all that led to them."""
     if isinstance(model, TwoViews):
         model(images, images).loss.backward()
+        return
+    if isinstance(model, NextPixels):
+        model(images).loss.backward()
         return
     if isinstance(model, MaskedPatches):
         chance = torch.Generator().manual_seed(0)

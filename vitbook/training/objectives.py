@@ -1,4 +1,4 @@
-"""What a run learns to answer: the labels, or without them the colours of patches."""
+"""What a run learns to answer: the labels, or without them something that images tell."""
 
 from collections.abc import Callable
 
@@ -14,11 +14,17 @@ from vitbook.training.evaluation import evaluate
 from vitbook.training.loss import cross_entropy
 from vitbook.training.masked_patches import ChosenPatches, MaskedPatches, choose_masked
 from vitbook.training.neighbours import nearest_other
+from vitbook.training.next_pixels import NextPixels, evaluate_pixels
 from vitbook.training.processes import processes
-from vitbook.training.recipe import Recipe
+from vitbook.training.recipe import TWO_VIEWS, Recipe
 from vitbook.training.two_views import BYOL, SimCLR, TwoViews, mean_token, spread
 
-LEARNERS = {"masked_patches": MaskedPatches, "simclr": SimCLR, "byol": BYOL}
+LEARNERS = {
+    "masked_patches": MaskedPatches,
+    "simclr": SimCLR,
+    "byol": BYOL,
+    "next_pixels": NextPixels,
+}
 Question = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
@@ -39,7 +45,7 @@ def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
             f"a {type(model).__name__} and recipe {recipe.name}, which learns {learns}: set the "
             "objective to that of the learner, or give the model inside"
         )
-    if recipe.objective != "masked_patches" and processes().count > 1:
+    if recipe.objective in TWO_VIEWS and processes().count > 1:
         raise ValueError(
             f"objective {recipe.objective!r} in {processes().count} processes: each would see "
             "the views of its own images alone; use one process"
@@ -67,6 +73,8 @@ def make_question(
         return lambda model, images, _, step: model(images, masks(step)).loss
     if isinstance(learner, TwoViews):
         return lambda model, images, _, step: model(images, batches.second_view(step)).loss
+    if isinstance(learner, NextPixels):
+        return lambda model, images, *_: model(images).loss
     if teacher is None:
         return lambda model, images, targets, _: cross_entropy(
             model(images), targets, recipe.label_smoothing
@@ -95,13 +103,17 @@ class Masks:
 def score(learner: nn.Module, dataset: Dataset) -> dict[str, float]:
     """What a row of the curve says of held-out images: ``accuracy``, and ``held_out_loss``.
 
-    Of colours, if the learner predicts them. Of a learner from two views: the share of images
-    whose nearest other image has their label, and the ``spread`` of the projections.
+    Of colours or of next pixels, if the learner predicts them. Of a learner from two views: the
+    share of images whose nearest other image has their label, and the ``spread`` of the
+    projections.
     """
     if isinstance(learner, TwoViews):
         return score_views(learner, dataset)
     if isinstance(learner, MaskedPatches):
         accuracy, loss = evaluate_colors(learner, dataset)
+        return {"accuracy": accuracy, "held_out_loss": loss}
+    if isinstance(learner, NextPixels):
+        accuracy, loss = evaluate_pixels(learner, dataset)
         return {"accuracy": accuracy, "held_out_loss": loss}
     return {"accuracy": evaluate(learner, dataset)}
 
