@@ -9,6 +9,7 @@ from vitbook.datasets import Dataset, normalize
 from vitbook.errors import UnknownNameError
 from vitbook.training import (
     BatchTooLargeError,
+    MaskedAutoencoder,
     MaskedPatches,
     NextPixels,
     Recipe,
@@ -114,7 +115,7 @@ def test_a_run_that_learns_labels_does_not_go_on_as_one_without(tmp_path):
         learn(replace(RECIPE, objective=""), state=tmp_path / "state", seed=3)
 
 
-@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels"])
+@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
 def test_no_label_is_looked_at(objective):
     data, recipe = few_digits(), replace(PLAIN, objective=objective)
     other = replace(data, labels=data.labels.flip(0))
@@ -124,7 +125,7 @@ def test_no_label_is_looked_at(objective):
     assert same(bits(ours), bits(theirs))
 
 
-@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels"])
+@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
 def test_the_body_learns_and_the_head_does_not(objective):
     before = bits(micro(BODIES[objective]))
     outcome, model = learn(replace(PLAIN, objective=objective), micro(BODIES[objective]))
@@ -202,7 +203,7 @@ def test_two_processes_share_the_masks_of_one():
     assert not torch.equal(alone(5).kinds, alone(6).kinds)
 
 
-@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels"])
+@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
 def test_a_checkpoint_from_which_a_run_on_labels_starts(objective, tmp_path):
     recipe = get_recipe(
         "digits", epochs=1, warmup_epochs=0.5, label_smoothing=0.0, objective=objective
@@ -263,6 +264,29 @@ def test_what_fits_is_tried_with_the_pixels(monkeypatch):
     assert tried == [32, 1, 2, 4, 8]
 
 
+def test_what_fits_is_tried_with_the_hidden_patches(monkeypatch):
+    learner, tried = MaskedAutoencoder(micro()), []
+    forward = MaskedAutoencoder.forward
+
+    def small(self, images, hidden):
+        tried.append((len(images), hidden.shape[1]))
+        if len(images) > 4:
+            raise torch.OutOfMemoryError("no more")
+        return forward(self, images, hidden)
+
+    monkeypatch.setattr(MaskedAutoencoder, "forward", small)
+    with pytest.raises(BatchTooLargeError, match="batch_size 32 does not fit .*; 4 does"):
+        learn(replace(PLAIN, objective="mae"), learner)
+    assert tried == [(size, 12) for size in (32, 1, 2, 4, 8)]
+
+
+def test_who_gives_a_share_is_trained_with_it():
+    learner, hidden = MaskedAutoencoder(micro(), share=0.5), []
+    learner.register_forward_pre_hook(lambda _, args: hidden.append(args[1].shape[1]))
+    learn(replace(PLAIN, objective="mae", epochs=1), learner)
+    assert set(hidden) == {8}
+
+
 @pytest.mark.parametrize(
     "changes, told",
     [
@@ -290,6 +314,8 @@ def test_what_cannot_learn_without_labels_is_refused():
         learn(replace(PLAIN, objective="byol"), micro("resnet8_digits"))
     with pytest.raises(ValueError, match="expected a causal Vision Transformer, one token for"):
         learn(replace(PLAIN, objective="next_pixels"), micro("vit_micro_patch1_8"))
+    with pytest.raises(ValueError, match="masked autoencoder of an encoder that does not take 5"):
+        learn(replace(PLAIN, objective="mae"), micro("linformer_vit_micro_patch2_8"))
     with pytest.raises(ValueError, match="mixed images with objective 'simclr'"):
         replace(PLAIN, objective="simclr", mixup=0.5)
     teacher = vitbook.load_checkpoint("digits-resnet8_digits-digits-seed0").model

@@ -21,6 +21,12 @@ from vitbook.training.experiments import (
 )
 from vitbook.training.fine_tuning import learning_parts
 from vitbook.training.loop import TrainingRun, train
+from vitbook.training.masked_autoencoder import (
+    MaskedAutoencoder,
+    MeanPatchNulls,
+    Reconstruction,
+    mean_patch_nulls,
+)
 from vitbook.training.masked_patches import (
     ChosenPatches,
     ColorGuesses,
@@ -77,7 +83,9 @@ __all__ = [
     "ColorGuesses",
     "Experiment",
     "ExperimentError",
+    "MaskedAutoencoder",
     "MaskedPatches",
+    "MeanPatchNulls",
     "NextPixels",
     "Oscillations",
     "PixelGuesses",
@@ -85,6 +93,7 @@ __all__ = [
     "PlannedRun",
     "QuantizationError",
     "Recipe",
+    "Reconstruction",
     "RunInUseError",
     "RunStoppedError",
     "Scheme",
@@ -116,6 +125,7 @@ __all__ = [
     "load_checkpoint",
     "load_teacher",
     "mean_colors",
+    "mean_patch_nulls",
     "predict",
     "prediction_loss",
     "quantize_model",

@@ -12,6 +12,7 @@ from vitbook.training.batches import Batches
 from vitbook.training.distillation import Teacher, distillation_loss
 from vitbook.training.evaluation import evaluate
 from vitbook.training.loss import cross_entropy
+from vitbook.training.masked_autoencoder import MaskedAutoencoder, score_reconstruction
 from vitbook.training.masked_patches import ChosenPatches, MaskedPatches, choose_masked
 from vitbook.training.neighbours import nearest_other
 from vitbook.training.next_pixels import NextPixels, evaluate_pixels
@@ -24,6 +25,7 @@ LEARNERS = {
     "simclr": SimCLR,
     "byol": BYOL,
     "next_pixels": NextPixels,
+    "mae": MaskedAutoencoder,
 }
 Question = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
@@ -71,6 +73,9 @@ def make_question(
     if isinstance(learner, MaskedPatches):
         masks = Masks(learner, batches, seed)
         return lambda model, images, _, step: model(images, masks(step)).loss
+    if isinstance(learner, MaskedAutoencoder):
+        hidden = Masks(learner, batches, seed)
+        return lambda model, images, _, step: model(images, hidden(step).places).loss
     if isinstance(learner, TwoViews):
         return lambda model, images, _, step: model(images, batches.second_view(step)).loss
     if isinstance(learner, NextPixels):
@@ -86,17 +91,18 @@ def make_question(
 
 
 class Masks:
-    """The corrupted patches of a run, each step's a function of the seed and the step.
+    """The corrupted or hidden patches of a run, each step's a function of the seed and the step.
 
     They are drawn for the whole batch, of which each process takes those of its images.
     """
 
-    def __init__(self, learner: MaskedPatches, batches: Batches, seed: int):
+    def __init__(self, learner: MaskedPatches | MaskedAutoencoder, batches: Batches, seed: int):
         self.patches, self.batches, self.seed = learner.num_patches, batches, seed
+        self.share = learner.share if isinstance(learner, MaskedAutoencoder) else 0.5
 
     def __call__(self, step: int) -> ChosenPatches:
         chance = torch.Generator().manual_seed(seed_of(self.seed, step, "masks"))
-        chosen = choose_masked(self.batches.recipe.batch_size, self.patches, chance)
+        chosen = choose_masked(self.batches.recipe.batch_size, self.patches, chance, self.share)
         return chosen.part(slice(self.batches.rank, None, self.batches.processes))
 
 
@@ -105,10 +111,12 @@ def score(learner: nn.Module, dataset: Dataset) -> dict[str, float]:
 
     Of colours or of next pixels, if the learner predicts them. Of a learner from two views: the
     share of images whose nearest other image has their label, and the ``spread`` of the
-    projections.
+    projections; of a masked autoencoder that share, and its error.
     """
     if isinstance(learner, TwoViews):
         return score_views(learner, dataset)
+    if isinstance(learner, MaskedAutoencoder):
+        return score_reconstruction(learner, dataset)
     if isinstance(learner, MaskedPatches):
         accuracy, loss = evaluate_colors(learner, dataset)
         return {"accuracy": accuracy, "held_out_loss": loss}

@@ -9,7 +9,7 @@ from vitbook.models.initialization import INITIALIZATIONS
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
 TWO_VIEWS = ("simclr", "byol")
-OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels")
+OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -79,7 +79,9 @@ class Recipe:
             that are not shown, see :class:`~.masked_patches.MaskedPatches`; "simclr" or "byol",
             that two views show one image, see :class:`~.two_views.SimCLR` and
             :class:`~.two_views.BYOL`; "next_pixels", each pixel from those in front of it, see
-            :class:`~.next_pixels.NextPixels`; empty learns labels.
+            :class:`~.next_pixels.NextPixels`; "mae", the pixels of hidden patches from the
+            visible quarter, see :class:`~.masked_autoencoder.MaskedAutoencoder`; empty learns
+            labels.
 
     Raises:
         ValueError: a number that no run can have.
