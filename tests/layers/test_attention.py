@@ -4,7 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vitbook.analysis import capture_attention
-from vitbook.layers import Attention, LocalitySelfAttention, SelfAttention
+from vitbook.layers import (
+    Attention,
+    CausalSelfAttention,
+    LocalitySelfAttention,
+    SelfAttention,
+)
 
 
 def naive_self_attention(layer: SelfAttention, tokens: torch.Tensor) -> torch.Tensor:
@@ -113,3 +118,20 @@ def test_locality_self_attention_takes_no_mask():
     layer = LocalitySelfAttention(12, num_heads=3)
     with pytest.raises(ValueError, match="a mask came, but LSA masks by itself"):
         layer(torch.randn(1, 5, 12), torch.ones(5, 5).bool())
+
+
+@torch.no_grad()
+def test_causal_self_attention_is_attention_to_the_tokens_so_far():
+    layer = CausalSelfAttention(12, num_heads=3).double()
+    for parameter in layer.parameters():
+        parameter.add_(torch.randn_like(parameter))
+    tokens = torch.randn(2, 5, 12, dtype=torch.float64)
+    whole = SelfAttention(12, num_heads=3).double()
+    whole.load_state_dict(layer.state_dict())
+    with capture_attention(layer) as maps:
+        found = layer(tokens)
+    for last in range(5):  # without a mask, of a sequence that ends there
+        assert torch.allclose(found[:, last], whole(tokens[:, : last + 1])[:, -1], atol=1e-12)
+    assert (maps["core"].triu(1) == 0).all() and (maps["core"].tril() > 0).sum() == 2 * 3 * 15
+    with pytest.raises(ValueError, match="a mask came, but causal attention masks by itself"):
+        layer(tokens, torch.ones(5, 5).bool())

@@ -112,6 +112,8 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "block_local_vit_tiny_patch4_32": 2_692_426 - 2 * 192,
     "block_local_vit_micro_patch2_8": 136_138 - 2 * 64,
     "block_local_vit_micro_patch1_8": 136_138 - 2 * 64 - 3 * 64 + 48 * 64,
+    # The micro body on pixels: causal attention and a head on the mean have the same weights.
+    "igpt_micro_patch1_8": 136_138 - 3 * 64 + 48 * 64,
     "t2t_vit_7": 4_255_694,
     "t2t_vit_10": 5_834_702,
     "t2t_vit_12": 6_887_374,
@@ -202,6 +204,14 @@ def test_the_contract():
     assert torch.equal(model.features(images), model.encoder(tokens))
     assert torch.equal(model(images), model.head(model.features(images)))
     assert model.spec == vitbook.models.ModelSpec("vit_tiny_patch4_32", (16, 24), 7, 3)
+
+
+def test_a_causal_model_answers_by_what_has_seen_the_image():
+    asked = vitbook.create_model("igpt_micro_patch1_8", pool="mean").spec
+    assert asked.pool == "mean"
+    for pool in ("class", "class_and_mean"):
+        with pytest.raises(ValueError, match=f'pool "{pool}": its class token .* sees no pixel'):
+            vitbook.create_model("igpt_micro_patch1_8", pool=pool)
 
 
 def test_the_pretraining_head():

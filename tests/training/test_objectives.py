@@ -10,13 +10,16 @@ from vitbook.errors import UnknownNameError
 from vitbook.training import (
     BatchTooLargeError,
     CheckpointError,
+    MaskedAutoencoder,
     MaskedPatches,
+    NextPixels,
     Recipe,
     SimCLR,
     TeacherError,
     UnfinishedRunError,
     evaluate,
     evaluate_colors,
+    evaluate_pixels,
     get_recipe,
     load_checkpoint,
     load_learner,
@@ -30,6 +33,7 @@ from vitbook.training.batches import Batches
 from vitbook.training.memory import largest_fitting_batch
 from vitbook.training.objectives import LEARNERS, Masks, score
 from vitbook.training.patch_colors import patch_classes
+from vitbook.training.recipe import TWO_VIEWS
 
 # A run with everything that could remember something.
 RECIPE = Recipe(
@@ -46,6 +50,9 @@ PLAIN = Recipe(
 def few_digits(split="train", n=128):
     whole = datasets.load("digits", split)
     return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
+
+
+BODIES = dict.fromkeys(LEARNERS, "vit_micro_patch2_8") | {"next_pixels": "igpt_micro_patch1_8"}
 
 
 def micro(name="vit_micro_patch2_8"):
@@ -83,7 +90,7 @@ def learn_until(step, path, learner):
 
     learner.model.tokenizer.register_forward_pre_hook(stop)
     objective = next(name for name, kind in LEARNERS.items() if isinstance(learner, kind))
-    mixed = RECIPE if objective == "masked_patches" else UNMIXED  # two views show one image
+    mixed = UNMIXED if objective in TWO_VIEWS else RECIPE  # two views show one image
     return learn(replace(mixed, objective=objective), learner, state=path, save_every_s=0, seed=3)
 
 
@@ -91,7 +98,7 @@ def learn_until(step, path, learner):
 def test_a_run_goes_on_to_the_same_bits(objective, tmp_path):
     def fresh():
         torch.manual_seed(0)
-        return LEARNERS[objective](micro())
+        return LEARNERS[objective](micro(BODIES[objective]))
 
     whole, learner = learn_until(10**9, tmp_path / "whole", fresh())
     path = tmp_path / "cut"
@@ -112,15 +119,20 @@ def test_a_run_that_learns_labels_does_not_go_on_as_one_without(tmp_path):
         learn(replace(RECIPE, objective=""), state=tmp_path / "state", seed=3)
 
 
-def test_no_label_is_looked_at():
-    data = few_digits()
+@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
+def test_no_label_is_looked_at(objective):
+    data, recipe = few_digits(), replace(PLAIN, objective=objective)
     other = replace(data, labels=data.labels.flip(0))
-    (_, ours), (_, theirs) = learn(data=data), learn(data=other)
+    (_, ours), (_, theirs) = (
+        learn(recipe, micro(BODIES[objective]), data=labeled) for labeled in (data, other)
+    )
     assert same(bits(ours), bits(theirs))
 
 
-def test_the_body_learns_and_the_head_does_not():
-    before, (outcome, model) = bits(micro()), learn(PLAIN)
+@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
+def test_the_body_learns_and_the_head_does_not(objective):
+    before = bits(micro(BODIES[objective]))
+    outcome, model = learn(replace(PLAIN, objective=objective), micro(BODIES[objective]))
     changed = {
         name.split(".")[0] for name, now in bits(model).items() if (now != before[name]).any()
     }
@@ -146,6 +158,13 @@ def test_who_gives_the_learner_keeps_what_predicts(ema):
     accuracy, loss = evaluate_colors(learner, few_digits("test", 40))
     assert (accuracy, loss) == (outcome.accuracy, outcome.curve[-1]["held_out_loss"])
     assert learner.mask.abs().max() > 0
+
+
+def test_a_learner_of_next_pixels_keeps_what_predicts():
+    learner = NextPixels(micro(BODIES["next_pixels"]))
+    outcome, _ = learn(replace(PLAIN, objective="next_pixels"), learner)
+    accuracy, loss = evaluate_pixels(learner, few_digits("test", 40))
+    assert (accuracy, loss) == (outcome.accuracy, outcome.curve[-1]["held_out_loss"])
 
 
 def test_a_probe_is_shown_the_body():
@@ -188,27 +207,29 @@ def test_two_processes_share_the_masks_of_one():
     assert not torch.equal(alone(5).kinds, alone(6).kinds)
 
 
-def test_a_checkpoint_from_which_a_run_on_labels_starts(tmp_path):
+@pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
+def test_a_checkpoint_from_which_a_run_on_labels_starts(objective, tmp_path):
     recipe = get_recipe(
-        "digits", epochs=1, warmup_epochs=0.5, label_smoothing=0.0, objective="masked_patches"
+        "digits", epochs=1, warmup_epochs=0.5, label_smoothing=0.0, objective=objective
     )
-    row = run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, device="cpu", progress=False)
+    name = BODIES[objective]
+    row = run(name, "digits", recipe, folder=tmp_path, device="cpu", progress=False)
     path = tmp_path / f"{row.name}.safetensors"
     body = vitbook.load_checkpoint(path)
-    assert body.class_names == () and body.provenance["recipe"]["objective"] == "masked_patches"
+    assert body.class_names == () and body.provenance["recipe"]["objective"] == objective
     assert body.model.tokenizer.projection.weight.abs().max() > 0
-    started = start_from(path, "vit_micro_patch2_8", image_size=8, num_classes=10, channels=1)
+    started = start_from(path, name, image_size=8, num_classes=10, channels=1)
     images = normalize(few_digits().images)
     assert torch.equal(started.eval().features(images), body.model.features(images))
     assert not started(images).any()
     # A score of colours does not stand among the scores of classes.
     assert results.read(tmp_path) == []
     assert [kept.accuracy for kept in results.read(tmp_path, unlabeled=True)] == [row.accuracy]
-    assert "masked_patches" in results.table([row])[0]["model"]
+    assert objective in results.table([row])[0]["model"]
     with pytest.raises(TeacherError, match="has learned no classes"):
         load_teacher(path, few_digits(), "digits")
     tuned = run(
-        "vit_micro_patch2_8", "digits", get_recipe("digits", epochs=1, warmup_epochs=0.5),
+        name, "digits", get_recipe("digits", epochs=1, warmup_epochs=0.5),
         folder=tmp_path / "tuned", start=path, device="cpu", progress=False,
     )  # fmt: skip
     assert tuned.start.startswith(f"{row.name}@")
@@ -253,6 +274,45 @@ def test_what_fits_is_tried_with_the_patches(monkeypatch):
         learn(PLAIN, learner)
 
 
+def test_what_fits_is_tried_with_the_pixels(monkeypatch):
+    learner, tried = NextPixels(micro(BODIES["next_pixels"])), []
+    forward = NextPixels.forward
+
+    def small(self, images):
+        tried.append(len(images))
+        if len(images) > 4:
+            raise torch.OutOfMemoryError("no more")
+        return forward(self, images)
+
+    monkeypatch.setattr(NextPixels, "forward", small)
+    with pytest.raises(BatchTooLargeError, match="batch_size 32 does not fit .*; 4 does"):
+        learn(replace(PLAIN, objective="next_pixels"), learner)
+    assert tried == [32, 1, 2, 4, 8]
+
+
+def test_what_fits_is_tried_with_the_hidden_patches(monkeypatch):
+    learner, tried = MaskedAutoencoder(micro()), []
+    forward = MaskedAutoencoder.forward
+
+    def small(self, images, hidden):
+        tried.append((len(images), hidden.shape[1]))
+        if len(images) > 4:
+            raise torch.OutOfMemoryError("no more")
+        return forward(self, images, hidden)
+
+    monkeypatch.setattr(MaskedAutoencoder, "forward", small)
+    with pytest.raises(BatchTooLargeError, match="batch_size 32 does not fit .*; 4 does"):
+        learn(replace(PLAIN, objective="mae"), learner)
+    assert tried == [(size, 12) for size in (32, 1, 2, 4, 8)]
+
+
+def test_who_gives_a_share_is_trained_with_it():
+    learner, hidden = MaskedAutoencoder(micro(), share=0.5), []
+    learner.register_forward_pre_hook(lambda _, args: hidden.append(args[1].shape[1]))
+    learn(replace(PLAIN, objective="mae", epochs=1), learner)
+    assert set(hidden) == {8}
+
+
 @pytest.mark.parametrize(
     "changes, told",
     [
@@ -278,6 +338,10 @@ def test_what_cannot_learn_without_labels_is_refused():
         learn(PLAIN, SimCLR(micro()))
     with pytest.raises(ValueError, match="two views for a ResNet: expected a Vision Transformer"):
         learn(replace(PLAIN, objective="byol"), micro("resnet8_digits"))
+    with pytest.raises(ValueError, match="expected a causal Vision Transformer, one token for"):
+        learn(replace(PLAIN, objective="next_pixels"), micro("vit_micro_patch1_8"))
+    with pytest.raises(ValueError, match="masked autoencoder of an encoder that does not take 5"):
+        learn(replace(PLAIN, objective="mae"), micro("linformer_vit_micro_patch2_8"))
     with pytest.raises(ValueError, match="mixed images with objective 'simclr'"):
         replace(PLAIN, objective="simclr", mixup=0.5)
     teacher = vitbook.load_checkpoint("digits-resnet8_digits-digits-seed0").model

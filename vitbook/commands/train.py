@@ -114,9 +114,11 @@ def train(
 
 
 def _of_what(recipe: dict) -> str:
-    if recipe["objective"] in ("simclr", "byol"):
-        return " with the label of the nearest other image"
-    return " of the colours of corrupted patches" if recipe["objective"] else ""
+    return {
+        "": "",
+        "masked_patches": " of the colours of corrupted patches",
+        "next_pixels": " of the next pixels",
+    }.get(recipe["objective"], " of nearest other images with the same label")
 
 
 @contextmanager

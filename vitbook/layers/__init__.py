@@ -1,7 +1,12 @@
 """Parts of a Vision Transformer, one idea a file."""
 
 from vitbook.layers.adapters import LowRankLinear
-from vitbook.layers.attention import Attention, LocalitySelfAttention, SelfAttention
+from vitbook.layers.attention import (
+    Attention,
+    CausalSelfAttention,
+    LocalitySelfAttention,
+    SelfAttention,
+)
 from vitbook.layers.block_attention import (
     AxialBlock,
     AxialSelfAttention,
@@ -58,6 +63,7 @@ __all__ = [
     "AxialBlock",
     "AxialSelfAttention",
     "BlockLocalSelfAttention",
+    "CausalSelfAttention",
     "ClassAndMeanHead",
     "ClassToken",
     "ClassTokenHead",

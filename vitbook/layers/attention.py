@@ -133,6 +133,25 @@ class LocalitySelfAttention(SelfAttention):
         return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
 
 
+class CausalSelfAttention(SelfAttention):
+    r"""Self-attention in which a token looks at itself and at those in front of it, and no further.
+
+    .. math:: \mathrm{softmax}(qk^\top/\sqrt{d} + M)\,v, \qquad M_{ij} = -\infty \text{ if } j > i
+
+    Chen et al. 2020, "Generative Pretraining from Pixels", section 2.2. ``forward`` takes no other
+    mask.
+    """
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
+    ) -> Float[Tensor, "batch tokens width"]:
+        if mask is not None:
+            raise ValueError("a mask came, but causal attention masks by itself: expected none")
+        count = tokens.shape[1]
+        so_far = torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
+        return super().forward(tokens, so_far)
+
+
 def full_precision(device: torch.device) -> AbstractContextManager:
     """Keep autocast away: in half precision the exponents would err, and the errors grow."""
     # Tensors without storage, which only count shapes, know no autocast.

@@ -28,6 +28,7 @@ from vitbook.models.efficient import (
     linformer_vit,
 )
 from vitbook.models.hybrid import HYBRID_MODELS, hybrid
+from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
 from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import ROT_VIT_MODELS
 from vitbook.models.sl_vit import SL_VIT_MODELS
@@ -74,6 +75,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, PERFORMER_VIT_MODELS),
         (axial_vit, AXIAL_VIT_MODELS),
         (block_local_vit, BLOCK_LOCAL_VIT_MODELS),
+        (igpt, IGPT_MODELS),
         (hybrid, HYBRID_MODELS),
         (t2t_vit, T2T_VIT_MODELS),
         (t2t_vit_dense, T2T_VIT_DENSE_MODELS),
@@ -132,8 +134,9 @@ def create_model(
 
     Raises:
         UnknownNameError: no such model; names the nearest.
-        ValueError: a size that the patch does not divide, another number below 1, or a pool for
-            a model whose head is not one linear layer on tokens.
+        ValueError: a size that the patch does not divide, another number below 1, a pool for a
+            model whose head is not one linear layer on tokens, or one that reads the class token
+            of a causal model.
 
     Example:
         >>> import torch
@@ -171,6 +174,11 @@ def _pooled_head(name: str, model: nn.Module, pool: str, num_classes: int) -> nn
         raise ValueError(
             f'{name} with pool "{pool}": expected a model that reads its answer from a class token '
             "or from the mean of the patches; leave pool out"
+        )
+    if is_causal(model) and pool != "mean":
+        raise ValueError(
+            f'{name} with pool "{pool}": its class token comes first and sees no pixel; use pool '
+            '"mean", or leave it out'
         )
     width = model.head.classifier.in_features // (1 + isinstance(model.head, ClassAndMeanHead))
     return make_head(pool, width, num_classes, model.num_prefix_tokens)

@@ -12,9 +12,8 @@ class Result:
     """One training run.
 
     Attributes:
-        accuracy: top-1 on the held-out data, 0 to 1. With the objective "masked_patches" it is of
-            the colours of corrupted patches, with "simclr" and "byol" the share of images whose
-            nearest other image has their label.
+        accuracy: top-1 on the held-out data, 0 to 1; if the recipe has an objective, of that: of
+            the colours of corrupted patches, of next pixels, of nearest other images.
         curve: a row an epoch: epoch, loss and learning_rate in six digits, accuracy.
         probes: what was seen in the model after some epochs; empty if nobody looked.
         data_passes: times that an image was shown, on average.

@@ -22,6 +22,12 @@ from vitbook.training.experiments import (
 from vitbook.training.fine_tuning import learning_parts
 from vitbook.training.learner_files import load_learner
 from vitbook.training.loop import TrainingRun, train
+from vitbook.training.masked_autoencoder import (
+    MaskedAutoencoder,
+    MeanPatchNulls,
+    Reconstruction,
+    mean_patch_nulls,
+)
 from vitbook.training.masked_patches import (
     ChosenPatches,
     ColorGuesses,
@@ -29,6 +35,16 @@ from vitbook.training.masked_patches import (
     choose_masked,
 )
 from vitbook.training.memory import BatchTooLargeError
+from vitbook.training.next_pixels import (
+    NextPixels,
+    PixelGuesses,
+    PlaceNull,
+    commonest_level,
+    continue_pixels,
+    evaluate_pixels,
+    grey_levels,
+    level_bytes,
+)
 from vitbook.training.objectives import evaluate_colors
 from vitbook.training.oscillation import Oscillations, count_oscillations
 from vitbook.training.patch_colors import (
@@ -68,11 +84,17 @@ __all__ = [
     "ColorGuesses",
     "Experiment",
     "ExperimentError",
+    "MaskedAutoencoder",
     "MaskedPatches",
+    "MeanPatchNulls",
+    "NextPixels",
     "Oscillations",
+    "PixelGuesses",
+    "PlaceNull",
     "PlannedRun",
     "QuantizationError",
     "Recipe",
+    "Reconstruction",
     "RunInUseError",
     "RunStoppedError",
     "Scheme",
@@ -87,19 +109,25 @@ __all__ = [
     "class_colors",
     "color_classes",
     "commonest_color",
+    "commonest_level",
+    "continue_pixels",
     "contrastive_loss",
     "count_oscillations",
     "distillation_loss",
     "evaluate",
     "evaluate_colors",
+    "evaluate_pixels",
     "get_recipe",
+    "grey_levels",
     "hard_loss",
     "joined",
     "learning_parts",
+    "level_bytes",
     "load_checkpoint",
     "load_learner",
     "load_teacher",
     "mean_colors",
+    "mean_patch_nulls",
     "predict",
     "prediction_loss",
     "quantize_model",

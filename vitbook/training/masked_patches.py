@@ -162,7 +162,7 @@ class MaskedPatches(nn.Module):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        _check_plain(model)
+        check_plain(model, "masked patch prediction")
         self.model = model
         self.mask = nn.Parameter(torch.zeros(model.prefix.shape[1]))
         final = getattr(model.encoder.norm, "normalized_shape", self.mask.shape)[-1]
@@ -206,7 +206,7 @@ class MaskedPatches(nn.Module):
         return ColorGuesses(self.predictor(final), classes.gather(1, chosen.places), chosen.places)
 
 
-def _check_plain(model: nn.Module) -> None:
+def check_plain(model: nn.Module, learner: str) -> None:
     """Other tokenizers show a token the pixels of its neighbours, masked ones too."""
     tokenizer = getattr(model, "tokenizer", None)
     projection = getattr(tokenizer, "projection", None)
@@ -218,6 +218,6 @@ def _check_plain(model: nn.Module) -> None:
     ):
         name = type(model).__name__ if tokenizer is None else type(tokenizer).__name__
         raise ValueError(
-            f"masked patch prediction of a model with {name}: expected a Vision Transformer whose "
-            "tokens see one patch each, such as vit_mini_patch4_32"
+            f"{learner} of a model with {name}: expected a Vision Transformer whose tokens see one "
+            "patch each, such as vit_mini_patch4_32"
         )

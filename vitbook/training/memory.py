@@ -9,7 +9,9 @@ from torch.func import functional_call
 from vitbook.devices import release_memory
 from vitbook.modes import evaluating
 from vitbook.training.loss import cross_entropy
+from vitbook.training.masked_autoencoder import MaskedAutoencoder
 from vitbook.training.masked_patches import MaskedPatches, choose_masked
+from vitbook.training.next_pixels import NextPixels
 from vitbook.training.two_views import TwoViews
 
 
@@ -69,9 +71,16 @@ def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     if isinstance(model, TwoViews):
         model(images, images).loss.backward()
         return
+    if isinstance(model, NextPixels):
+        model(images).loss.backward()
+        return
     if isinstance(model, MaskedPatches):
         chance = torch.Generator().manual_seed(0)
         model(images, choose_masked(len(images), model.num_patches, chance)).loss.backward()
+        return
+    if isinstance(model, MaskedAutoencoder):
+        chance = torch.Generator().manual_seed(0)
+        model(images, model.choose_hidden(len(images), chance)).loss.backward()
         return
     # Batch norm counts these images in copies: its statistics stay those of the data.
     copies = {name: buffer.clone() for name, buffer in model.named_buffers()}

@@ -1,4 +1,4 @@
-"""What a run learns to answer: the labels, or without them the colours of patches."""
+"""What a run learns to answer: the labels, or without them something that images tell."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,21 @@ from vitbook.training.batches import Batches
 from vitbook.training.distillation import Teacher, distillation_loss
 from vitbook.training.evaluation import evaluate
 from vitbook.training.loss import cross_entropy
+from vitbook.training.masked_autoencoder import MaskedAutoencoder, score_reconstruction
 from vitbook.training.masked_patches import ChosenPatches, MaskedPatches, choose_masked
 from vitbook.training.neighbours import nearest_other
+from vitbook.training.next_pixels import NextPixels, evaluate_pixels
 from vitbook.training.processes import processes
-from vitbook.training.recipe import Recipe
+from vitbook.training.recipe import TWO_VIEWS, Recipe
 from vitbook.training.two_views import BYOL, SimCLR, TwoViews, mean_token, spread
 
-LEARNERS = {"masked_patches": MaskedPatches, "simclr": SimCLR, "byol": BYOL}
+LEARNERS = {
+    "masked_patches": MaskedPatches,
+    "simclr": SimCLR,
+    "byol": BYOL,
+    "next_pixels": NextPixels,
+    "mae": MaskedAutoencoder,
+}
 Question = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
@@ -39,7 +47,7 @@ def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
             f"a {type(model).__name__} and recipe {recipe.name}, which learns {learns}: set the "
             "objective to that of the learner, or give the model inside"
         )
-    if recipe.objective != "masked_patches" and processes().count > 1:
+    if recipe.objective in TWO_VIEWS and processes().count > 1:
         raise ValueError(
             f"objective {recipe.objective!r} in {processes().count} processes: each would see "
             "the views of its own images alone; use one process"
@@ -65,8 +73,13 @@ def make_question(
     if isinstance(learner, MaskedPatches):
         masks = Masks(learner, batches, seed)
         return lambda model, images, _, step: model(images, masks(step)).loss
+    if isinstance(learner, MaskedAutoencoder):
+        hidden = Masks(learner, batches, seed)
+        return lambda model, images, _, step: model(images, hidden(step).places).loss
     if isinstance(learner, TwoViews):
         return lambda model, images, _, step: model(images, batches.second_view(step)).loss
+    if isinstance(learner, NextPixels):
+        return lambda model, images, *_: model(images).loss
     if teacher is None:
         return lambda model, images, targets, _: cross_entropy(
             model(images), targets, recipe.label_smoothing
@@ -78,30 +91,37 @@ def make_question(
 
 
 class Masks:
-    """The corrupted patches of a run, each step's a function of the seed and the step.
+    """The corrupted or hidden patches of a run, each step's a function of the seed and the step.
 
     They are drawn for the whole batch, of which each process takes those of its images.
     """
 
-    def __init__(self, learner: MaskedPatches, batches: Batches, seed: int):
+    def __init__(self, learner: MaskedPatches | MaskedAutoencoder, batches: Batches, seed: int):
         self.patches, self.batches, self.seed = learner.num_patches, batches, seed
+        self.share = learner.share if isinstance(learner, MaskedAutoencoder) else 0.5
 
     def __call__(self, step: int) -> ChosenPatches:
         chance = torch.Generator().manual_seed(seed_of(self.seed, step, "masks"))
-        chosen = choose_masked(self.batches.recipe.batch_size, self.patches, chance)
+        chosen = choose_masked(self.batches.recipe.batch_size, self.patches, chance, self.share)
         return chosen.part(slice(self.batches.rank, None, self.batches.processes))
 
 
 def score(learner: nn.Module, dataset: Dataset) -> dict[str, float]:
     """What a row of the curve says of held-out images: ``accuracy``, and ``held_out_loss``.
 
-    Of colours, if the learner predicts them. Of a learner from two views: the share of images
-    whose nearest other image has their label, and the ``spread`` of the projections.
+    Of colours or of next pixels, if the learner predicts them. Of a learner from two views: the
+    share of images whose nearest other image has their label, and the ``spread`` of the
+    projections; of a masked autoencoder that share, and its error.
     """
     if isinstance(learner, TwoViews):
         return score_views(learner, dataset)
+    if isinstance(learner, MaskedAutoencoder):
+        return score_reconstruction(learner, dataset)
     if isinstance(learner, MaskedPatches):
         accuracy, loss = evaluate_colors(learner, dataset)
+        return {"accuracy": accuracy, "held_out_loss": loss}
+    if isinstance(learner, NextPixels):
+        accuracy, loss = evaluate_pixels(learner, dataset)
         return {"accuracy": accuracy, "held_out_loss": loss}
     return {"accuracy": evaluate(learner, dataset)}
 

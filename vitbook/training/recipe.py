@@ -8,7 +8,8 @@ from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
-OBJECTIVES = ("masked_patches", "simclr", "byol")
+TWO_VIEWS = ("simclr", "byol")
+OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -77,7 +78,10 @@ class Recipe:
         objective: what is learned in the place of labels: "masked_patches", the colours of patches
             that are not shown, see :class:`~.masked_patches.MaskedPatches`; "simclr" or "byol",
             that two views show one image, see :class:`~.two_views.SimCLR` and
-            :class:`~.two_views.BYOL`; empty learns labels.
+            :class:`~.two_views.BYOL`; "next_pixels", each pixel from those in front of it, see
+            :class:`~.next_pixels.NextPixels`; "mae", the pixels of hidden patches from the
+            visible quarter, see :class:`~.masked_autoencoder.MaskedAutoencoder`; empty learns
+            labels.
 
     Raises:
         ValueError: a number that no run can have.
@@ -221,7 +225,7 @@ class Recipe:
                 f"{' and '.join(changed)} with objective {self.objective!r}, which knows no labels "
                 f"and no head: set {', '.join(f'{name}={without[name]!r}' for name in changed)}"
             )
-        if self.mixes and self.objective != "masked_patches":
+        if self.mixes and self.objective in TWO_VIEWS:
             raise ValueError(
                 f"mixed images with objective {self.objective!r}: two views show one image; set "
                 "mixup and cutmix to 0"
