@@ -31,6 +31,9 @@ def page_weights(model: nn.Module, *, head: bool = True) -> dict[str, Tensor]:
         block = f"encoder.blocks.{i}.attention.qkv"
         if f"{block}.weight" in found and f"{block}.bias" not in found:
             found[f"{block}.bias"] = torch.zeros(len(found[f"{block}.weight"]))
+    if isinstance(getattr(model, "position", None), nn.Module) and "prefix" in found:
+        found = {name: value for name, value in found.items() if not name.startswith("position.")}
+        found["position.table"] = _positions(model)
     wanted = {*_OUTSIDE, *(_HEAD if head else ())} | {
         f"encoder.blocks.{i}.{part}.{kind}"
         for i in range(len(blocks)) for part in _INSIDE for kind in ("weight", "bias")
@@ -41,9 +44,15 @@ def page_weights(model: nn.Module, *, head: bool = True) -> dict[str, Tensor]:
             f"{'missing' if odd[0] in wanted else 'extra'}, expected the parts of a plain "
             "Vision Transformer: pass vit_micro_patch2_8 or one built like it"
         )
-    table = found["position.table"]
-    found["position.table"] = table.reshape(-1, table.shape[-1])
     return halves(found)
+
+
+@torch.no_grad()
+def _positions(model: nn.Module) -> Tensor:
+    """What its positions, of whatever kind, add to tokens "tokens width"."""
+    rows, columns = model.grid_size
+    nothing = model.prefix.new_zeros(len(model.prefix) + rows * columns, model.prefix.shape[-1])
+    return model.position(nothing[None])[0].cpu()
 
 
 def halves(weights: dict[str, Tensor]) -> dict[str, Tensor]:

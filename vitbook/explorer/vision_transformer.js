@@ -59,14 +59,17 @@ function attention(x, rows, heads, parts) {
   const mixed = new Float32Array(rows * width), maps = [];
   for (let head = 0; head < heads; head++) {
     const map = [];
+    // One number of all values in a row, so that each mean is one pass.
+    const values = Float32Array.from({ length: size * rows }, (_, i) =>
+      qkv[at(i % rows, 2, head) + Math.floor(i / rows)]);
     for (let row = 0; row < rows; row++) {
       const query = at(row, 0, head), to = row * width + head * size;
-      const weights = softmax(Array.from({ length: rows }, (_, other) =>
-        dot(qkv, query, qkv, at(other, 1, head), size) / Math.sqrt(size)));
+      const scores = new Float64Array(rows);
       for (let other = 0; other < rows; other++) {
-        const weight = weights[other], value = at(other, 2, head);
-        for (let i = 0; i < size; i++) mixed[to + i] += weight * qkv[value + i];
+        scores[other] = dot(qkv, query, qkv, at(other, 1, head), size) / Math.sqrt(size);
       }
+      const weights = softmax(scores), shares = Float32Array.from(weights);
+      for (let i = 0; i < size; i++) mixed[to + i] = dot(shares, 0, values, i * rows, rows);
       map.push(weights);
     }
     maps.push(map);
