@@ -156,7 +156,10 @@ def _check_computed(
         )
 
 
-def _check_goal(goal, weights, heads, photos, truth, start: dict, right: int) -> None:
+def _check_goal(
+    goal: Number, weights: dict[str, Tensor], heads: int, photos: np.ndarray, truth: np.ndarray,
+    start: dict, right: int,
+) -> None:  # fmt: skip
     """One masked patch alone reaches it on some photograph, and the start does not."""
     if isinstance(goal, bool) or not 0 < goal < 1:
         raise ValueError(f"goal {goal!r} came, expected a share between 0 and 1, such as 0.5")
