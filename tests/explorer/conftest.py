@@ -32,6 +32,7 @@ from vitbook.explorer import (
     hearing_map,
     layer_gradients,
     locality_dial,
+    masked_photograph,
     missing_quarters,
     patch_shuffle,
     place_waves,
@@ -42,11 +43,12 @@ from vitbook.explorer import (
     soft_lookup,
     token_footprint,
 )
+from vitbook.training import MaskedPatches
 
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
             "quarters", "rounds", "ranking", "budgets", "ladder", "answers",
-            "gallery")  # fmt: skip
+            "masked", "gallery")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -360,6 +362,32 @@ def told(images):
 @pytest.fixture
 def answers(told):
     return soft_answers(**told, goal=0.4)
+
+
+@pytest.fixture
+def learner():
+    """A learner of 4 x 6 patches in colour, whose weights are large enough that masks matter."""
+    learner = MaskedPatches(create_model("vit_micro_patch2_8", channels=3, image_size=(8, 12)))
+    generator = _seed(6)
+    with torch.no_grad():
+        for name, value in learner.named_parameters():
+            if "norm" not in name:
+                value.normal_(std=0.15, generator=generator)
+    return learner.eval()
+
+
+@pytest.fixture
+def landscapes():
+    """Three photographs of 4 x 6 flat patches of few colours, with a little noise."""
+    colors = torch.tensor([[200, 60, 30], [40, 90, 220], [130, 140, 120]])
+    which = torch.randint(0, 3, (3, 4, 6), generator=_seed(7))
+    flat = colors[which].permute(0, 3, 1, 2).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    return (flat + torch.randint(-25, 26, flat.shape, generator=_seed(8))).to(torch.uint8)
+
+
+@pytest.fixture
+def masked(learner, landscapes):
+    return masked_photograph(learner, landscapes, names=("cat", "<rocket>", "flower"))
 
 
 def _node() -> str | None:

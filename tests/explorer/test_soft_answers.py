@@ -255,7 +255,7 @@ def test_extremes_by_hand(js):
      (0.00049, "< 0.1 %"), (0, "< 0.1 %")],
 )  # fmt: skip
 def test_a_share_in_words(js, share, words):
-    assert percent(share) == js("soft_answers", "shareTold(share)", share=share) == words
+    assert percent(share) == js("numbers", "shareTold(share)", share=share) == words
 
 
 def test_one_teacher_needs_no_choice_and_no_marks(show, told):

@@ -26,6 +26,7 @@ PARTS = {
     "budgets": [("svg", ".vb-plot"), (".vb-kin", ".vb-kin")],
     "ladder": [("svg", "svg.vb-ladder"), (".vb-norm0", ".vb-norm0"), (".vb-norm1", ".vb-norm1")],
     "answers": [("image.vb-large", ".vb-asking .vb-image"), (".vb-share", ".vb-answers i")],
+    "masked": [*IMAGES, (".vb-share", ".vb-guess .vb-track i")],
     "rounds": [("image", ".vb-along canvas")],
     "ranking": IMAGES,
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],

@@ -16,6 +16,7 @@ from vitbook.explorer.ladder import layer_gradients
 from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
+from vitbook.explorer.masked import masked_photograph
 from vitbook.explorer.quarters import missing_quarters
 from vitbook.explorer.ranking import Candidate, checkpoint_ranking
 from vitbook.explorer.reader import digit_reader
@@ -43,6 +44,7 @@ __all__ = [
     "hearing_map",
     "layer_gradients",
     "locality_dial",
+    "masked_photograph",
     "missing_quarters",
     "panel",
     "patch_shuffle",

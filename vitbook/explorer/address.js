@@ -6,6 +6,7 @@ export const GALLERY = { word: "attention", part: ".vb-piece" };
 export const ROUNDING = { word: "rounding", part: ".vb-rounds" };
 export const LADDER = { word: "gradients", part: ".vb-ladder" };
 export const ANSWERS = { word: "answers", part: ".vb-answers" };
+export const MASKS = { word: "masked", part: ".vb-masks" };
 
 /** Which of the page's figures of a kind this is: the first has no number in its link. */
 const nameOf = (root, { word, part }) => {

@@ -7,8 +7,9 @@ export const weightOf = (byte, scale) => scale * (byte / 255) ** 2;
 /** Scores to weights with sum 1; a score of -Infinity gets none. */
 export function softmax(scores) {
   const top = Math.max(...scores);
-  const powers = Array.from(scores, (score) => Math.exp(score - top));
-  const sum = powers.reduce((a, b) => a + b);
+  const powers = Array(scores.length);
+  let sum = 0;
+  for (let i = 0; i < scores.length; i++) sum += powers[i] = Math.exp(scores[i] - top);
   return powers.map((power) => power / sum);
 }
 
@@ -27,6 +28,12 @@ export const signed = (number, digits = 2) => {
   const text = number.toFixed(digits);
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 };
+
+/** A share as it is told: `34.2 %`, or `< 0.1 %`. */
+export function shareTold(share) {
+  const tenths = Math.floor(1000 * share + 0.5);
+  return tenths ? `${(tenths / 10).toFixed(1)} %` : "< 0.1 %";
+}
 
 /** Where an event happened in a box: 0 to 1 from its left, and from its top. */
 export const inside = ({ clientX, clientY }, { left, top, width, height }) =>

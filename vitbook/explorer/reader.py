@@ -1,12 +1,9 @@
 """A trained Vision Transformer that runs in the reader's browser."""
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.explorer.drawing import (
@@ -26,82 +23,34 @@ from vitbook.explorer.drawing import (
     text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
+from vitbook.explorer.plain_vit import (
+    answer,
+    count_heads,
+    encode,
+    page_weights,
+    shapes,
+    values,
+)
 
-_OUTSIDE = ("tokenizer.projection.weight", "tokenizer.projection.bias", "prefix", "position.table",
-            "encoder.norm.weight", "encoder.norm.bias", "head.classifier.weight",
-            "head.classifier.bias")  # fmt: skip
-_INSIDE = ("norm1", "attention.qkv", "attention.projection", "norm2", "mlp.expand", "mlp.contract")
 _LEVELS = 16
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
-    """The model's weights rounded to float16, under the names that the page's code uses."""
-    found = {name: value.detach().cpu() for name, value in model.state_dict().items()}
-    blocks = {int(m[1]) for name in found if (m := re.match(r"encoder\.blocks\.(\d+)\.", name))}
-    wanted = set(_OUTSIDE) | {
-        f"encoder.blocks.{i}.{part}.{kind}"
-        for i in range(len(blocks)) for part in _INSIDE for kind in ("weight", "bias")
-    }  # fmt: skip
-    if odd := sorted(wanted ^ set(found)):
+    """The weights of a model of grey images with one class token."""
+    weights = page_weights(model)
+    prefix, channels = len(weights["prefix"]), weights["tokenizer.projection.weight"].shape[1]
+    if (prefix, channels) != (1, 1):
         raise ValueError(
-            f"the page's reader does not know {type(model).__name__}: {odd[0]!r} is "
-            f"{'missing' if odd[0] in wanted else 'extra'}, expected the parts of a plain "
-            "Vision Transformer with one class token: pass vit_micro_patch2_8 or one built like it"
+            f"{type(model).__name__} has {prefix} prefix tokens and {channels} channels, expected "
+            "one of each: pass a model of grey images with one class token"
         )
-    table, projection = found["position.table"], found["tokenizer.projection.weight"]
-    if found["prefix"].shape[-2] != 1 or projection.shape[1] != 1:
-        raise ValueError(
-            f"{type(model).__name__} has {found['prefix'].shape[-2]} prefix tokens and "
-            f"{projection.shape[1]} channels, expected one of each: pass a model of grey images "
-            "with one class token"
-        )
-    found["position.table"] = table.reshape(-1, table.shape[-1])
-    return {name: value.half() for name, value in found.items()}
+    return weights
 
 
-def _num_heads(model: nn.Module, num_heads: int | None) -> int:
-    attention = model.encoder.blocks[0].attention
-    num_heads = num_heads or getattr(attention, "num_heads", None)
-    if not num_heads:
-        raise ValueError(
-            "the model does not say its number of heads, expected `num_heads` on its attention: "
-            "pass num_heads="
-        )
-    return int(num_heads)
-
-
-@torch.no_grad()
 def forward(weights: dict[str, Tensor], num_heads: int, images: Tensor) -> tuple[Tensor, Tensor]:
-    """What `digit_reader.js` computes: logits, and attention "layers b heads queries keys".
-
-    Args:
-        images: uint8 "b 1 h w".
-    """
-    w = {name: value.float() for name, value in weights.items()}
-
-    def linear(x: Tensor, name: str) -> Tensor:
-        return F.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
-
-    def norm(x: Tensor, name: str) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w[f"{name}.bias"], 1e-6)
-
-    kernel = w["tokenizer.projection.weight"]
-    pixels_ = (images.float() / 255 - 0.5) / 0.5
-    x = F.conv2d(pixels_, kernel, w["tokenizer.projection.bias"], kernel.shape[2:])
-    x = rearrange(x, "b width rows columns -> b (rows columns) width")
-    x = torch.cat([w["prefix"].reshape(1, 1, -1).expand(len(x), 1, -1), x], dim=1)
-    x = x + w["position.table"]
-    maps = []
-    for i in range(sum(name.endswith("qkv.bias") for name in w)):
-        block = f"encoder.blocks.{i}"
-        qkv = linear(norm(x, f"{block}.norm1"), f"{block}.attention.qkv")
-        q, k, v = rearrange(qkv, "b n (three h d) -> three b h n d", three=3, h=num_heads)
-        maps += [(q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)]
-        mixed = rearrange(maps[-1] @ v, "b h n d -> b n (h d)")
-        x = x + linear(mixed, f"{block}.attention.projection")
-        hidden = F.gelu(linear(norm(x, f"{block}.norm2"), f"{block}.mlp.expand"))
-        x = x + linear(hidden, f"{block}.mlp.contract")
-    return linear(norm(x, "encoder.norm")[:, 0], "head.classifier"), torch.stack(maps)
+    """What `digit_reader.js` computes: logits, and attention "layers b heads queries keys"."""
+    tokens, maps = encode(weights, num_heads, images)
+    return answer(weights, "head.classifier", tokens[:, 0]), maps
 
 
 def digit_reader(
@@ -124,7 +73,7 @@ def digit_reader(
         description: the caption; by default the finding at the start, in words.
     """
     weights = _weights(model)
-    num_heads = _num_heads(model, num_heads)
+    num_heads = count_heads(model, num_heads)
     given = (examples.images, examples.labels) if hasattr(examples, "images") else examples
     images, labels = as_images(given[0]), as_array(given[1]).astype(int)
     rows, columns = images.shape[-2:]
@@ -154,8 +103,7 @@ def digit_reader(
             {"pixels": image.ravel().tolist(), "image": image_png(image), "label": int(label)}
             for image, label in zip(images, labels, strict=True)
         ],
-        "weights": [[name, list(value.shape)] for name, value in weights.items()],
-        "values": base64(np.concatenate([v.numpy().ravel() for v in weights.values()])),
+        "weights": shapes(weights), "values": base64(values(weights)),
         "ramp": CIVIDIS, "task": task,
     }  # fmt: skip
     read = int(probabilities[0].argmax())

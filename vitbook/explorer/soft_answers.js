@@ -1,5 +1,5 @@
 import { node, set } from "./page.js";
-import { softmax } from "./numbers.js";
+import { shareTold, softmax } from "./numbers.js";
 import { div, image, note, photo, term } from "./parts.js";
 import { live } from "./live.js";
 import { address, ANSWERS, linkTo, restored, stated } from "./address.js";
@@ -16,11 +16,6 @@ export const perplexity = (shares) =>
 
 /** Places of the shares, the largest first. */
 export const ranked = (shares) => shares.map((_, i) => i).sort((a, b) => shares[b] - shares[a]);
-
-export function shareTold(share) {
-  const tenths = Math.floor(1000 * share + 0.5);
-  return tenths ? `${(tenths / 10).toFixed(1)} %` : "< 0.1 %";
-}
 
 /** What a link says of a state, as far as the page has it. */
 export function answeredState(text, { images, teachers, temperatures }) {

@@ -1,17 +1,28 @@
 import { bytes, softmax } from "./numbers.js";
 
-// A Vision Transformer's forward pass, from pixels to logits.
+// A Vision Transformer's forward pass, from pixels to tokens.
 // A matrix is a Float32Array, one row of numbers for each token.
 
+/** The product of `count` numbers of each; four sums at once, since an addition waits for the last. */
+function dot(a, from, b, at, count) {
+  let first = 0, second = 0, third = 0, fourth = 0, i = 0;
+  for (; i + 3 < count; i += 4) {
+    first += a[from + i] * b[at + i];
+    second += a[from + i + 1] * b[at + i + 1];
+    third += a[from + i + 2] * b[at + i + 2];
+    fourth += a[from + i + 3] * b[at + i + 3];
+  }
+  for (; i < count; i++) first += a[from + i] * b[at + i];
+  return first + second + third + fourth;
+}
+
 /** y = x W' + b for each of `rows` tokens; W is "outputs inputs", as in PyTorch. */
-function linear(x, rows, { weight, bias }) {
+export function linear(x, rows, { weight, bias }) {
   const outputs = bias.length, inputs = weight.length / outputs;
   const y = new Float32Array(rows * outputs);
   for (let r = 0; r < rows; r++) {
     for (let o = 0; o < outputs; o++) {
-      let sum = bias[o];
-      for (let i = 0; i < inputs; i++) sum += x[r * inputs + i] * weight[o * inputs + i];
-      y[r * outputs + o] = sum;
+      y[r * outputs + o] = bias[o] + dot(x, r * inputs, weight, o * inputs, inputs);
     }
   }
   return y;
@@ -44,21 +55,21 @@ const add = (a, b) => a.map((value, i) => value + b[i]);
 function attention(x, rows, heads, parts) {
   const qkv = linear(x, rows, parts.qkv);
   const width = qkv.length / rows / 3, size = width / heads;
-  const at = (row, which, head) => {
-    const start = row * 3 * width + which * width + head * size;
-    return qkv.subarray(start, start + size);
-  };
+  const at = (row, which, head) => row * 3 * width + which * width + head * size;
   const mixed = new Float32Array(rows * width), maps = [];
   for (let head = 0; head < heads; head++) {
     const map = [];
+    // One number of all values in a row, so that each mean is one pass.
+    const values = Float32Array.from({ length: size * rows }, (_, i) =>
+      qkv[at(i % rows, 2, head) + Math.floor(i / rows)]);
     for (let row = 0; row < rows; row++) {
-      const query = at(row, 0, head);
-      const scores = Array.from({ length: rows }, (_, other) =>
-        at(other, 1, head).reduce((sum, key, i) => sum + query[i] * key, 0) / Math.sqrt(size));
-      const weights = softmax(scores);
-      weights.forEach((weight, other) => at(other, 2, head).forEach((value, i) => {
-        mixed[row * width + head * size + i] += weight * value;
-      }));
+      const query = at(row, 0, head), to = row * width + head * size;
+      const scores = new Float64Array(rows);
+      for (let other = 0; other < rows; other++) {
+        scores[other] = dot(qkv, query, qkv, at(other, 1, head), size) / Math.sqrt(size);
+      }
+      const weights = softmax(scores), shares = Float32Array.from(weights);
+      for (let i = 0; i < size; i++) mixed[to + i] = dot(shares, 0, values, i * rows, rows);
       map.push(weights);
     }
     maps.push(map);
@@ -66,25 +77,32 @@ function attention(x, rows, heads, parts) {
   return { output: linear(mixed, rows, parts.projection), maps };
 }
 
-/** The image cut into patches, one row of numbers each. */
+/** The image, channel by channel, cut into patches: one row of numbers each. */
 function patchify(pixels, [height, width], [high, wide]) {
-  const patches = [];
+  const patches = [], area = height * width;
   for (let top = 0; top < height; top += high) {
     for (let left = 0; left < width; left += wide) {
-      for (let r = 0; r < high; r++) {
-        for (let c = 0; c < wide; c++) patches.push(pixels[(top + r) * width + left + c]);
+      for (let channel = 0; channel < pixels.length; channel += area) {
+        for (let r = 0; r < high; r++) {
+          for (let c = 0; c < wide; c++) patches.push(pixels[channel + (top + r) * width + left + c]);
+        }
       }
     }
   }
   return Float32Array.from(patches, (pixel) => (pixel / 255 - 0.5) / 0.5);
 }
 
-/** Pixels 0..255 to logits, and the attention maps [layer][head][query][key]. */
-export function read(pixels, model) {
-  const { size, patch, heads, depth, parts } = model;
-  const rows = (size[0] / patch[0]) * (size[1] / patch[1]) + 1;
-  const patches = linear(patchify(pixels, size, patch), rows - 1, parts("tokenizer.projection"));
-  let x = add(Float32Array.from([...parts("prefix"), ...patches]), parts("position.table"));
+/**
+ * Pixels 0..255 to the tokens after the last norm, prefix first, and the attention maps
+ * [layer][head][query][key]. In the place of the patches in `masked` the model sees its [mask].
+ */
+export function encode(pixels, model, masked = []) {
+  const { size, patch, heads, depth, parts } = model, prefix = parts("prefix");
+  const count = (size[0] / patch[0]) * (size[1] / patch[1]);
+  const patches = linear(patchify(pixels, size, patch), count, parts("tokenizer.projection"));
+  const width = patches.length / count, rows = count + prefix.length / width;
+  for (const each of masked) patches.set(parts("mask"), each * width);
+  let x = add(Float32Array.from([...prefix, ...patches]), parts("position.table"));
   const maps = [];
   for (let i = 0; i < depth; i++) {
     const block = (name) => parts(`encoder.blocks.${i}.${name}`);
@@ -95,8 +113,13 @@ export function read(pixels, model) {
     x = add(x, linear(hidden, rows, block("mlp.contract")));
     maps.push(looked.maps);
   }
-  const classToken = layerNorm(x, rows, parts("encoder.norm")).subarray(0, x.length / rows);
-  return { logits: linear(classToken, 1, parts("head.classifier")), maps };
+  return { tokens: layerNorm(x, rows, parts("encoder.norm")), maps };
+}
+
+/** Pixels 0..255 to logits, by the class token, and the attention maps. */
+export function read(pixels, model) {
+  const { tokens, maps } = encode(pixels, model);
+  return { logits: linear(tokens, 1, model.parts("head.classifier")), maps };
 }
 
 /** A half-precision number from its sixteen bits. */
@@ -106,8 +129,8 @@ function half(bits) {
 }
 
 /** The weights by name: `parts("encoder.norm")` is {weight, bias}, `parts("prefix")` a table. */
-export function load(data) {
-  const stored = new Uint16Array(bytes(data.values).buffer), tables = {};
+export function load(data, raw = bytes(data.values)) {
+  const stored = new Uint16Array(raw.buffer), tables = {};
   let from = 0;
   for (const [name, shape] of data.weights) {
     const count = shape.reduce((a, b) => a * b, 1);
