@@ -238,7 +238,7 @@ def test_a_checkpoint_from_which_a_run_on_labels_starts(objective, tmp_path):
 @pytest.mark.parametrize("objective", LEARNERS)
 def test_what_learned_beside_the_body_comes_back(objective, tmp_path):
     recipe = replace(PLAIN, objective=objective, epochs=1, epoch_images=64)
-    row = run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, device="cpu", progress=False)
+    row = run(BODIES[objective], "digits", recipe, folder=tmp_path, device="cpu", progress=False)
     path = tmp_path / f"{row.name}.safetensors"
     learner = load_learner(path)
     assert type(learner) is LEARNERS[objective] and not learner.training
