@@ -21,7 +21,7 @@ from vitbook.explorer.color_guesses import (
 from vitbook.explorer.masked_still import levels, middle
 from vitbook.explorer.plain_vit import encode, halves, page_weights
 from vitbook.models import VisionTransformer
-from vitbook.training import ChosenPatches, MaskedPatches, SimCLR
+from vitbook.training import ChosenPatches, MaskedAutoencoder, MaskedPatches, SimCLR
 from vitbook.training.patch_colors import class_colors, patch_classes
 
 FIGURE = ".vitbook-figure"
@@ -519,7 +519,9 @@ def test_bad_input_gets_one_sentence(learner, landscapes, changed, words):
 
 
 def test_another_learner_is_a_type_error(learner, landscapes):
-    for other in (learner.model, nn.Linear(2, 2), SimCLR(learner.model)):
+    # The last has a mask and a predictor too: of pixels, not of colours.
+    model = learner.model
+    for other in (model, nn.Linear(2, 2), SimCLR(model), MaskedAutoencoder(model)):
         with pytest.raises(TypeError, match=f"{type(other).__name__} came, expected a vitbook"):
             masked_photograph(other, landscapes)
 

@@ -238,3 +238,24 @@ def test_hidden_patches_of_other_images(plain_vitbook):
             learner(torch.zeros(3, 1, 8, 8), hidden)
         """
     )
+
+
+@pytest.mark.parametrize(
+    "hidden, told",
+    [
+        ([[], []], r"shape \(2, 0\): expected \(images, 1 to 15\)"),
+        ([list(range(16))] * 2, "so that some are hidden and some are not"),
+        ([[1, 1], [1, 2]], "came twice for one image"),
+        ([[1, 1], [2, 2]], "came twice for one image"),
+    ],
+)
+def test_hidden_patches_of_which_nothing_can_be_asked(hidden, told):
+    learner = MaskedAutoencoder(vitbook.create_model("vit_micro_patch2_8"))
+    with pytest.raises(ValueError, match=told):
+        learner(torch.zeros(2, 1, 8, 8), torch.tensor(hidden, dtype=torch.int64))
+
+
+def test_a_body_of_doubles_learns():
+    learner = MaskedAutoencoder(vitbook.create_model("vit_micro_patch2_8").double()).double()
+    hidden = learner.choose_hidden(2, torch.Generator().manual_seed(0))
+    assert learner(torch.zeros(2, 1, 8, 8).double(), hidden).loss.isfinite()

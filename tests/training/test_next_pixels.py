@@ -235,3 +235,10 @@ def test_what_has_another_type_or_shape(plain_vitbook):
             continue_pixels(NextPixels(model), some, 2.5)
         """
     )
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4, 16), (2, 1, 10, 10)])
+def test_images_of_another_grid_are_not_read(shape):
+    learner = NextPixels(vitbook.create_model("igpt_micro_patch1_8"))
+    with pytest.raises(ValueError, match=r"expected \(batch, 1, 8, 8\), as the model reads them"):
+        learner(torch.zeros(shape))

@@ -320,6 +320,7 @@ def test_who_gives_a_share_is_trained_with_it():
         (dict(head_learning_rate=1e-3, pool="mean"), "head_learning_rate and pool with"),
         (dict(layer_decay=0.9), "set layer_decay=1"),
         (dict(distillation="hard"), "set distillation=''"),
+        (dict(train_from="head.classifier"), "knows no head: nothing of the model would learn"),
     ],
 )
 def test_a_recipe_whose_numbers_would_change_nothing_is_refused(changes, told):
@@ -353,3 +354,37 @@ def test_a_plain_model_is_evaluated_as_ever():
     outcome, model = learn(replace(PLAIN, objective=""))
     assert set(outcome.curve[0]) == {"epoch", "loss", "learning_rate", "accuracy"}
     assert outcome.accuracy == evaluate(model, few_digits("test", 40))
+
+
+@pytest.mark.parametrize("objective", LEARNERS)
+def test_what_fits_is_tried_with_copies(objective):
+    learner = LEARNERS[objective](micro(BODIES[objective])).train()
+    with torch.no_grad():
+        for weight in learner.model.parameters():
+            weight += 0.01  # from which a slow copy is away
+    before = bits(learner)
+    assert largest_fitting_batch(learner, torch.zeros(1, 8, 8), 8) == 4
+    assert same(bits(learner), before)
+
+
+def test_stochastic_depth_is_of_the_body_alone():
+    learner = MaskedAutoencoder(micro())
+    learn(replace(PLAIN, objective="mae", epochs=1, drop_path=0.3), learner)
+    rates = [block.drop_path.rate for block in learner.model.encoder.blocks]
+    assert rates == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert not any(block.drop_path.rate for block in learner.decoder.blocks)
+
+
+@pytest.mark.parametrize("recipe", [None, "x", [], {"objective": ["mae"]}, {"objective": {}}])
+def test_a_file_whose_recipe_is_none(recipe, tmp_path):
+    path = save_checkpoint(tmp_path / "own.safetensors", micro(), provenance={"recipe": recipe})
+    with pytest.raises(CheckpointError, match="expected a run with an objective"):
+        load_learner(path)
+
+
+def test_a_part_that_would_come_back_as_one_beside_the_model(tmp_path):
+    model = micro()
+    model.register_buffer("beside:x", torch.zeros(2))
+    with pytest.raises(CheckpointError, match="beside:x is a part of the model"):
+        save_checkpoint(tmp_path / "own.safetensors", model)
+    assert not list(tmp_path.iterdir())

@@ -12,6 +12,7 @@ from vitbook.training.augment import augment
 from vitbook.training.batch_random import BatchRandom
 from vitbook.training.batches import Batches
 from vitbook.training.neighbours import nearest_other
+from vitbook.training.objectives import make_learner
 from vitbook.training.two_views import BYOL, SimCLR, contrastive_loss, prediction_loss, spread
 
 
@@ -168,3 +169,62 @@ def test_the_nearest_other_image():
     assert nearest_other(features, torch.tensor([0, 0, 1, 1, 0])) == pytest.approx(0.8)
     with pytest.raises(ValueError, match="1 images: expected two at least"):
         nearest_other(features[:1], torch.tensor([0]))
+
+
+def test_features_that_have_no_cosines():
+    labels = torch.tensor([0, 0, 1])
+    for value in (math.nan, math.inf, 1e30):
+        features = torch.eye(3)
+        features[1] = value
+        with pytest.raises(ValueError, match="hold NaN, or numbers too large to have a length"):
+            nearest_other(features, labels)
+    assert nearest_other(6e4 * torch.eye(3).half(), labels) <= 1  # squares beyond float16
+
+
+def test_views_and_labels_of_other_images(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook.training import BYOL
+        from vitbook.training.neighbours import nearest_other
+        learner = BYOL(vitbook.create_model("vit_micro_patch2_8"))
+        with pytest.raises(ValueError, match="expected two of each image, in the same order"):
+            learner(torch.zeros(3, 1, 8, 8), torch.zeros(1, 1, 8, 8))
+        with pytest.raises(ValueError, match="with labels of .4,.: expected .images, features."):
+            nearest_other(torch.eye(3), torch.zeros(4))
+        """
+    )
+
+
+def test_cosines_keep_their_digits_under_autocast():
+    views = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
+    plain = contrastive_loss(*views, 0.05)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(contrastive_loss(*views, 0.05), plain)
+
+
+def byol_run(wrapped, **changes):
+    digits = datasets.load("digits", "train")
+    few = datasets.Dataset(digits.images[:128], digits.labels[:128], digits.class_names, {})
+    recipe = Recipe("views", 2, 64, 1e-3, shift=0.5, objective="byol", **changes)
+    model = micro()
+    learner = make_learner(model, recipe, 0) if wrapped else model
+    outcome = train(learner, few, recipe, progress=False, device="cpu")
+    return outcome, learner
+
+
+def test_the_slow_projector_sees_the_statistics_of_the_batch():
+    _, learner = byol_run(wrapped=True)
+    fast, slow = learner.projector[1], learner.slow_projector[1]
+    assert slow.num_batches_tracked == fast.num_batches_tracked == 4
+    assert torch.allclose(slow.running_var, fast.running_var, atol=0.02)
+    assert (slow.running_var < 0.95).all()  # 1 is what it begins with
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [dict(adapter_rank=2), dict(weight_bits=4), dict(pruned=0.5), dict(drop_path=0.3)],
+)
+def test_a_learner_learns_as_the_model_inside_would(changes):
+    (ours, _), (theirs, _) = byol_run(True, **changes), byol_run(False, **changes)
+    assert ours.curve == theirs.curve

@@ -68,7 +68,7 @@ def masked_photograph(
             photographs; a seed that is no whole number; a goal that no single masked patch
             reaches, or that is reached at the start.
     """
-    if not all(hasattr(learner, part) for part in ("model", "mask", "predictor")):
+    if not all(hasattr(learner, part) for part in ("model", "mask", "predictor", "corrupt")):
         raise TypeError(
             f"{type(learner).__name__} came, expected a vitbook.training.MaskedPatches: "
             "MaskedPatches(model), trained by objective='masked_patches'"

@@ -83,6 +83,11 @@ def save_checkpoint(
             f"{type(model).__name__} does not say how it was made: save a model that "
             "vitbook.create_model built, or use safetensors.torch.save_model"
         )
+    if odd := [name for name in model.state_dict() if name.startswith(BESIDE)]:
+        raise CheckpointError(
+            f"{odd[0]} is a part of the model: names that begin so are of what learned beside it; "
+            "rename it"
+        )
     parts = unique_state(model) | {f"{BESIDE}{name}": t for name, t in (beside or {}).items()}
     state = {
         name: (tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor)

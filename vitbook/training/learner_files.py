@@ -41,8 +41,9 @@ def load_learner(path: str | Path) -> nn.Module:
         CheckpointError: the file is damaged, its run learned labels, or it holds the body alone.
     """
     checkpoint = load_checkpoint(path)
-    objective = checkpoint.provenance.get("recipe", {}).get("objective")
-    if objective not in LEARNERS:
+    recipe = checkpoint.provenance.get("recipe")
+    objective = recipe.get("objective") if isinstance(recipe, dict) else None
+    if objective not in list(LEARNERS):  # of a file, it may be anything
         raise CheckpointError(
             f"{path} learned {'labels' if not objective else repr(objective)}: expected a run with "
             f"an objective, {', '.join(LEARNERS)}; take load_checkpoint"

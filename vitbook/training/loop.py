@@ -161,7 +161,7 @@ def train(
     if teacher is not None:  # which a recipe with an objective has not
         some = normalize(dataset.images[:2].to(device))
         check_teacher(teacher.to(device), model, some, logits.shape[1])
-    set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
+    set_stochastic_depth(body, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(body, recipe, seed):
         learner = make_learner(model, recipe, seed).to(device)
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)

@@ -60,7 +60,8 @@ class MaskedAutoencoder(nn.Module):
 
     Raises:
         ValueError: another model, a share of which no patch or every patch of the grid would be;
-            or, in the forward pass, hidden patches of another number of images.
+            or, in the forward pass, hidden patches of another number of images, none, all, or one
+            patch twice.
 
     Example:
         >>> import torch
@@ -127,6 +128,11 @@ class MaskedAutoencoder(nn.Module):
                 f"hidden patches of {len(hidden)} images for {len(images)}: expected some of each, "
                 "choose_hidden(len(images), generator)"
             )
+        if hidden.ndim != 2 or not 0 < hidden.shape[1] < self.num_patches:
+            raise ValueError(
+                f"hidden patches of shape {tuple(hidden.shape)}: expected (images, 1 to "
+                f"{self.num_patches - 1}), so that some are hidden and some are not"
+            )
         prefix = self.model.num_prefix_tokens
         tokens = self.model.embed(images)
         seen = _at(tokens[:, prefix:], self._visible(hidden))
@@ -182,7 +188,11 @@ class MaskedAutoencoder(nn.Module):
     def _visible(self, hidden: Hidden) -> Int64[Tensor, "batch visible"]:
         shown = torch.ones(len(hidden), self.num_patches, dtype=torch.bool, device=hidden.device)
         shown = shown.scatter(1, hidden, False)
-        return shown.nonzero()[:, 1].unflatten(0, (len(hidden), -1))
+        count = self.num_patches - hidden.shape[1]
+        places = shown.nonzero()[:, 1]
+        if len(places) != len(hidden) * count:
+            raise ValueError("a hidden patch came twice for one image: expected other ones")
+        return places.unflatten(0, (len(hidden), count))
 
 
 def _at(patches: Tensor, places: Tensor) -> Tensor:
@@ -201,7 +211,7 @@ def _check_takes_fewer(model: nn.Module, visible: int) -> None:
     tokens = torch.zeros(1, model.num_prefix_tokens + visible, model.prefix.shape[1])
     try:
         with evaluating(model), torch.no_grad():
-            taken = model.encoder(tokens.to(model.prefix.device)).shape[1] == tokens.shape[1]
+            taken = model.encoder(tokens.to(model.prefix)).shape[1] == tokens.shape[1]
     except (ValueError, TypeError, RuntimeError):
         taken = False
     if not taken:

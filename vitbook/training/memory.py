@@ -68,8 +68,11 @@ def largest_fitting_batch(
 
 def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     """In a function of its own, whose end lets go of the logits and of all that led to them."""
+    # Batch norm counts these images in copies, and BYOL's slow weights follow in copies.
+    slow = (pair for pair in model.named_parameters() if pair[0].startswith("slow_"))
+    copies = {name: tensor.detach().clone() for name, tensor in (*model.named_buffers(), *slow)}
     if isinstance(model, TwoViews):
-        model(images, images).loss.backward()
+        functional_call(model, copies, (images, images)).loss.backward()
         return
     if isinstance(model, NextPixels):
         model(images).loss.backward()
@@ -82,8 +85,6 @@ def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
         chance = torch.Generator().manual_seed(0)
         model(images, model.choose_hidden(len(images), chance)).loss.backward()
         return
-    # Batch norm counts these images in copies: its statistics stay those of the data.
-    copies = {name: buffer.clone() for name, buffer in model.named_buffers()}
     logits = functional_call(model, copies, images)
     if teacher is not None:  # beside what the student keeps for its gradient
         with torch.no_grad(), evaluating(teacher):

@@ -76,10 +76,21 @@ def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "
     """Share of images whose nearest other image, by the cosine, has their label.
 
     Raises:
-        ValueError: fewer than two images.
+        ValueError: fewer than two images, not one label for each, or features that are NaN, or so
+            large that their lengths are infinite.
     """
+    if features.ndim != 2 or labels.shape != (len(features),):
+        raise ValueError(
+            f"features of shape {tuple(features.shape)} with labels of {tuple(labels.shape)}: "
+            "expected (images, features), one label an image"
+        )
     if len(features) < 2:
         raise ValueError(f"{len(features)} images: expected two at least, as each needs another")
+    if not features.float().norm(dim=1).isfinite().all():
+        raise ValueError(
+            "the features hold NaN, or numbers too large to have a length: look for it in images "
+            "or weights"
+        )
     known, right = F.normalize(features.float(), dim=1), 0
     rows = max(1, MOST // len(known))
     for first in range(0, len(known), rows):

@@ -92,7 +92,8 @@ class NextPixels(nn.Module):
         levels: of grey, see :func:`grey_levels`.
 
     Raises:
-        ValueError: another model; or, in the forward pass, images that reach beyond -1 to 1.
+        ValueError: another model; or, in the forward pass, images of another size or other
+            channels, or that reach beyond -1 to 1.
 
     Example:
         >>> import torch
@@ -119,6 +120,7 @@ class NextPixels(nn.Module):
         Args:
             images: between -1 and 1, as :func:`vitbook.datasets.normalize` gives them.
         """
+        _check_size(images, self.model)
         greys = grey_levels(to_bytes(images), self.levels).flatten(1)
         return PixelGuesses(self.predict(greys), greys)
 
@@ -126,6 +128,15 @@ class NextPixels(nn.Module):
         """Logits of each pixel's level from the levels in front of it."""
         images = level_bytes(greys, self.levels).unflatten(1, (1, *self.model.grid_size))
         return self.predictor(self.model.features(normalize(images))[:, :-1])
+
+
+def _check_size(images: Tensor, model: nn.Module) -> None:
+    height, width = model.grid_size
+    if images.shape[1:] != (1, height, width):
+        raise ValueError(
+            f"images of shape {tuple(images.shape)}: expected (batch, 1, {height}, {width}), as "
+            "the model reads them"
+        )
 
 
 def _check_levels(levels: int) -> None:
@@ -175,12 +186,8 @@ def continue_pixels(
         >>> torch.equal(made[:, :, :4], digits[:, :, :4]), torch.equal(made, digits)
         (True, False)
     """
+    _check_size(images, learner.model)
     height, width = learner.model.grid_size
-    if tuple(images.shape[1:]) != (1, height, width):
-        raise ValueError(
-            f"images of shape {tuple(images.shape)}: expected (batch, 1, {height}, {width}), as "
-            "the model reads them"
-        )
     if not is_whole_number(rows) or not 0 <= rows <= height:
         raise ValueError(f"{rows!r} rows given: expected a whole number from 0 to {height}")
     device = learner.predictor.weight.device

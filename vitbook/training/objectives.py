@@ -56,6 +56,8 @@ def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
         with torch.random.fork_rng([]):
             torch.manual_seed(seed_of(seed, "predictor"))
             model = LEARNERS[recipe.objective](model)
+    elif isinstance(model, BYOL):  # a recipe may have changed the body's layers since
+        model.begin_again()
     body_of(model).head.requires_grad_(False)
     return model
 

@@ -225,6 +225,11 @@ class Recipe:
                 f"{' and '.join(changed)} with objective {self.objective!r}, which knows no labels "
                 f"and no head: set {', '.join(f'{name}={without[name]!r}' for name in changed)}"
             )
+        if self.train_from.partition(".")[0] == "head":
+            raise ValueError(
+                f"train_from {self.train_from!r} with objective {self.objective!r}, which knows no "
+                "head: nothing of the model would learn; name an earlier part"
+            )
         if self.mixes and self.objective in TWO_VIEWS:
             raise ValueError(
                 f"mixed images with objective {self.objective!r}: two views show one image; set "

@@ -59,7 +59,8 @@ def contrastive_loss(
     if not 0 < temperature < float("inf"):
         raise ValueError(f"temperature {temperature}: expected more than 0, and finite")
     views = F.normalize(torch.cat([first, second]).float(), dim=1)
-    alike = views @ views.T / temperature
+    with torch.autocast(views.device.type, enabled=False):  # it would round the cosines
+        alike = views @ views.T / temperature
     itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
     partners = torch.arange(len(views), device=views.device).roll(len(first))
     return F.cross_entropy(alike.masked_fill(itself, -torch.inf), partners)
@@ -183,16 +184,20 @@ class BYOL(TwoViews):
             raise ValueError(f"momentum {momentum}: expected 0 up to, but not, 1")
         self.momentum = momentum
         self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
-        self.slow_model, self.slow_projector = copy.deepcopy((model, self.projector))
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Make the slow copy as the body and its projector are now, their layers included."""
+        self.slow_model, self.slow_projector = copy.deepcopy((self.model, self.projector))
         for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
             weight.requires_grad_(False)
 
-    def begin_again(self) -> None:
-        """Make the slow copy as the body and its projector are now."""
-        self.slow_model.load_state_dict(self.model.state_dict())
-        self.slow_projector.load_state_dict(self.projector.state_dict())
-
     def forward(self, first: Views, second: Views) -> Projected:
+        if first.shape != second.shape:
+            raise ValueError(
+                f"views of shapes {tuple(first.shape)} and {tuple(second.shape)}: expected two of "
+                "each image, in the same order"
+            )
         if self.training:
             self.follow()  # the step before: at the first one the copy is the body
         count, both = len(first), torch.cat([first, second])
@@ -206,7 +211,17 @@ class BYOL(TwoViews):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """Move the slow copy toward the learning one."""
+        """Move the slow copy toward the learning one, and into its mode.
+
+        A loop that sets what does not learn to evaluation would take the batch's statistics from
+        the slow projector's norm, and leave it those of no image at all.
+        """
+        for behind, ahead in (
+            (self.slow_model, self.model),
+            (self.slow_projector, self.projector),
+        ):
+            for copied, part in zip(behind.modules(), ahead.modules(), strict=True):
+                copied.training = part.training
         fast = (*self.model.parameters(), *self.projector.parameters())
         slow = (*self.slow_model.parameters(), *self.slow_projector.parameters())
         for copied, weight in zip(slow, fast, strict=True):
