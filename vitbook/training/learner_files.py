@@ -33,7 +33,7 @@ def load_learner(path: str | Path) -> nn.Module:
         path: of a checkpoint, or the name of one of the book's own.
 
     Returns:
-        nn.Module: a learner as the recipe of the run says, such as
+        A learner as the recipe of the run says, such as
         :class:`~.masked_patches.MaskedPatches`, in evaluation mode, on the CPU.
 
     Raises:
