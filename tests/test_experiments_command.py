@@ -71,7 +71,7 @@ class Machine:
         return said
 
     def rows(self):
-        return results.read(self.ledger / "results", tuned=True, taught=True)
+        return results.read_all(self.ledger / "results")
 
     def weights(self, row):
         with safe_open(self.ledger / "checkpoints" / f"{row.name}.safetensors", "pt") as file:

@@ -49,12 +49,12 @@ def test_the_ledger_travels_whole(wheel, tmp_path):
         from vitbook import results
         print(results.__file__)
         checkout = sys.argv[1]
-        runs, measured = results.read(tuned=True), results.measurements()
-        assert runs == results.read(f"{checkout}/results", tuned=True) and len(runs) > 200
+        runs, measured = results.read_all(), results.measurements()
+        assert runs == results.read_all(f"{checkout}/results") and len(runs) > 200
         assert measured == results.measurements(folder=f"{checkout}/measurements")
         results.record(replace(runs[3], accuracy=0.125))
-        assert results.read(tuned=True)[3].accuracy == 0.125
-        assert len(results.read(tuned=True)) == len(runs)
+        assert results.read_all()[3].accuracy == 0.125
+        assert len(results.read_all()) == len(runs)
     """
     given = [sys.executable, "-c", textwrap.dedent(code), ROOT / "data"]
     own = os.environ | {"PYTHONPATH": tmp_path}

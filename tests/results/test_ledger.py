@@ -128,6 +128,15 @@ def test_what_learned_without_labels_is_another_kind_of_run(tmp_path):
     assert colors["model"] == f"{labels['model']}, masked_patches"
 
 
+def test_what_learned_from_a_share_of_the_images_is_another_kind_of_run(tmp_path):
+    results.record(Result(**ROW), tmp_path)
+    results.record(Result(**ROW | {"seed": 2, "share": 0.1}), tmp_path)
+    assert [row.seed for row in results.read(tmp_path)] == [ROW["seed"]]
+    every = results.read(tmp_path, few=True)
+    assert {row.seed for row in every} == {ROW["seed"], 2}
+    assert results.read_all(tmp_path) == every
+
+
 def test_what_learned_from_a_teacher_is_another_kind_of_run(tmp_path):
     started = {"start": "vit_small_patch14_focus"}
     for seed, more in enumerate([{}, {"teacher": "x"}, started, {"teacher": "x"} | started]):

@@ -285,7 +285,7 @@ EMBEDDED = ("digits", "cluttered_digits")
 
 def test_every_shipped_checkpoint_has_its_row():
     assert len(SHIPPED) >= 3
-    assert set(SHIPPED) <= {row.name for row in results.read(taught=True, unlabeled=True)}
+    assert set(SHIPPED) <= {row.name for row in results.read_all()}
     sizes = [file.stat().st_size for file in (results.data_folder() / "checkpoints").iterdir()]
     assert max(sizes) <= 6e6 and sum(sizes) <= 24e6
 
@@ -295,7 +295,7 @@ def test_every_shipped_checkpoint_has_its_row():
     [pytest.param(name, marks=() if "digits" in name else pytest.mark.slow) for name in SHIPPED],
 )
 def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
-    rows = results.read(taught=True, unlabeled=True)
+    rows = results.read_all()
     (row,) = [row for row in rows if row.name == name]
     root = None if row.dataset in EMBEDDED else request.getfixturevalue("real_data")
     checkpoint = load_checkpoint(name)
@@ -312,7 +312,7 @@ def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
 
 
 def test_digits_are_learned_with_every_seed_of_the_ledger():
-    made = {PlannedRun.of(row) for row in results.read(tuned=True, taught=True)}
+    made = {PlannedRun.of(row) for row in results.read_all()}
     under_way = {each.name for each in read_experiments() if not made.issuperset(each.runs)}
     rows = [
         row for row in results.read() if row.dataset == "digits" and row.experiment not in under_way

@@ -222,7 +222,7 @@ def test_a_row_answers_the_run_that_made_it(tmp_path):
         probe=lambda model, held_out: {"seen": len(held_out)}, probe_epochs=(2,),
         experiment="trial", progress=False,
     )  # fmt: skip
-    (row,) = results.read(tmp_path)
+    (row,) = results.read_all(tmp_path)
     assert row.name == planned.name and PlannedRun.of(row) == planned
     assert (row.experiment, row.definition) == ("trial", planned.digest)
     assert row.provenance["name"] == "digits, 50 % of each class"

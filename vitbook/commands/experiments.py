@@ -89,7 +89,7 @@ def list_experiments(
     typer.echo(f"\nhours are for {rate.device}, by the rates of the ledger")
     _say_what_waits(experiments, wanted, states)
     asked = {run for experiment in experiments for run in experiment.runs}
-    for row in results.read(place.ledger / "results", tuned=True, taught=True, unlabeled=True):
+    for row in results.read_all(place.ledger / "results"):
         if row.experiment and PlannedRun.of(row) not in asked:
             typer.echo(f"{row.name}: no experiment asks for it any more; it is kept")
 

@@ -21,7 +21,7 @@ def show(
     """Print what has been measured, on what, by which command."""
     if folder is not None and not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder: give one with rows of the ledger")
-    rows = results.read(folder, tuned=True, taught=True, unlabeled=True)
+    rows = results.read_all(folder)
     if name is None:
         if rows:
             print_table(results.table(rows))

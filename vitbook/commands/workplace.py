@@ -49,7 +49,7 @@ class Workplace:
     def done(self) -> dict[str, Result]:
         """The rows of the ledger by the digest of what they answer."""
         found: dict[str, Result] = {}
-        for row in results.read(self.ledger / "results", tuned=True, taught=True, unlabeled=True):
+        for row in results.read_all(self.ledger / "results"):
             run = PlannedRun.of(row)
             if run and (run.digest not in found or self.checkpoint(row).is_file()):
                 found[run.digest] = row

@@ -6,6 +6,7 @@ from vitbook.results.ledger import (
     measurements,
     published,
     read,
+    read_all,
     read_row,
     record,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "measurements",
     "published",
     "read",
+    "read_all",
     "read_row",
     "record",
     "run_name",

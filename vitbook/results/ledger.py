@@ -35,14 +35,16 @@ def read(
     tuned: bool = False,
     taught: bool = False,
     unlabeled: bool = False,
+    few: bool = False,
 ) -> list[Result]:
-    """All training runs from fresh weights and labels alone, by name.
+    """Training runs from fresh weights, with all images and labels alone, by name.
 
     Args:
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
         taught: also those that learned from a teacher's answers, for the same reason.
         unlabeled: also those that learned without labels: their accuracy is not of classes.
+        few: also those that learned from a share of the images for training.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
@@ -56,11 +58,21 @@ def read(
     """
     return [
         row
-        for row in _read(Result, folder)
+        for row in read_all(folder)
         if (tuned or not row.start)
         and (taught or not row.teacher)
         and (unlabeled or not row.recipe.get("objective"))
+        and (few or row.share == 1)
     ]
+
+
+def read_all(folder: str | Path | None = None) -> list[Result]:
+    """All training runs, however they learned, by name.
+
+    Raises:
+        LedgerError: as :func:`read`.
+    """
+    return _read(Result, folder)
 
 
 def measurements(
