@@ -9,8 +9,8 @@ from pathlib import Path
 def data_folder() -> Path:
     """``data/`` of the checkout, or the copy inside an installed package.
 
-    There the ledger's rows of one kind are one file, ``results.json`` in the place of ``results/``,
-    which ``tools/pack_ledger.py`` makes.
+    There the ledger's rows of one kind are one file, ``results.json.xz`` in the place of
+    ``results/``, which ``tools/pack_ledger.py`` makes.
     """
     here = Path(__file__).resolve().parent
     checkout = here.parent / "data"

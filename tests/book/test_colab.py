@@ -2,6 +2,7 @@
 
 import ast
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -141,7 +142,8 @@ def test_the_wheel_is_whole(wheel):
     for path in (ROOT / "data" / "checkpoints").iterdir():
         assert f"vitbook/_data/checkpoints/{path.name}" in names
     for kind in ("results", "measurements"):  # a file each in the checkout, one for all in a wheel
-        packed = json.loads(ZipFile(wheel).read(f"vitbook/_data/{kind}.json"))
+        content = lzma.decompress(ZipFile(wheel).read(f"vitbook/_data/{kind}.json.xz"))
+        packed = json.loads(content)
         files = (ROOT / "data" / kind).glob("*.json")
         assert packed == {file.name: json.loads(file.read_text()) for file in files}
 

@@ -1,4 +1,5 @@
 import json
+import lzma
 import os
 import re
 
@@ -87,6 +88,18 @@ def test_a_measurement_is_recorded_and_found(tmp_path):
 def test_a_measurement_without_a_table(rows):
     with pytest.raises(LedgerError, match="all with the same keys"):
         results.Measurement(**MEASURED | {"rows": rows})
+
+
+def test_the_packed_rows_of_a_package_are_damaged(tmp_path, monkeypatch):
+    monkeypatch.setattr("vitbook.results.ledger.data_folder", lambda: tmp_path)
+    packed = tmp_path / "results.json.xz"
+    whole = lzma.compress(json.dumps({"a.json": ROW}).encode())
+    packed.write_bytes(whole)
+    assert results.read() == [Result(**ROW)]
+    for content in (whole[:-20], b"", json.dumps({"a.json": ROW}).encode()):
+        packed.write_bytes(content)
+        with pytest.raises(LedgerError, match="results.json.xz is no row of the ledger"):
+            results.read()
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):

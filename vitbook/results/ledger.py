@@ -1,6 +1,7 @@
 """The rows as files: written whole, read with a word on what is wrong."""
 
 import json
+import lzma
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TypeVar
@@ -95,7 +96,7 @@ def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     folder = Path(folder) if folder is not None else home
     # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
     others = [{field.name for field in fields(kind)} for kind in FOLDERS if kind is not of]
-    packed = home.with_suffix(".json")  # of an installed package
+    packed = home.with_suffix(".json.xz")  # of an installed package
     contents = _content(packed) if folder == home and packed.is_file() else {}
     contents |= {path.name: _content(path) for path in folder.glob("*.json")}
     return [
@@ -117,9 +118,10 @@ def read_row(path: Path, of: type[Row] = Result) -> Row:
 
 def _content(path: Path) -> dict:
     try:
-        content = json.loads(path.read_text())
+        stored = path.read_bytes()
+        content = json.loads(lzma.decompress(stored) if path.suffix == ".xz" else stored)
         content.keys()
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError, RecursionError, lzma.LZMAError) as error:
         raise _no_row(path, error) from error
     return content
 
