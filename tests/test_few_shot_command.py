@@ -23,7 +23,7 @@ def run(*words):
 def test_the_command_writes_a_row(tmp_path, capsys):
     run("--model", MICRO, "--out", tmp_path, *QUICK)
     (row,) = results.measurements("few_shot", folder=tmp_path)
-    assert row.subject == f"{MICRO}-digits"
+    assert row.subject == f"{MICRO}-digits-0.2"
     model = vitbook.load_checkpoint(MICRO).model
     assert row.settings["weights"] == digest(
         {key: value.contiguous() for key, value in model.state_dict().items()}
@@ -62,7 +62,7 @@ def test_what_linear_probe_computed_is_read(tmp_path, monkeypatch):
     after = {file: file.stat().st_mtime_ns for file in (tmp_path / "features").iterdir()}
     assert before == after and len(before) == 6  # two bodies, 577 and 355 images
     (row,) = results.measurements("few_shot", folder=tmp_path)
-    assert row.subject == "vit_small_patch14_focus-digits" and row.settings["weights"] == "d"
+    assert row.subject == "vit_small_patch14_focus-digits-0.4" and row.settings["weights"] == "d"
 
 
 def test_some_test_images_are_drawn_and_the_same_again(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-LONG = ("vit", "convolutions", "attribution")
+LONG = ("vit", "self_supervision")
 
 
 def pytest_collection_modifyitems(items):

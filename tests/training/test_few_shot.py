@@ -8,7 +8,9 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
 from vitbook import datasets
+from vitbook.errors import UnknownNameError
 from vitbook.training import neighbours as neighbours_module
+from vitbook.training import ridge as ridge_module
 from vitbook.training.few_shot import check_shots, draw_shots, few_shot_curve, t_interval
 from vitbook.training.neighbours import neighbours
 from vitbook.training.ridge import FLOOR, PENALTIES, RidgePath, ridge
@@ -106,6 +108,19 @@ def test_a_fold_left_out_is_a_fit_without_it(digits, shots):
     folds = torch.arange(shots).repeat(10)
     found = RidgePath(features, labels, 10).left_out_logits(0.5, folds)
     for fold in range(shots):
+        kept = (folds != fold).numpy()
+        expected = by_scikit_learn(features, labels, 0.5, kept)[~kept]
+        assert (found[~kept] - expected).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("most", [1, 9, 2**22])  # one fold at a time, some, all of a size
+def test_folds_of_any_sizes_in_any_order_and_however_many_at_once(digits, most, monkeypatch):
+    monkeypatch.setattr(ridge_module, "MOST", most)
+    features, labels = (each[:40] for each in digits[0])
+    folds = torch.cat([torch.zeros(7), torch.arange(1, 12).repeat(3)])
+    folds = folds[torch.randperm(40, generator=torch.Generator().manual_seed(0))]
+    found = RidgePath(features, labels, 10).left_out_logits(0.5, folds.long() * 5 - 7)
+    for fold in range(12):
         kept = (folds != fold).numpy()
         expected = by_scikit_learn(features, labels, 0.5, kept)[~kept]
         assert (found[~kept] - expected).abs().max() < 1e-6
@@ -262,6 +277,7 @@ THREE = torch.arange(3)
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (1,), draws=1), "1 draws: expected .* 2"),
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (2,)), "class 0 has 1, 1 has 1, 2 has 1"),
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE + 1, (1,)), "labels from 1 to 3 for 3"),
+        (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (1,), readers=()), "no readers: .* ridge"),
         (lambda: t_interval([0.5]), "1 values: expected 2 or more"),
     ],
 )
@@ -327,6 +343,17 @@ def test_more_images_are_better_and_fewer_differ_more(digits):
         assert one.accuracy[2] - one.accuracy[1] > forty.accuracy[2] - forty.accuracy[1]
     assert found[0].penalties == (2.0**10,) * 5 and found[1].penalties == ()
     assert set(found[2].penalties) <= set(PENALTIES)
+
+
+def test_a_reader_alone_scores_as_beside_the_other(digits):
+    (features, labels), (test_features, test_labels) = digits
+    given = features, labels, test_features, test_labels, (1, 5), 2
+    both = few_shot_curve(*given)
+    for reader in ("ridge", "neighbours"):
+        alone = few_shot_curve(*given, readers=(reader,))
+        assert alone == [score for score in both if score.reader == reader] and len(alone) == 2
+    with pytest.raises(UnknownNameError, match="unknown reader 'ridges': did you mean ridge"):
+        few_shot_curve(*given, readers=("ridge", "ridges"))
 
 
 @pytest.mark.parametrize("shots", [2, 4])

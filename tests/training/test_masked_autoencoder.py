@@ -9,11 +9,8 @@ from vitbook import datasets
 from vitbook.datasets import normalize
 from vitbook.models.vit import MICRO_BODY, vit
 from vitbook.training import MaskedAutoencoder, Recipe, train
-from vitbook.training.masked_autoencoder import (
-    Reconstruction,
-    mean_patch_nulls,
-    score_reconstruction,
-)
+from vitbook.training.masked_autoencoder import Reconstruction, mean_patch_nulls
+from vitbook.training.patch_pixels import cut
 
 OTHERS = (
     "vit_overlap_micro_patch2_8", "sl_vit_micro_patch2_8", "t2t_vit_micro_patch2_8",
@@ -139,9 +136,9 @@ def test_images_are_filled_in_where_they_are_hidden_alone():
         filled = learner.fill_in(images, hidden)
         everywhere = learner.targets(filled)
         kept = torch.ones(3, 16, dtype=torch.bool).scatter(1, hidden, False)
-        before = learner._cut(images)
-        assert torch.equal(learner._cut(filled)[kept], before[kept])
-        assert not torch.equal(learner._cut(filled)[~kept], before[~kept])
+        before = cut(images, learner.model)
+        assert torch.equal(cut(filled, learner.model)[kept], before[kept])
+        assert not torch.equal(cut(filled, learner.model)[~kept], before[~kept])
         if not normalized:
             predicted = learner(images, hidden).predicted
             assert torch.equal(everywhere[~kept], predicted.flatten(0, 1))
@@ -158,8 +155,8 @@ def test_the_nulls_know_the_mean_of_what_is_seen_and_of_each_place():
     training, held_out = some_digits(50), some_digits(4, "test")
     hidden = learner.choose_hidden(4, chance())
     nulls = mean_patch_nulls(learner, training, held_out, hidden)
-    places, by_visible, by_place = learner._cut(training).mean(dim=0), [], []
-    for patches, row in zip(learner._cut(held_out), hidden.tolist(), strict=True):
+    places, by_visible, by_place = cut(training, learner.model).mean(dim=0), [], []
+    for patches, row in zip(cut(held_out, learner.model), hidden.tolist(), strict=True):
         seen = torch.stack([patches[place] for place in range(16) if place not in row]).mean(dim=0)
         for place in row:
             by_visible += (patches[place] - seen).square().tolist()
@@ -185,9 +182,9 @@ def test_it_learns_what_no_mean_tells():
     outcome = train(learner, data, recipe, device="cpu", progress=False)
     images = normalize(data.images)
     nulls = mean_patch_nulls(learner, images, images, learner.choose_hidden(32, chance()))
-    scores = score_reconstruction(learner, data)
+    scores = learner.score(data)
     assert scores["held_out_loss"] < 0.5 * min(nulls), outcome.curve[-1]
-    in_parts = score_reconstruction(learner, data, batch_size=10)
+    in_parts = learner.score(data, batch_size=10)
     assert in_parts == pytest.approx(scores, rel=1e-4)
     assert scores["accuracy"] == 1  # each digit has its own copies nearest
 

@@ -9,13 +9,13 @@ from vitbook import datasets
 from vitbook.datasets import normalize
 from vitbook.models import VisionTransformer
 from vitbook.training import MaskedPatches, choose_masked
-from vitbook.training.masked_patches import (
+from vitbook.training.masked_patches import ColorGuesses
+from vitbook.training.masks import (
     KEPT,
     MASKED,
     SWAPPED,
     UNCHANGED,
     ChosenPatches,
-    ColorGuesses,
     num_masked,
 )
 from vitbook.training.patch_colors import color_classes, mean_colors

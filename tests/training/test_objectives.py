@@ -31,7 +31,7 @@ from vitbook.training import (
 )
 from vitbook.training.batches import Batches
 from vitbook.training.memory import largest_fitting_batch
-from vitbook.training.objectives import LEARNERS, Masks, score
+from vitbook.training.objectives import LEARNERS, score
 from vitbook.training.patch_colors import patch_classes
 from vitbook.training.recipe import TWO_VIEWS
 
@@ -91,6 +91,8 @@ def learn_until(step, path, learner):
     learner.model.tokenizer.register_forward_pre_hook(stop)
     objective = next(name for name, kind in LEARNERS.items() if isinstance(learner, kind))
     mixed = UNMIXED if objective in TWO_VIEWS else RECIPE  # two views show one image
+    if objective == "simclr":  # which takes no image twice in a batch: two passes an epoch instead
+        mixed = replace(mixed, repeats=1, epoch_images=256)
     return learn(replace(mixed, objective=objective), learner, state=path, save_every_s=0, seed=3)
 
 
@@ -199,12 +201,16 @@ def test_the_evaluation_is_of_every_held_out_image_and_of_the_same_patches():
 def test_two_processes_share_the_masks_of_one():
     learner, data = MaskedPatches(micro()), few_digits()
     alone, *parts = (
-        Masks(learner, Batches(data, PLAIN, 3, torch.device("cpu"), rank, count), 3)
+        Batches(data, PLAIN, 3, torch.device("cpu"), rank, count)
         for rank, count in ((0, 1), (0, 2), (1, 2))
     )
-    for whole, first, second in zip(alone(5), *(part(5) for part in parts), strict=True):
+
+    def masks(batches, step=5):
+        return learner.inputs(batches, step)[0]
+
+    for whole, first, second in zip(masks(alone), *map(masks, parts), strict=True):
         assert torch.equal(whole[0::2], first) and torch.equal(whole[1::2], second)
-    assert not torch.equal(alone(5).kinds, alone(6).kinds)
+    assert not torch.equal(masks(alone).kinds, masks(alone, 6).kinds)
 
 
 @pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
@@ -345,6 +351,8 @@ def test_what_cannot_learn_without_labels_is_refused():
         learn(replace(PLAIN, objective="mae"), micro("linformer_vit_micro_patch2_8"))
     with pytest.raises(ValueError, match="mixed images with objective 'simclr'"):
         replace(PLAIN, objective="simclr", mixup=0.5)
+    with pytest.raises(ValueError, match="repeats 2 with objective 'simclr', .* set repeats to 1"):
+        replace(PLAIN, objective="simclr", repeats=2)
     teacher = vitbook.load_checkpoint("digits-resnet8_digits-digits-seed0").model
     with pytest.raises(TeacherError, match="no distillation"):
         learn(teacher=teacher)
@@ -365,6 +373,15 @@ def test_what_fits_is_tried_with_copies(objective):
     before = bits(learner)
     assert largest_fitting_batch(learner, torch.zeros(1, 8, 8), 8) == 4
     assert same(bits(learner), before)
+
+
+@pytest.mark.parametrize("objective", LEARNERS)
+def test_what_is_and_what_is_not_kept_beside_the_body(objective):
+    learner = LEARNERS[objective](micro(BODIES[objective]))
+    kept = learner.own_parts()
+    left = {name.split(".")[0] for name in learner.state_dict().keys() - kept.keys()}
+    followers = {"slow_model", "slow_projector"} if objective == "byol" else set()
+    assert left == {"model"} | followers and kept
 
 
 def test_stochastic_depth_is_of_the_body_alone():

@@ -228,3 +228,18 @@ def test_the_slow_projector_sees_the_statistics_of_the_batch():
 def test_a_learner_learns_as_the_model_inside_would(changes):
     (ours, _), (theirs, _) = byol_run(True, **changes), byol_run(False, **changes)
     assert ours.curve == theirs.curve
+
+
+@pytest.mark.parametrize("kind", [SimCLR, BYOL])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_body_of_another_precision_under_its_projector(kind, dtype):
+    torch.manual_seed(0)
+    learner = kind(vitbook.create_model("vit_micro_patch2_8").to(dtype))
+    views = torch.rand(2, 6, 1, 8, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    found = learner(*views)
+    found.loss.backward()
+    assert found.loss.isfinite() and found.projections.dtype == torch.float32
+    assert learner.model.tokenizer.projection.weight.grad.dtype == dtype
+    again = learner.eval()(*views).loss.item()
+    exact = learner.float()(*views.float()).loss.item()
+    assert again == pytest.approx(exact, rel=0.05)

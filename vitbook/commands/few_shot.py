@@ -60,16 +60,17 @@ def few_shot(
     size = checked_size(model, body, train)
     rows, lines = [], []
     kept = out / "features"
-    for name, features in frozen_readers(body, normalize, size, place, kept).items():
+    for seen, features in frozen_readers(body, normalize, size, place, kept).items():
         given = features(train.images), train.labels, features(test_seen), test_labels
-        typer.echo(f"{name}: {draws} draws of {shots} images a class", err=True)
+        typer.echo(f"{seen}: {draws} draws of {shots} images a class", err=True)
         found = few_shot_curve(*given, numbers, draws, train.num_classes)
-        rows += [_row(name, score) for score in found]
-        lines += _lines(name, found)
+        rows += [_row(seen, score) for score in found]
+        lines += _lines(seen, found)
     print_table(lines)
+    name = Path(model).stem if model.endswith(".safetensors") else model
     measured = results.Measurement(
         kind="few_shot",
-        subject=f"{Path(model).stem if model.endswith('.safetensors') else model}-{dataset}",
+        subject=f"{name}-{dataset}" + (f"-{share:g}" if share < 1 else ""),
         settings=about | NULLS | {
             "dataset": train.provenance["name"], "split": split, "image_size": size,
             "share": share, "training_images": len(train), "test_images": len(test_labels),

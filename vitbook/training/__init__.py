@@ -28,12 +28,8 @@ from vitbook.training.masked_autoencoder import (
     Reconstruction,
     mean_patch_nulls,
 )
-from vitbook.training.masked_patches import (
-    ChosenPatches,
-    ColorGuesses,
-    MaskedPatches,
-    choose_masked,
-)
+from vitbook.training.masked_patches import ColorGuesses, MaskedPatches, evaluate_colors
+from vitbook.training.masks import ChosenPatches, choose_masked
 from vitbook.training.memory import BatchTooLargeError
 from vitbook.training.next_pixels import (
     NextPixels,
@@ -45,7 +41,6 @@ from vitbook.training.next_pixels import (
     grey_levels,
     level_bytes,
 )
-from vitbook.training.objectives import evaluate_colors
 from vitbook.training.oscillation import Oscillations, count_oscillations
 from vitbook.training.patch_colors import (
     class_colors,
@@ -70,7 +65,8 @@ from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
 from vitbook.training.teachers import TeacherError, load_teacher
 from vitbook.training.transfer_scores import TransferScore, transfer_score
-from vitbook.training.two_views import BYOL, SimCLR, contrastive_loss, prediction_loss
+from vitbook.training.two_views import BYOL, SimCLR
+from vitbook.training.view_losses import contrastive_loss, prediction_loss
 
 __all__ = [
     "BYOL",

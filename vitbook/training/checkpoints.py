@@ -7,7 +7,6 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
@@ -17,16 +16,8 @@ from vitbook.models import ModelSpec, create_model
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
+from vitbook.training.checkpoint_file import BESIDE, FORMAT, CheckpointError, read_checkpoint
 from vitbook.training.tied_weights import load_unique_state, unique_state
-
-FORMAT = 4
-# 1 had no constants and no digest, 2 a digest of the weights alone, 3 nothing beside the model.
-KNOWN = (1, 2, 3, 4)
-BESIDE = "beside:"  # in front of the names of tensors that are no part of the model
-
-
-class CheckpointError(ValueError):
-    """A file that is no checkpoint of ours, or one for another model."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +143,7 @@ def load_checkpoint(
             f"no checkpoint {path}: train one with `vitbook train`, or mend the path; "
             f"the book's own: {own or _how_they_come()}"
         )
-    state, about = _read(path)
+    state, about = read_checkpoint(path)
     names = [name for name in state if name.startswith(BESIDE)]
     beside = {name.removeprefix(BESIDE): state.pop(name) for name in names}
 
@@ -219,48 +210,3 @@ def _resized(
 
 def _arguments(spec: ModelSpec) -> dict:
     return asdict(spec) | {"image_size": spec.image_size}
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], dict]:
-    path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
-    try:
-        with safe_open(path, framework="pt") as file:
-            words = file.metadata() or {}
-            state = {name: file.get_tensor(name) for name in file.keys()}
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(
-            f"{path} is damaged or no safetensors file ({error}): expected a checkpoint of "
-            "vitbook; copy it again or train it again"
-        ) from error
-    text = words.get("vitbook")
-    if text is None:
-        raise CheckpointError(
-            f"{path} has no description of its model: expected a checkpoint of vitbook; weights "
-            "of others are loaded by vitbook.models.timm_weights"
-        )
-    try:
-        about = json.loads(text)
-        written = about["format"]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path} has a damaged description ({error!r}): copy it again or train it again"
-        ) from error
-    if written not in KNOWN:
-        raise CheckpointError(
-            f"{path} is of format {str(written)[:20]!r}: this vitbook reads "
-            f"{', '.join(map(str, KNOWN))}; take a later one"
-        )
-    if written == 1:
-        damaged = False
-    elif written == 2:
-        damaged = about.get("digest") != digest(state)
-    else:
-        damaged = words.get("digest") != digest(state, {"vitbook": text})
-    if damaged:
-        raise CheckpointError(
-            f"{path} is damaged: its bytes are not those that were written; copy it again"
-        )
-    for name, tensor in state.items():
-        if not tensor.isfinite().all():
-            raise CheckpointError(f"{path} holds NaN or infinity in {name}: train it again")
-    return state, about

@@ -7,13 +7,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from vitbook.errors import first_few, is_whole_number
+from vitbook.errors import UnknownNameError, first_few, is_whole_number
 from vitbook.extras import from_extra
 from vitbook.training.examples import check_examples, count_classes
 from vitbook.training.neighbours import neighbours
 from vitbook.training.ridge import PENALTIES, REFERENCE_PENALTY, RidgePath
 
 SHOTS = (1, 2, 5, 10, 20, 50, 100)
+READERS = ("ridge", "neighbours")
 # Neighbours that vote, or all images where fewer are drawn.
 NEIGHBOURS = 20
 
@@ -23,7 +24,7 @@ class FewShotScore:
     """How often a reader of features is right after so many images of each class.
 
     Attributes:
-        reader: "ridge" or "neighbours".
+        reader: one of ``READERS``, "ridge" or "neighbours".
         shots: training images of each class.
         accuracy: mean over the draws, and the ends of its 95 % interval, 0 to 1: Student's t over
             the draws. It says what other training images would have changed, not what other test
@@ -99,6 +100,7 @@ def few_shot_curve(
     shots: Sequence[int] = SHOTS,
     draws: int = 5,
     num_classes: int | None = None,
+    readers: Sequence[str] = READERS,
 ) -> list[FewShotScore]:
     """Accuracy of ridge regression and of the nearest neighbours after a few images of each class.
 
@@ -113,15 +115,17 @@ def few_shot_curve(
         shots: training images of each class.
         draws: seeds 0, 1, ... of :func:`draw_shots`.
         num_classes: by default as many as the largest label of training tells.
+        readers: some of ``READERS``, by default both.
 
     Returns:
-        For each number of shots ridge, then neighbours.
+        For each number of shots a score of each reader.
 
     Raises:
         TypeError, ValueError: features or labels that
             :func:`~vitbook.training.examples.check_examples` refuses, shots that
             :func:`check_shots` refuses, features of two widths, fewer than 2 draws, which have no
-            interval.
+            interval, or no readers.
+        UnknownNameError: a reader that is neither.
         MissingPackageError: scipy is not installed.
 
     Example:
@@ -146,31 +150,43 @@ def few_shot_curve(
     check_shots(train_labels, shots, num_classes)
     if not is_whole_number(draws) or draws < 2:
         raise ValueError(f"{draws!r} draws: expected a whole number from 2 on, for an interval")
+    answer = {"ridge": _ridge, "neighbours": _votes}
+    if not readers:
+        raise ValueError(f"no readers: expected some of {', '.join(READERS)}")
+    for reader in readers:
+        if reader not in answer:
+            raise UnknownNameError("reader", reader, READERS)
     found = []
     for each in shots:
-        ridges, votes, penalties = [], [], []
-        for seed in range(draws):
-            drawn = draw_shots(train_labels, each, seed, num_classes)
-            known, labels = train_features[drawn], train_labels[drawn]
-            layer = _fitted(known, labels, each, num_classes)
-            penalties.append(layer.penalty)
-            ridges.append(_accuracy(layer.logits(test_features), test_labels))
-            number = min(NEIGHBOURS, len(drawn))
-            shares = neighbours(known, labels, test_features, number, num_classes)
-            votes.append(_accuracy(shares, test_labels))
-        found += [
-            FewShotScore("ridge", each, t_interval(ridges), tuple(ridges), tuple(penalties)),
-            FewShotScore("neighbours", each, t_interval(votes), tuple(votes), ()),
-        ]
+        drawn = [draw_shots(train_labels, each, seed, num_classes) for seed in range(draws)]
+        for reader in readers:
+            right, penalties = [], []
+            for rows in drawn:
+                known = train_features[rows], train_labels[rows]
+                answers, penalty = answer[reader](*known, test_features, each, num_classes)
+                right.append(_accuracy(answers, test_labels))
+                penalties += penalty
+            interval = t_interval(right)
+            found.append(FewShotScore(reader, each, interval, tuple(right), tuple(penalties)))
     return found
 
 
-def _fitted(known: Tensor, labels: Tensor, shots: int, num_classes: int):
+def _ridge(
+    known: Tensor, labels: Tensor, test: Tensor, shots: int, num_classes: int
+) -> tuple[Tensor, tuple[float, ...]]:
     path = RidgePath(known, labels, num_classes)
     if shots == 1:
-        return path.layer(REFERENCE_PENALTY)
-    # As they were drawn: the first of each class, the second of each class, ...
-    return path.best(torch.arange(shots, device=labels.device).repeat(num_classes), PENALTIES)
+        layer = path.layer(REFERENCE_PENALTY)
+    else:  # as they were drawn: the first of each class, the second of each class, ...
+        folds = torch.arange(shots, device=labels.device).repeat(num_classes)
+        layer = path.best(folds, PENALTIES)
+    return layer.logits(test), (layer.penalty,)
+
+
+def _votes(
+    known: Tensor, labels: Tensor, test: Tensor, shots: int, num_classes: int
+) -> tuple[Tensor, tuple[float, ...]]:
+    return neighbours(known, labels, test, min(NEIGHBOURS, len(known)), num_classes), ()
 
 
 def _accuracy(logits: Tensor, labels: Tensor) -> float:

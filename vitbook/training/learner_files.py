@@ -3,28 +3,13 @@
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 
 from vitbook.training.checkpoints import CheckpointError, load_checkpoint
-from vitbook.training.objectives import LEARNERS, body_of
-from vitbook.training.tied_weights import unique_state
-from vitbook.training.two_views import BYOL
-
-_NOT_KEPT = ("model.", "slow_")  # the body has its own place; BYOL's slow copy begins as the body
+from vitbook.training.learner import Learner
+from vitbook.training.objectives import LEARNERS
 
 
-def own_parts(learner: nn.Module) -> dict[str, Tensor]:
-    """A learner's tensors that are no part of its body; none, if it is the body itself."""
-    if body_of(learner) is learner:
-        return {}
-    return {
-        name: tensor
-        for name, tensor in unique_state(learner).items()
-        if not name.startswith(_NOT_KEPT)
-    }
-
-
-def load_learner(path: str | Path) -> nn.Module:
+def load_learner(path: str | Path) -> Learner:
     """A body together with what learned beside it: a predictor of colours, a projector.
 
     The slow copy of a :class:`~.two_views.BYOL` is not kept: it begins as the body again.
@@ -49,7 +34,7 @@ def load_learner(path: str | Path) -> nn.Module:
             f"an objective, {', '.join(LEARNERS)}; take load_checkpoint"
         )
     learner = LEARNERS[objective](checkpoint.model)
-    usual, found = own_parts(learner), checkpoint.beside
+    usual, found = learner.own_parts(), checkpoint.beside
     fits = usual.keys() == found.keys() and all(
         usual[name].shape == tensor.shape for name, tensor in found.items()
     )
@@ -61,6 +46,5 @@ def load_learner(path: str | Path) -> nn.Module:
     with torch.no_grad():
         for name, tensor in found.items():
             usual[name].copy_(tensor)
-    if isinstance(learner, BYOL):
-        learner.begin_again()
+    learner.begin_again()
     return learner.eval()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from einops import rearrange, repeat
+from einops import repeat
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -11,13 +11,13 @@ from vitbook.datasets import Dataset, normalize
 from vitbook.models.vit import make_encoder
 from vitbook.modes import evaluating
 from vitbook.training.batch_random import seed_of
-from vitbook.training.masked_patches import check_plain, choose_masked, num_masked
+from vitbook.training.batches import Batches
+from vitbook.training.learner import mean_tokens
+from vitbook.training.masks import MaskedLearner, check_plain, num_masked, visible_places
 from vitbook.training.neighbours import nearest_other
-from vitbook.training.two_views import mean_token
+from vitbook.training.patch_pixels import Images, Patches, cut, joined, mean_and_spread, patches_at
 
 SHARE = 0.75
-Images = Float[Tensor, "batch channels height width"]
-Patches = Float[Tensor, "batch patches pixels"]
 Hidden = Int64[Tensor, "batch hidden"]
 
 
@@ -38,7 +38,7 @@ class Reconstruction(NamedTuple):
         return (self.predicted.float() - self.targets).square().mean()
 
 
-class MaskedAutoencoder(nn.Module):
+class MaskedAutoencoder(MaskedLearner):
     r"""A body that reads the visible patches, and a decoder that tells the hidden ones from it.
 
     He et al. 2022, section 3. The encoder is given visible patches alone, each with its position:
@@ -102,13 +102,15 @@ class MaskedAutoencoder(nn.Module):
         self.decoder = make_encoder(decoder_width, decoder_depth, 4, 4 * decoder_width)
         self.predictor = nn.Linear(decoder_width, pixels)
 
-    @property
-    def num_patches(self) -> int:
-        return len(self.places)
-
     def choose_hidden(self, batch: int, generator: torch.Generator) -> Hidden:
         """Draw the places that are hidden, in order, equally many of each image."""
-        return choose_masked(batch, self.num_patches, generator, self.share).places
+        return self.choose(batch, generator).places
+
+    def inputs(self, batches: Batches, step: int) -> tuple:
+        return (super().inputs(batches, step)[0].places,)
+
+    def trial_inputs(self, images: Tensor) -> tuple:
+        return (super().trial_inputs(images)[0].places,)
 
     def forward(self, images: Images, hidden: Hidden) -> Reconstruction:
         """Predict the hidden patches.
@@ -119,7 +121,7 @@ class MaskedAutoencoder(nn.Module):
         """
         hidden = hidden.to(images.device)
         predicted = self.decode(self.encode(images, hidden), hidden)
-        return Reconstruction(predicted, _at(self.targets(images), hidden))
+        return Reconstruction(predicted, patches_at(self.targets(images), hidden))
 
     def encode(self, images: Images, hidden: Hidden) -> Float[Tensor, "batch tokens token_width"]:
         """Tokens of the visible patches after the last norm, prefix first."""
@@ -135,7 +137,7 @@ class MaskedAutoencoder(nn.Module):
             )
         prefix = self.model.num_prefix_tokens
         tokens = self.model.embed(images)
-        seen = _at(tokens[:, prefix:], self._visible(hidden))
+        seen = patches_at(tokens[:, prefix:], visible_places(hidden, self.num_patches))
         return self.model.encoder(torch.cat([tokens[:, :prefix], seen], dim=1))
 
     def decode(
@@ -144,17 +146,17 @@ class MaskedAutoencoder(nn.Module):
         """Pixels of the hidden patches from the tokens of the visible ones."""
         prefix, entered = self.model.num_prefix_tokens, self.enter(tokens)
         masks = self.mask.to(entered.dtype).expand(len(tokens), self.num_patches, -1)
-        at = repeat(self._visible(hidden), "b n -> b n d", d=entered.shape[2])
+        at = repeat(visible_places(hidden, self.num_patches), "b n -> b n d", d=entered.shape[2])
         placed = masks.scatter(1, at, entered[:, prefix:]) + self.places
         decoded = self.decoder(torch.cat([entered[:, :prefix], placed], dim=1))
-        return self.predictor(_at(decoded[:, prefix:], hidden))
+        return self.predictor(patches_at(decoded[:, prefix:], hidden))
 
     def targets(self, images: Images) -> Patches:
         """What is predicted of every patch: its pixels, row by row, channels last."""
-        patches = self._cut(images.float())
+        patches = cut(images.float(), self.model)
         if not self.normalized:
             return patches
-        mean, spread = _mean_and_spread(patches)
+        mean, spread = mean_and_spread(patches)
         return (patches - mean) / spread
 
     @torch.no_grad()
@@ -167,43 +169,29 @@ class MaskedAutoencoder(nn.Module):
         hidden = hidden.to(images.device)
         with evaluating(self):
             predicted = self(images, hidden).predicted.float()
-        patches = self._cut(images.float())
+        patches = cut(images.float(), self.model)
         if self.normalized:
-            mean, spread = _mean_and_spread(_at(patches, hidden))
+            mean, spread = mean_and_spread(patches_at(patches, hidden))
             predicted = predicted * spread + mean
         at = repeat(hidden, "b n -> b n d", d=patches.shape[2])
-        height, width = self.model.tokenizer.patch
-        return rearrange(
-            patches.scatter(1, at, predicted),
-            "b (r s) (p q c) -> b c (r p) (s q)",
-            r=self.model.grid_size[0],
-            p=height,
-            q=width,
-        )
+        return joined(patches.scatter(1, at, predicted), self.model)
 
-    def _cut(self, images: Images) -> Patches:
-        height, width = self.model.tokenizer.patch
-        return rearrange(images, "b c (r p) (s q) -> b (r s) (p q c)", p=height, q=width)
+    @torch.no_grad()
+    def score(self, dataset: Dataset, batch_size: int = 256, seed: int = 0) -> dict[str, float]:
+        """``accuracy``: the share of images whose nearest other one has their label; the error.
 
-    def _visible(self, hidden: Hidden) -> Int64[Tensor, "batch visible"]:
-        shown = torch.ones(len(hidden), self.num_patches, dtype=torch.bool, device=hidden.device)
-        shown = shown.scatter(1, hidden, False)
-        count = self.num_patches - hidden.shape[1]
-        places = shown.nonzero()[:, 1]
-        if len(places) != len(hidden) * count:
-            raise ValueError("a hidden patch came twice for one image: expected other ones")
-        return places.unflatten(0, (len(hidden), count))
-
-
-def _at(patches: Tensor, places: Tensor) -> Tensor:
-    """Of each image the patches in these places."""
-    return patches.gather(1, repeat(places, "b n -> b n d", d=patches.shape[2]))
-
-
-def _mean_and_spread(patches: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each patch; the authors' variance, of one pixel less, and the number they add to it."""
-    mean = patches.mean(dim=-1, keepdim=True)
-    return mean, (patches.var(dim=-1, keepdim=True) + 1e-6).sqrt()
+        ``held_out_loss`` is of the same hidden patches each time.
+        """
+        device, loss = self.mask.device, 0.0
+        chance = torch.Generator().manual_seed(seed_of(seed, "held-out masks"))
+        hidden = self.choose_hidden(len(dataset), chance).split(batch_size)
+        with evaluating(self):
+            for images, places in zip(dataset.images.split(batch_size), hidden, strict=True):
+                found = self(normalize(images.to(device)), places)
+                loss += found.loss.item() * len(images) / len(dataset)
+        features = mean_tokens(self.model, dataset.images, batch_size)
+        accuracy = nearest_other(features, dataset.labels.to(device))
+        return {"accuracy": accuracy, "held_out_loss": loss}
 
 
 def _check_takes_fewer(model: nn.Module, visible: int) -> None:
@@ -219,28 +207,6 @@ def _check_takes_fewer(model: nn.Module, visible: int) -> None:
             f"a masked autoencoder of an encoder that does not take {tokens.shape[1]} of its "
             "tokens: expected attention that takes any number, such as that of vit_micro_patch2_8"
         )
-
-
-@torch.no_grad()
-def score_reconstruction(
-    learner: MaskedAutoencoder, dataset: Dataset, batch_size: int = 256, seed: int = 0
-) -> dict[str, float]:
-    """``accuracy``: the share of images whose nearest other one has their label; the error.
-
-    ``held_out_loss`` is of the same hidden patches each time.
-    """
-    device, loss, features = learner.mask.device, 0.0, []
-    chance = torch.Generator().manual_seed(seed_of(seed, "held-out masks"))
-    hidden = learner.choose_hidden(len(dataset), chance)
-    with evaluating(learner):
-        for images, places in zip(
-            dataset.images.split(batch_size), hidden.split(batch_size), strict=True
-        ):
-            images = normalize(images.to(device))
-            loss += learner(images, places).loss.item() * len(images) / len(dataset)
-            features.append(mean_token(learner.model, images))
-    accuracy = nearest_other(torch.cat(features), dataset.labels.to(device))
-    return {"accuracy": accuracy, "held_out_loss": loss}
 
 
 class MeanPatchNulls(NamedTuple):
@@ -270,8 +236,10 @@ def mean_patch_nulls(
         hidden: places of each held-out image.
     """
     patches, everywhere = learner.targets(held_out), learner.targets(training).mean(dim=0)
-    asked = _at(patches, hidden)
-    seen = _at(patches, learner._visible(hidden)).mean(dim=1, keepdim=True)
+    asked = patches_at(patches, hidden)
+    seen = patches_at(patches, visible_places(hidden, learner.num_patches)).mean(
+        dim=1, keepdim=True
+    )
     return MeanPatchNulls(
         (asked - seen).square().mean().item(),
         (asked - everywhere[hidden]).square().mean().item(),

@@ -8,11 +8,8 @@ from torch.func import functional_call
 
 from vitbook.devices import release_memory
 from vitbook.modes import evaluating
+from vitbook.training.learner import Learner
 from vitbook.training.loss import cross_entropy
-from vitbook.training.masked_autoencoder import MaskedAutoencoder
-from vitbook.training.masked_patches import MaskedPatches, choose_masked
-from vitbook.training.next_pixels import NextPixels
-from vitbook.training.two_views import TwoViews
 
 
 class BatchTooLargeError(MemoryError):
@@ -69,21 +66,11 @@ def largest_fitting_batch(
 def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
     """In a function of its own, whose end lets go of the logits and of all that led to them."""
     # Batch norm counts these images in copies, and BYOL's slow weights follow in copies.
-    slow = (pair for pair in model.named_parameters() if pair[0].startswith("slow_"))
+    followers = model.followers if isinstance(model, Learner) else ()
+    slow = (pair for pair in model.named_parameters() if pair[0].startswith(followers))
     copies = {name: tensor.detach().clone() for name, tensor in (*model.named_buffers(), *slow)}
-    if isinstance(model, TwoViews):
-        functional_call(model, copies, (images, images)).loss.backward()
-        return
-    if isinstance(model, NextPixels):
-        model(images).loss.backward()
-        return
-    if isinstance(model, MaskedPatches):
-        chance = torch.Generator().manual_seed(0)
-        model(images, choose_masked(len(images), model.num_patches, chance)).loss.backward()
-        return
-    if isinstance(model, MaskedAutoencoder):
-        chance = torch.Generator().manual_seed(0)
-        model(images, model.choose_hidden(len(images), chance)).loss.backward()
+    if isinstance(model, Learner):
+        functional_call(model, copies, (images, *model.trial_inputs(images))).loss.backward()
         return
     logits = functional_call(model, copies, images)
     if teacher is not None:  # beside what the student keeps for its gradient

@@ -3,7 +3,6 @@ r"""Next pixel prediction: a body learns to go on with an image (Chen et al. 202
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
@@ -11,6 +10,8 @@ from vitbook.datasets import Dataset, normalize
 from vitbook.errors import is_whole_number
 from vitbook.models.igpt import is_causal
 from vitbook.modes import evaluating
+from vitbook.training.guesses import Guesses, score_guesses
+from vitbook.training.learner import Learner
 from vitbook.training.patch_colors import commonest_color, to_bytes
 from vitbook.training.processes import processes
 
@@ -49,29 +50,14 @@ def level_bytes(greys: Int64[Tensor, "*batch"], levels: int = GREYS) -> UInt8[Te
     return (greys.float() * 255 / (levels - 1)).round().to(torch.uint8)
 
 
-class PixelGuesses(NamedTuple):
-    """What a model says of every pixel, having read those in front of it.
+class PixelGuesses(Guesses):
+    """What a model says of every pixel, row by row, having read those in front of it.
 
-    Attributes:
-        logits: of the grey levels; pixels row by row.
-        targets: the levels that are there.
+    Bits per pixel are the loss by log 2.
     """
 
-    logits: Float[Tensor, "batch pixels levels"]
-    targets: Int64[Tensor, "batch pixels"]
 
-    @property
-    def loss(self) -> Float[Tensor, ""]:
-        """Mean cross-entropy over all pixels, in nats; bits per pixel are this by log 2."""
-        return F.cross_entropy(self.logits.flatten(0, 1), self.targets.flatten())
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the pixels whose largest logit is the right one, 0 to 1."""
-        return (self.logits.argmax(dim=-1) == self.targets).double().mean().item()
-
-
-class NextPixels(nn.Module):
+class NextPixels(Learner):
     r"""A causal Transformer that predicts each pixel's grey from the pixels in front of it.
 
     With the pixels :math:`x_1, \ldots, x_N` row by row,
@@ -128,6 +114,11 @@ class NextPixels(nn.Module):
         """Logits of each pixel's level from the levels in front of it."""
         images = level_bytes(greys, self.levels).unflatten(1, (1, *self.model.grid_size))
         return self.predictor(self.model.features(normalize(images))[:, :-1])
+
+    def score(self, dataset: Dataset) -> dict[str, float]:
+        """``accuracy`` and ``held_out_loss`` of the pixels, see :func:`evaluate_pixels`."""
+        accuracy, loss = evaluate_pixels(self, dataset)
+        return {"accuracy": accuracy, "held_out_loss": loss}
 
 
 def _check_size(images: Tensor, model: nn.Module) -> None:
@@ -204,7 +195,6 @@ def continue_pixels(
     return level_bytes(greys, learner.levels).unflatten(1, (1, height, width))
 
 
-@torch.no_grad()
 def evaluate_pixels(
     learner: NextPixels, dataset: Dataset, batch_size: int = 256
 ) -> tuple[float, float]:
@@ -212,16 +202,8 @@ def evaluate_pixels(
 
     With several processes each looks at its own images.
     """
-    here, device = processes(), learner.predictor.weight.device
-    images = dataset.images[here.rank :: here.count]
-    right = loss = torch.zeros((), device=device)
-    with evaluating(learner):
-        for batch in images.split(batch_size):
-            guesses = learner(normalize(batch.to(device)))
-            right = right + (guesses.logits.argmax(dim=-1) == guesses.targets).sum()
-            loss = loss + guesses.loss * guesses.targets.numel()
-    pixels = dataset.images[:, 0].numel()
-    return here.sum(right).item() / pixels, here.sum(loss).item() / pixels
+    here = processes()
+    return score_guesses(learner, dataset.images[here.rank :: here.count], batch_size)
 
 
 class PlaceNull(NamedTuple):

@@ -235,3 +235,8 @@ class Recipe:
                 f"mixed images with objective {self.objective!r}: two views show one image; set "
                 "mixup and cutmix to 0"
             )
+        if self.repeats > 1 and self.objective == "simclr":
+            raise ValueError(
+                f"repeats {self.repeats} with objective 'simclr', which tells an image from the "
+                "others of its batch: it would stand among them itself; set repeats to 1"
+            )

@@ -1,6 +1,6 @@
 """A linear layer in closed form: ridge regression of features on their classes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,8 @@ PENALTIES = tuple(4.0**power for power in range(-10, 9))
 FLOOR = 1e-5
 # Of what a fit leaves of its own images, in float64.
 SINGULAR = 1e-14
+# Numbers of the folds' blocks that are held at once: 32 MB.
+MOST = 2**22
 
 
 @dataclass(frozen=True)
@@ -153,13 +155,13 @@ class RidgePath:
         shrunk = self._shrunk(self.out, penalty)
         residual = self.targets - self.bias - shrunk @ self.asked
         found = torch.empty_like(self.targets)
-        for fold in folds.unique():
-            rows = (folds == fold).nonzero().flatten()
-            block = torch.eye(len(rows), dtype=torch.float64, device=rows.device) - 1 / number
-            block -= shrunk[rows] @ self.into[rows].T
+        sizes = folds.unique(return_inverse=True, return_counts=True)[1:]
+        for rows in _rows_by_size(*sizes):  # folds of one size at once
+            eye = torch.eye(rows.shape[1], dtype=torch.float64, device=rows.device)
+            block = eye - 1 / number - shrunk[rows] @ self.into[rows].mT
             # Nothing of an image is left once its own fit is taken off: no more than rounding.
             factor, failed = torch.linalg.cholesky_ex(block)
-            if failed or factor.diagonal().square().min() < SINGULAR:
+            if failed.any() or factor.diagonal(dim1=1, dim2=2).square().min() < SINGULAR:
                 raise ValueError(
                     f"with a penalty of {penalty:g} the fit goes through every image, and none can "
                     "be left out: give a larger one"
@@ -173,6 +175,16 @@ class RidgePath:
         # What rounding leaves of an eigenvalue of 0 is noise, below 0 or above.
         noise = 10 * torch.finfo(torch.float64).eps * self.values.max()
         return columns * torch.where(self.values > noise, 1 / (self.values + penalty), 0)
+
+
+def _rows_by_size(
+    folds: Int64[Tensor, "n"], counts: Int64[Tensor, "folds"]
+) -> Iterator[Int64[Tensor, "alike size"]]:
+    # Folds as rows of places, those of one size together as far as memory goes.
+    in_turn = folds.argsort(stable=True).split(counts.tolist())
+    for size in counts.unique().tolist():
+        alike = torch.stack([rows for rows in in_turn if len(rows) == size])
+        yield from alike.split(max(1, MOST // size**2))
 
 
 def ridge(

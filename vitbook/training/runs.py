@@ -16,7 +16,7 @@ from vitbook.measure import count_parameters, memory_so_far
 from vitbook.models import create_model, default_image_size, initialize
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.differences import differences
-from vitbook.training.learner_files import own_parts
+from vitbook.training.learner import Learner
 from vitbook.training.loop import train
 from vitbook.training.objectives import make_learner
 from vitbook.training.planned import PlannedRun
@@ -186,7 +186,7 @@ def run(
                 class_names=() if recipe.objective else train_set.class_names,
                 provenance=about,
                 dtype=checkpoint_dtype,
-                beside=own_parts(learner),
+                beside=learner.own_parts() if isinstance(learner, Learner) else None,
             )
             results.record(result, folder)
             unfinished.unlink(missing_ok=True)

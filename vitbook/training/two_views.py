@@ -4,75 +4,18 @@ import copy
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.datasets import Dataset
 from vitbook.models.vit import VisionTransformer
+from vitbook.modes import evaluating
+from vitbook.training.batches import Batches
+from vitbook.training.learner import Learner, mean_token, mean_tokens
+from vitbook.training.neighbours import nearest_other
+from vitbook.training.view_losses import Projections, contrastive_loss, prediction_loss, spread
 
 Views = Float[Tensor, "batch channels height width"]
-Projections = Float[Tensor, "batch dimensions"]
-
-
-def contrastive_loss(
-    first: Projections, second: Projections, temperature: float | int = 0.5
-) -> Float[Tensor, ""]:
-    r"""How surely each view picks its partner among all other views of the batch.
-
-    With the cosines :math:`s_{ij}` of the :math:`2N` views, and :math:`j` the partner of
-    :math:`i`,
-
-    .. math::
-        L = \frac{1}{2N} \sum_i -\log
-        \frac{e^{s_{ij} / \tau}}{\sum_{k \ne i} e^{s_{ik} / \tau}}
-
-    SimCLR (Chen et al. 2020), equation 1. Views that are all alike lose :math:`\log(2N - 1)`, the
-    loss of a guess. Partners that are equal, and orthogonal to all others, lose
-    :math:`\log(1 + (2N - 2) e^{-1 / \tau})`: the least that orthogonal images can reach.
-
-    Args:
-        first, second: a projection for each view of each image, in the same order. Their lengths
-            do not count.
-        temperature: divides the cosines.
-
-    Raises:
-        ValueError: fewer than two images, another number of second views, or a temperature that is
-            not above 0.
-
-    Example:
-        >>> import torch
-        >>> from vitbook.training import contrastive_loss
-        >>> views = torch.eye(4)
-        >>> round(contrastive_loss(views, views, 0.5).item(), 4)  # log(1 + 6 / e^2)
-        0.5944
-    """
-    if first.shape != second.shape:
-        raise ValueError(
-            f"views of shapes {tuple(first.shape)} and {tuple(second.shape)}: expected two of each "
-            "image, in the same order"
-        )
-    if len(first) < 2:
-        raise ValueError(
-            f"{len(first)} images in a batch: expected two at least, as a view is told from those "
-            "of other images"
-        )
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature {temperature}: expected more than 0, and finite")
-    views = F.normalize(torch.cat([first, second]).float(), dim=1)
-    with torch.autocast(views.device.type, enabled=False):  # it would round the cosines
-        alike = views @ views.T / temperature
-    itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
-    partners = torch.arange(len(views), device=views.device).roll(len(first))
-    return F.cross_entropy(alike.masked_fill(itself, -torch.inf), partners)
-
-
-def prediction_loss(predicted: Projections, target: Projections) -> Float[Tensor, ""]:
-    """Mean squared distance of two projections of length 1, which is two less twice their cosine.
-
-    BYOL (Grill et al. 2020), equation 2. 0 if they point the same way, 2 if they are orthogonal,
-    4 if opposite. No gradient reaches the target.
-    """
-    return 2 - 2 * F.cosine_similarity(predicted, target.detach(), dim=1).mean()
 
 
 class Projected(NamedTuple):
@@ -89,7 +32,7 @@ class Projected(NamedTuple):
     projections: Projections
 
 
-class TwoViews(nn.Module):
+class TwoViews(Learner):
     """A body, and a projector of its mean token that learns with it and is then thrown away.
 
     Args:
@@ -100,6 +43,8 @@ class TwoViews(nn.Module):
     Raises:
         ValueError: a model that is no Vision Transformer.
     """
+
+    one_process = True  # each would see the views of its own images alone
 
     def __init__(self, model: nn.Module, hidden: int, dimensions: int):
         super().__init__()
@@ -113,16 +58,35 @@ class TwoViews(nn.Module):
         width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
         self.projector = projector(width, hidden, dimensions)
 
+    def inputs(self, batches: Batches, step: int) -> tuple[Views]:
+        return (batches.second_view(step),)
 
-def mean_token(model: nn.Module, images: Views) -> Float[Tensor, "batch features"]:
-    """Mean of the patch tokens after the last norm: what the learners here read of a body."""
-    tokens = model.features(images)
-    return tokens[:, getattr(model, "num_prefix_tokens", 0) :].mean(dim=1)
+    def trial_inputs(self, images: Views) -> tuple[Views]:
+        return (images,)
+
+    @torch.no_grad()
+    def score(self, dataset: Dataset, batch_size: int = 256) -> dict[str, float]:
+        """``accuracy``: the share of images whose nearest other one has their label; ``spread``.
+
+        The spread is that of the projections, see :func:`spread`.
+        """
+        features = mean_tokens(self.model, dataset.images, batch_size)
+        with evaluating(self):
+            projections = [self.projector(some) for some in features.split(batch_size)]
+        accuracy = nearest_other(features, dataset.labels.to(features.device))
+        return {"accuracy": accuracy, "spread": spread(torch.cat(projections))}
 
 
-def projector(width: int, hidden: int, dimensions: int) -> nn.Sequential:
+class Projector(nn.Sequential):
+    """Layers of a precision of their own: a body in half precision has its tokens made float32."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return super().forward(features.to(self[0].weight.dtype))
+
+
+def projector(width: int, hidden: int, dimensions: int) -> Projector:
     """Two linear layers with batch norm and ReLU between; BYOL's, and SimCLR's with one norm."""
-    return nn.Sequential(
+    return Projector(
         nn.Linear(width, hidden, bias=False),
         nn.BatchNorm1d(hidden),
         nn.ReLU(),
@@ -170,6 +134,8 @@ class BYOL(TwoViews):
         momentum: share that the slow copy keeps of itself at each step.
         predictor: whether the prediction has layers of its own.
     """
+
+    followers = ("slow_",)
 
     def __init__(
         self,
@@ -226,12 +192,3 @@ class BYOL(TwoViews):
         slow = (*self.slow_model.parameters(), *self.slow_projector.parameters())
         for copied, weight in zip(slow, fast, strict=True):
             copied.lerp_(weight, 1 - self.momentum)
-
-
-def spread(projections: Projections) -> float:
-    """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
-
-    The share of the unit-length projections that is not their common mean: one less the squared
-    length of the mean.
-    """
-    return 1 - F.normalize(projections.float(), dim=1).mean(dim=0).square().sum().item()

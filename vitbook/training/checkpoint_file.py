@@ -1,0 +1,69 @@
+"""The file of a checkpoint: its formats, and whether its bytes are those that were written."""
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from vitbook.digest import digest
+
+FORMAT = 4
+# 1 had no constants and no digest, 2 a digest of the weights alone, 3 nothing beside the model.
+KNOWN = (1, 2, 3, 4)
+BESIDE = "beside:"  # in front of the names of tensors that are no part of the model
+
+
+class CheckpointError(ValueError):
+    """A file that is no checkpoint of ours, or one for another model."""
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
+    """The tensors of a whole file, and what it says of them.
+
+    Raises:
+        OSError: the file cannot be read.
+        CheckpointError: it is damaged, not ours, or of a later format.
+    """
+    path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
+    try:
+        with safe_open(path, framework="pt") as file:
+            words = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{path} is damaged or no safetensors file ({error}): expected a checkpoint of "
+            "vitbook; copy it again or train it again"
+        ) from error
+    text = words.get("vitbook")
+    if text is None:
+        raise CheckpointError(
+            f"{path} has no description of its model: expected a checkpoint of vitbook; weights "
+            "of others are loaded by vitbook.models.timm_weights"
+        )
+    try:
+        about = json.loads(text)
+        written = about["format"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} has a damaged description ({error!r}): copy it again or train it again"
+        ) from error
+    if written not in KNOWN:
+        raise CheckpointError(
+            f"{path} is of format {str(written)[:20]!r}: this vitbook reads "
+            f"{', '.join(map(str, KNOWN))}; take a later one"
+        )
+    if written == 1:
+        damaged = False
+    elif written == 2:
+        damaged = about.get("digest") != digest(state)
+    else:
+        damaged = words.get("digest") != digest(state, {"vitbook": text})
+    if damaged:
+        raise CheckpointError(
+            f"{path} is damaged: its bytes are not those that were written; copy it again"
+        )
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise CheckpointError(f"{path} holds NaN or infinity in {name}: train it again")
+    return state, about
