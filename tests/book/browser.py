@@ -85,7 +85,7 @@ class Visitor:
     def _wait_for_figures(self, page) -> None:
         """Bring each near, where it asks for its data: on the way down a frame may be left out."""
         for figure in page.query_selector_all(".vitbook-figure"):
-            figure.scroll_into_view_if_needed()
+            figure.evaluate("f => f.scrollIntoView()")  # at once, while the page still moves
             page.wait_for_function(
                 "f => f.dataset.ready || document.querySelector('.vb-error')", arg=figure
             )
