@@ -62,6 +62,19 @@ def test_where_every_image_is_fitted_none_can_be_left_out():
     path = RidgePath(torch.eye(4), torch.arange(4) % 2)
     with pytest.raises(ValueError, match="a penalty of 1e-300 the fit goes through every image"):
         path.left_out_logits(1e-300, torch.arange(4))
+    with pytest.raises(ValueError, match="a penalty of 1e-290 the fit"):
+        path.best(torch.arange(4), (1e-290, 1e-300))
+
+
+def test_a_penalty_with_which_none_can_be_left_out_is_not_chosen():
+    """So many features that the smallest penalty is rounding beside them."""
+    labels = torch.arange(40) % 4
+    features = torch.eye(4)[labels].repeat(1, 2000) + 1e-3 * torch.randn(40, 8000)
+    path, folds = RidgePath(features, labels), torch.arange(40) // 8
+    with pytest.raises(ValueError, match="goes through every image"):
+        path.left_out_logits(1e-20, folds)
+    layer = path.best(folds, (1e-20, 1.0, 4.0))
+    assert layer.penalty >= 1 and (layer.logits(features).argmax(1) == labels).all()
 
 
 def test_by_hand():

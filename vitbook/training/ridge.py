@@ -1,5 +1,6 @@
 """A linear layer in closed form: ridge regression of features on their classes."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,10 @@ FLOOR = 1e-5
 SINGULAR = 1e-14
 # Numbers of the folds' blocks that are held at once: 32 MB.
 MOST = 2**22
+
+
+class FitsEveryImageError(ValueError):
+    """A fit that goes through every image says nothing of one that is left out."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,8 @@ class RidgePath:
             folds: as :meth:`left_out_logits` takes them. Let each hold as many images of every
                 class: else the classes of those that are left out are rarer among the others, and
                 the mean of the targets speaks against them.
-            penalties: some, each above 0.
+            penalties: some, each above 0. One with which the fit goes through every image is passed
+                over, unless all do.
 
         Raises:
             ValueError: no penalties, or what :meth:`left_out_logits` refuses.
@@ -124,7 +130,12 @@ class RidgePath:
         wanted = (self.targets - self.bias).flatten()
 
         def agreement(penalty: float) -> float:
-            found = (self.left_out_logits(penalty, folds) - self.bias).flatten()
+            try:
+                found = (self.left_out_logits(penalty, folds) - self.bias).flatten()
+            except FitsEveryImageError:
+                if penalty == max(penalties):
+                    raise
+                return -math.inf
             return float(F.cosine_similarity(found, wanted, dim=0))
 
         return self.layer(max(penalties, key=agreement))
@@ -143,8 +154,8 @@ class RidgePath:
             folds: a number for each image; ``torch.arange(n)`` leaves out one at a time.
 
         Raises:
-            ValueError: a penalty that is none, or too small to tell a fit from its images; one
-                fold alone, or not one number for each image.
+            FitsEveryImageError: a penalty too small to tell a fit from its images.
+            ValueError: a penalty that is none; one fold alone, or not one number for each image.
         """
         number = len(self.targets)
         if folds.shape != (number,) or len(folds.unique()) < 2:
@@ -162,7 +173,7 @@ class RidgePath:
             # Nothing of an image is left once its own fit is taken off: no more than rounding.
             factor, failed = torch.linalg.cholesky_ex(block)
             if failed.any() or factor.diagonal(dim1=1, dim2=2).square().min() < SINGULAR:
-                raise ValueError(
+                raise FitsEveryImageError(
                     f"with a penalty of {penalty:g} the fit goes through every image, and none can "
                     "be left out: give a larger one"
                 )
