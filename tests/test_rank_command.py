@@ -36,6 +36,17 @@ def test_learned_features_score_above_fresh_ones(tmp_path, capsys):
     assert results.measurements("transfer_scores", folder=tmp_path)[0].rows == before
 
 
+def test_ridge_reads_as_many_combinations_of_each_body(tmp_path, capsys):
+    given = ["rank", "digits", MICRO, RESNET, *SMALL, "--width", "3", "--out", str(tmp_path)]
+    app(given, standalone_mode=False)
+    (row,) = results.measurements("transfer_scores", folder=tmp_path)
+    assert row.settings["projected_width"] == 3
+    for line in row.rows:
+        scores = line["ridge_projected"]
+        assert len(scores) == 5 and 0.5 < sum(scores) / 5 < line["ridge"]
+    assert "ridge of 3" in capsys.readouterr().out
+
+
 def test_a_file_in_a_folder_with_an_at(tmp_path):
     file = tmp_path / "runs@home" / "ü.safetensors"
     file.parent.mkdir()
@@ -58,6 +69,8 @@ def test_a_file_in_a_folder_with_an_at(tmp_path):
         (["digits", "poster-resnet20-seed0-8376e7f4"], "of 1 channels"),
         (["digit", MICRO], "digit"),
         (["digits", MICRO, "--share", "0"], "share 0.0"),
+        (["digits", MICRO, "--width", "0"], "equal to 1"),
+        (["digits", MICRO, "--width", "200"], "200 combinations of 128 features"),
         (["digits", MICRO, "--out", "/proc/x"], "/proc"),
         (["digits", MICRO, "--share", "0.007"], "class 0 has one image"),
         (["digits"], "Missing argument"),

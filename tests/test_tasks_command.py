@@ -30,6 +30,18 @@ def test_a_row_for_each_kind_of_features(tmp_path, small, capsys):
     assert out[0].split() == ["task", "group", "features", "accuracy"] and len(out) == 4
 
 
+def test_each_patch_knows_a_place_that_the_mean_forgets(tmp_path, small):
+    words = ["--images", 400, "--draws", 2, "--out", tmp_path, "--threads", 1, "--device", "cpu"]
+    app(["tasks", "digit_place", "--each-patch", *map(str, words)], standalone_mode=False)
+    (row,) = results.measurements("task", folder=tmp_path)
+    read = {each["features"]: each["accuracy"] for each in row.rows}
+    assert list(read)[3:] == ["pretrained, each patch", "fresh weights, each patch"]
+    assert "side by side" in row.settings["each_patch"]
+    for name in ("pretrained", "fresh weights"):
+        mean, _, _ = read[name]
+        assert read[f"{name}, each patch"][0] > mean + 0.1
+
+
 def test_a_file_without_the_usual_ending_leaves_its_row_in_the_folder(tmp_path, small):
     words = ["--images", 40, "--draws", 2, "--out", tmp_path, "--threads", 1, "--device", "cpu"]
     app(["tasks", "digit_place", "--model", "some/run.pt", *map(str, words)], standalone_mode=False)

@@ -31,6 +31,17 @@ def test_features_are_the_class_token_beside_the_mean(body, digits, tmp_path):
     assert (found - expected).abs().max() < 2e-3  # kept in float16
 
 
+def test_patches_side_by_side_are_kept_apart_from_their_mean(body, digits, tmp_path):
+    given = body, datasets.normalize, digits[:7], 8, tmp_path
+    (mean,) = frozen_features(*given)
+    for _ in range(2):  # computed, then read
+        (found,) = frozen_features(*given, each_patch=True)
+        tokens = body.features(datasets.normalize(digits[:7])).detach()[:, 1:]
+        assert (found - tokens.flatten(1)).abs().max() < 2e-3
+        assert torch.equal(next(frozen_features(*given)), mean)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+
+
 def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(
     body, digits, tmp_path, monkeypatch
 ):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vitbook import datasets
-from vitbook.training import transfer_score
+from vitbook.training import projected_scores, transfer_score
 from vitbook.training.neighbours import neighbours
 from vitbook.training.ridge import ridge
 
@@ -73,6 +73,36 @@ def test_what_cannot_be_scored(change, said):
         transfer_score(**given | change)
 
 
+def test_a_projection_keeps_what_stands_in_all_features_and_loses_what_stands_in_many():
+    labels = torch.arange(200) % 4
+    noise = torch.randn(200, 64, generator=torch.Generator().manual_seed(0))
+    alike = torch.eye(4)[labels].repeat(1, 16) + 0.1 * noise  # four kinds of features, each often
+    assert projected_scores(alike, labels, 8) == (1, 1, 1, 1, 1)
+    full = transfer_score(noise + torch.eye(4)[labels].repeat(1, 16), labels).ridge
+    scores = projected_scores(noise + torch.eye(4)[labels].repeat(1, 16), labels, 4)
+    assert len(set(scores)) > 1 and max(scores) < full - 0.05
+    assert scores == projected_scores(
+        1000 * (noise + torch.eye(4)[labels].repeat(1, 16)), labels, 4
+    )
+
+
+def test_as_many_combinations_as_features_say_the_same():
+    """A square mix can be undone, and nothing but the penalty's measure of length changes."""
+    digits = datasets.load("digits", "train")
+    pixels, labels = digits.images[:400].flatten(1).float(), digits.labels[:400]
+    pixels = pixels[:, pixels.std(0) > 0]
+    scores = projected_scores(pixels, labels, pixels.shape[1], draws=2)
+    assert scores == pytest.approx((transfer_score(pixels, labels).ridge,) * 2, abs=0.03)
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_combinations_that_cannot_be_made(width):
+    with pytest.raises(ValueError, match="combinations of 2 features: expected a whole number"):
+        projected_scores(torch.rand(8, 2), torch.arange(8) % 2, width)
+    with pytest.raises(ValueError, match="0 draws"):
+        projected_scores(torch.rand(8, 2), torch.arange(8) % 2, 1, draws=0)
+
+
 @pytest.mark.parametrize("features", [torch.ones(40, 3), torch.arange(40)[:, None] // 4 * 1.0])
 def test_features_that_say_nothing_are_at_chance(features):
     """All answers are equal then, and the last bit must not know what was left out."""
@@ -91,7 +121,7 @@ def test_features_of_any_kind_of_number():
 def test_what_the_shapes_refuse_too(plain_vitbook):
     plain_vitbook("""
         import pytest, torch
-        from vitbook.training import transfer_score
+        from vitbook.training import projected_scores, transfer_score
         good, labels = torch.rand(8, 2), torch.arange(8) % 2
         for features, classes, number, error, said in (
             (good.tolist(), labels, None, TypeError, "features are list: expected a tensor"),

@@ -19,6 +19,7 @@ from vitbook.training.frozen_features import frozen_features
 RAW_SIZE = 32
 # As a row of the ledger says it.
 READ = "class token, if there is one, beside the mean of the patch tokens, after the last norm"
+EACH_PATCH = "patch tokens side by side, in the order of the grid, after the last norm"
 NULLS = {"fresh": "seed 0", "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels"}
 
 
@@ -72,6 +73,7 @@ def kept_features(
     size: int,
     kept: Path,
     name: str,
+    each_patch: bool = False,
 ) -> Callable[[Tensor], Tensor]:
     """What gives the frozen features of images, with a bar that has this name.
 
@@ -80,12 +82,15 @@ def kept_features(
         normalize: uint8 images to what it takes.
         size: of them, in pixels.
         kept: folder of features that were computed before, and will be.
+        each_patch: side by side, instead of the class token beside the mean.
     """
 
     def features(images: Tensor) -> Tensor:
         with tqdm(total=len(images), desc=name, unit="image") as bar:
             chunks = []
-            for chunk in frozen_features(model, normalize, images, size, kept):
+            for chunk in frozen_features(
+                model, normalize, images, size, kept, each_patch=each_patch
+            ):
                 chunks.append(chunk)
                 bar.update(len(chunk))
         return torch.cat(chunks)
@@ -99,6 +104,7 @@ def frozen_readers(
     size: int,
     place: torch.device,
     kept: Path,
+    each_patch: bool = False,
 ) -> dict[str, Callable[[Tensor], Tensor]]:
     """By name: the body with what it has learned, its twin of fresh weights, and pixels.
 
@@ -108,12 +114,15 @@ def frozen_readers(
         size: of them, in pixels.
         place: where it runs.
         kept: folder of features that were computed before, and will be.
+        each_patch: both bodies are read once more, patch by patch.
     """
-
-    return {
-        "pretrained": kept_features(model.to(place), normalize, size, kept, "pretrained"),
-        "fresh weights": kept_features(
-            fresh_twin(model).to(place), normalize, size, kept, "fresh weights"
-        ),
-        "raw pixels": lambda images: resize(images, RAW_SIZE).flatten(1) / 255,
+    bodies = {"pretrained": model.to(place), "fresh weights": fresh_twin(model).to(place)}
+    readers = {
+        name: kept_features(body, normalize, size, kept, name) for name, body in bodies.items()
     }
+    readers["raw pixels"] = lambda images: resize(images, RAW_SIZE).flatten(1) / 255
+    if each_patch:
+        for name, body in bodies.items():
+            name += ", each patch"
+            readers[name] = kept_features(body, normalize, size, kept, name, each_patch=True)
+    return readers

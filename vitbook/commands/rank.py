@@ -16,7 +16,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.files import check_writable
 from vitbook.models import create_model, list_models
 from vitbook.training.few_shot import NEIGHBOURS
-from vitbook.training.transfer_scores import FOLDS, transfer_score
+from vitbook.training.transfer_scores import FOLDS, projected_scores, transfer_score
 
 
 def rank(
@@ -29,6 +29,10 @@ def rank(
         ),
     ],
     share: Annotated[float, typer.Option(help="Of each class's training images.")] = 1.0,
+    width: Annotated[
+        int | None,
+        typer.Option(min=1, help="Let ridge read so many random mixes of the features, too."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder of features and measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
@@ -48,7 +52,12 @@ def rank(
             raise ValueError(f"{name} of {side} pixels is there twice: name each model once")
         seen.add((name, side))
         read = kept_features(body.to(place), normalize, side, out / "features", name)
-        score = transfer_score(read(train.images), train.labels, train.num_classes)
+        features = read(train.images)
+        score = transfer_score(features, train.labels, train.num_classes)
+        projected = {}
+        if width is not None:
+            found = projected_scores(features, train.labels, width, train.num_classes)
+            projected = {"ridge_projected": [round(each, 4) for each in found]}
         rows.append(
             {
                 "model": name,
@@ -57,6 +66,7 @@ def rank(
                 "neighbours": score.neighbours,
                 "penalty": score.penalty,
             }
+            | projected
             | about
         )
     rows.sort(key=lambda row: -row["ridge"])
@@ -67,6 +77,7 @@ def rank(
                 "pixels": str(row["image_size"]),
                 "ridge": f"{row['ridge']:.1%}",
                 "neighbours": f"{row['neighbours']:.1%}",
+                **({f"ridge of {width}": _mean(row["ridge_projected"])} if width else {}),
                 "learned from": row["learned_from"],
             }
             for row in rows
@@ -79,11 +90,16 @@ def rank(
             "dataset": train.provenance["name"], "share": share, "training_images": len(train),
             "features": READ, "folds": FOLDS, "neighbours": NEIGHBOURS,
             "read": "each fold by what the others teach; no held-out image was asked",
+            **({} if width is None else {"projected_width": width}),
         },
         rows=rows,
         **results.made_on(place),
     )  # fmt: skip
     typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _mean(scores: list[float]) -> str:
+    return f"{sum(scores) / len(scores):.1%}"
 
 
 def _named(word: str) -> tuple[str, int | None]:

@@ -8,7 +8,14 @@ import typer
 from torch import Tensor
 
 from vitbook import datasets, results
-from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_body, frozen_readers
+from vitbook.commands.frozen_readers import (
+    EACH_PATCH,
+    NULLS,
+    READ,
+    checked_size,
+    frozen_body,
+    frozen_readers,
+)
 from vitbook.commands.options import Device
 from vitbook.commands.tables import print_table
 from vitbook.datasets.tasks import TASKS
@@ -27,6 +34,10 @@ def tasks(
     image_size: Annotated[int | None, typer.Option(help="By default the model's.")] = None,
     images: Annotated[int, typer.Option(min=20, help="Of a task; half of them to learn.")] = 2000,
     draws: Annotated[int, typer.Option(min=2, help="Of the half, by seeds 0, 1, ...")] = 5,
+    each_patch: Annotated[
+        bool,
+        typer.Option("--each-patch", help="Read the patch tokens side by side, too, not averaged."),
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder of features and measurements.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
@@ -42,7 +53,7 @@ def tasks(
         results.check_place("task", f"{stem}-{name}", out)
     body, normalize, about = frozen_body(model, image_size)
     size = checked_size(model, body, next(iter(made.values())))
-    readers = frozen_readers(body, normalize, size, place, out / "features")
+    readers = frozen_readers(body, normalize, size, place, out / "features", each_patch)
     lines = []
     for name, task in made.items():
         rows = []
@@ -62,6 +73,7 @@ def tasks(
                 "dataset": task.provenance["name"], "rule": task.provenance["rule"],
                 "image_size": size, "training_images": images // 2,
                 "test_images": images - images // 2, "draws": draws, "features": READ,
+                **({"each_patch": EACH_PATCH} if each_patch else {}),
                 "classes": task.num_classes, "commonest": round(_commonest(task.labels), 4),
                 "interval": "Student's t over random halves, 95 %",
             },

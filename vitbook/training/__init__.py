@@ -64,7 +64,7 @@ from vitbook.training.runs import RunInUseError, run
 from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
 from vitbook.training.teachers import TeacherError, load_teacher
-from vitbook.training.transfer_scores import TransferScore, transfer_score
+from vitbook.training.transfer_scores import TransferScore, projected_scores, transfer_score
 from vitbook.training.two_views import BYOL, SimCLR
 from vitbook.training.view_losses import contrastive_loss, prediction_loss
 
@@ -126,6 +126,7 @@ __all__ = [
     "mean_patch_nulls",
     "predict",
     "prediction_loss",
+    "projected_scores",
     "quantize_model",
     "read_experiments",
     "run",

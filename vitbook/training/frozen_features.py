@@ -28,10 +28,13 @@ def frozen_features(
     image_size: int,
     folder: str | Path,
     batch_size: int = 25,
+    each_patch: bool = False,
 ) -> Iterator[Float[Tensor, "chunk features"]]:
     """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
 
-    Of a model without a class token, such as a ResNet, the mean alone.
+    Of a model without a class token, such as a ResNet, the mean alone. A mean does not say where
+    something was: with ``each_patch`` the patch tokens stand side by side instead, in the order of
+    the grid.
 
     Each chunk is kept in ``folder`` under a digest of weights, normalisation and images, with a
     digest of itself: what was cut off goes on, what was done is read, and what is damaged is
@@ -45,6 +48,7 @@ def frozen_features(
         image_size: in pixels.
         folder: of the kept chunks, float16.
         batch_size: images that the model is given at once.
+        each_patch: rows times columns times width numbers an image.
 
     Raises:
         TypeError: images that are not uint8.
@@ -59,9 +63,9 @@ def frozen_features(
     check_writable(folder)
 
     weights = weights_digest(model)
-    effect = _effect(normalize, images.shape[1], image_size)
+    effect = _effect(normalize, images.shape[1], image_size) + " each patch" * each_patch
     for chunk in images.split(CHUNK):
-        given = model, normalize, chunk, image_size, batch_size
+        given = model, normalize, chunk, image_size, batch_size, each_patch
         about = hashlib.sha256(f"{weights} {image_size} {tuple(chunk.shape)}".encode())
         about.update(chunk.cpu().numpy().tobytes())
         older = _path(folder, about)  # from before the normalisation was asked
@@ -69,7 +73,7 @@ def frozen_features(
         path = _path(folder, about)
         first = _computed(*given[:2], chunk[:1], *given[3:])
         found = _kept(path, len(chunk), first)
-        if found is None:
+        if found is None and not each_patch:
             found = _kept(older, len(chunk), first)
         if found is None:
             found = _computed(*given).half()
@@ -144,13 +148,14 @@ def _computed(
     images: Tensor,
     image_size: int,
     batch_size: int,
+    each_patch: bool,
 ) -> Float[Tensor, "chunk features"]:
     ready = _normalized(normalize, resize(images, image_size))
-    return torch.cat([_read(model, batch) for batch in ready.split(batch_size)])
+    return torch.cat([_read(model, batch, each_patch) for batch in ready.split(batch_size)])
 
 
 @torch.no_grad()
-def _read(model: nn.Module, images: Tensor) -> Float[Tensor, "batch features"]:
+def _read(model: nn.Module, images: Tensor, each_patch: bool) -> Float[Tensor, "batch features"]:
     tokens_of = getattr(model, "features", None) or getattr(model, "forward_features", None)
     if not callable(tokens_of):
         raise ValueError(
@@ -166,6 +171,8 @@ def _read(model: nn.Module, images: Tensor) -> Float[Tensor, "batch features"]:
             f"{type(model).__name__} gives features of {came}: expected (images, tokens, width)"
         )
     prefix = getattr(model, "num_prefix_tokens", 0)
+    if each_patch:
+        return tokens[:, prefix:].flatten(1).float().cpu()
     mean = tokens[:, prefix:].mean(dim=1)
     # timm says None of a class token that is not there: then the first may be a register.
     has_class = prefix and getattr(model, "cls_token", tokens) is not None

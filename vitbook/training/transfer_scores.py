@@ -10,7 +10,7 @@ from vitbook.errors import is_whole_number
 from vitbook.training.examples import check_examples
 from vitbook.training.few_shot import NEIGHBOURS
 from vitbook.training.neighbours import neighbours
-from vitbook.training.ridge import RidgePath
+from vitbook.training.ridge import FLOOR, RidgePath
 
 FOLDS = 10
 
@@ -90,3 +90,46 @@ def transfer_score(
     return TransferScore(
         *((read == labels).double().mean().item() for read in (linear, nearest)), penalty
     )
+
+
+@torch.no_grad()
+def projected_scores(
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    width: int,
+    num_classes: int | None = None,
+    draws: int = 5,
+) -> tuple[float, ...]:
+    """The ridge's score on ``width`` random combinations of the features, drawn ``draws`` times.
+
+    Bodies of different widths then give as many numbers for an image: what is left of a lead does
+    not come from the width. Each feature is brought to mean 0 and deviation 1 before, so that none
+    is loud in all combinations; the weights of a combination are normal (Johnson and Lindenstrauss
+    1984), by seeds 0, 1, ...
+
+    Args:
+        features: as :func:`transfer_score` takes them, at least ``width`` wide.
+        labels: likewise.
+        width: combinations, 1 or more.
+
+    Raises:
+        TypeError, ValueError: what :func:`transfer_score` refuses.
+        ValueError: a width that is not from 1 to the number of features; no draws.
+    """
+    check_examples(features, labels, num_classes)
+    if not is_whole_number(width) or not 1 <= width <= features.shape[1]:
+        raise ValueError(
+            f"{width!r} combinations of {features.shape[1]} features: expected a whole number from "
+            "1 to as many"
+        )
+    if not is_whole_number(draws) or draws < 1:
+        raise ValueError(f"{draws!r} draws: expected a whole number from 1 on")
+    features = features.double()
+    scaled = (features - features.mean(dim=0)) / (features.std(dim=0, correction=0) + FLOOR)
+    scores = []
+    for seed in range(draws):
+        generator = torch.Generator().manual_seed(seed)
+        mix = torch.randn(features.shape[1], width, dtype=torch.float64, generator=generator)
+        combined = scaled @ mix.to(scaled.device) / width**0.5
+        scores.append(transfer_score(combined, labels, num_classes).ridge)
+    return tuple(scores)
