@@ -123,6 +123,6 @@ def frozen_readers(
     readers["raw pixels"] = lambda images: resize(images, RAW_SIZE).flatten(1) / 255
     if each_patch:
         for name, body in bodies.items():
-            name += ", each patch"
-            readers[name] = kept_features(body, normalize, size, kept, name, each_patch=True)
+            title = f"{name}, each patch"
+            readers[title] = kept_features(body, normalize, size, kept, title, each_patch=True)
     return readers
