@@ -61,6 +61,7 @@ from vitbook.training.recipe import Recipe
 from vitbook.training.recipes import RECIPES, get_recipe
 from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.runs import RunInUseError, run
+from vitbook.training.sharpness_aware import Sharpness, sharpness
 from vitbook.training.start import StartError, start_from
 from vitbook.training.state import UnfinishedRunError
 from vitbook.training.teachers import TeacherError, load_teacher
@@ -94,6 +95,7 @@ __all__ = [
     "RunInUseError",
     "RunStoppedError",
     "Scheme",
+    "Sharpness",
     "SimCLR",
     "StartError",
     "TeacherError",
@@ -131,6 +133,7 @@ __all__ = [
     "read_experiments",
     "run",
     "save_checkpoint",
+    "sharpness",
     "soft_loss",
     "standing",
     "start_from",

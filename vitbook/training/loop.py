@@ -1,6 +1,6 @@
 """The training loop."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from vitbook.datasets import Dataset, normalize
 from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.digest import weights_digest
 from vitbook.models import set_stochastic_depth
-from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import check_outputs, predict
 from vitbook.training.fine_tuning import learning_parts, training_mode
@@ -27,6 +26,7 @@ from vitbook.training.optimization import learning_rate, make_optimizer, moving_
 from vitbook.training.processes import processes
 from vitbook.training.recipe import Recipe
 from vitbook.training.recorder import Recorder
+from vitbook.training.sharpness_aware import uphill
 from vitbook.training.teachers import TeacherError, check_teacher, missing_half
 
 
@@ -76,6 +76,12 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, a
             loss = ask(model, images, targets, step)  # cross-entropy, if it learns labels alone
         optimizer.zero_grad()
         loss.backward()
+        if recipe.sharpness_radius:  # the gradient uphill of here takes its place
+            with uphill(model, recipe.sharpness_radius):
+                with precision:
+                    steeper = ask(model, images, targets, step)
+                optimizer.zero_grad()
+                steeper.backward()
         if recipe.gradient_clip:
             nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_clip)
         optimizer.step()
@@ -195,17 +201,12 @@ def train(
             runner = DistributedDataParallel(runner)
         first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
 
-        def steps() -> Iterator[int]:
-            for step in range(first, last):  # chance inside the model is a function of these too
-                torch.manual_seed(seed_of(seed, step, "model", here.rank))
-                yield step
-
         try:
             gpus = [] if device.type == "cpu" else [device]
             with recorder, torch.random.fork_rng(gpus, device_type=device.type):
                 precision = autocast(device, dtype)
-                ask = make_question(learner, teacher, batches, seed)
-                fit(runner, mean, optimizer, batches, recipe, steps(), precision, recorder, ask)
+                ask, steps = make_question(learner, teacher, batches, seed), range(first, last)
+                fit(runner, mean, optimizer, batches, recipe, steps, precision, recorder, ask)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

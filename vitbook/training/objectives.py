@@ -69,7 +69,22 @@ def body_of(learner: nn.Module) -> nn.Module:
 def make_question(
     learner: nn.Module, teacher: nn.Module | None, batches: Batches, seed: int
 ) -> Question:
-    """What a step asks: from the model, its images, their targets and the step to the loss."""
+    """What a step asks: from the model, its images, their targets and the step to the loss.
+
+    Chance inside the model is a function of the seed and the step: asked again, it is the same.
+    """
+    question = _question(learner, teacher, batches, seed)
+
+    def ask(model: nn.Module, images: Tensor, targets: Tensor, step: int) -> Tensor:
+        torch.manual_seed(seed_of(seed, step, "model", batches.rank))
+        return question(model, images, targets, step)
+
+    return ask
+
+
+def _question(
+    learner: nn.Module, teacher: nn.Module | None, batches: Batches, seed: int
+) -> Question:
     recipe = batches.recipe
     if isinstance(learner, Learner):
         return lambda model, images, _, step: model(images, *learner.inputs(batches, step)).loss

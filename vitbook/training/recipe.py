@@ -47,6 +47,9 @@ class Recipe:
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
         gradient_clip: largest norm of the gradient; 0 lets it be.
+        sharpness_radius: of sharpness-aware minimisation (Foret et al. 2021, "SAM"), whose step
+            takes the gradient so far uphill, on the same batch: two gradients a step. The clip is
+            for the second; of the first only the direction counts. 0 is the plain step.
         label_smoothing: share of the target spread over all classes.
         drop_path: stochastic depth (Huang et al. 2016), of the last block.
         drop_path_grows: from 0 in the first block; else every block has the same.
@@ -107,6 +110,7 @@ class Recipe:
     epoch_images: int = 0
     warmup_epochs: float = 0.0
     gradient_clip: float = 1.0
+    sharpness_radius: float = 0.0
     label_smoothing: float = 0.0
     drop_path: float = 0.0
     drop_path_grows: bool = True
@@ -143,6 +147,7 @@ class Recipe:
             "epoch_images",
             "warmup_epochs",
             "gradient_clip",
+            "sharpness_radius",
             "crop_padding",
             "shift",
             "rotation",
@@ -217,13 +222,15 @@ class Recipe:
         if not self.objective:
             return
         without = dict(
-            distillation="", label_smoothing=0, head_learning_rate=0, layer_decay=1, pool=""
-        )
+            distillation="", label_smoothing=0, head_learning_rate=0, layer_decay=1, pool="",
+            sharpness_radius=0,
+        )  # fmt: skip
         changed = [name for name, usual in without.items() if getattr(self, name) != usual]
         if changed:
             raise ValueError(
                 f"{' and '.join(changed)} with objective {self.objective!r}, which knows no labels "
-                f"and no head: set {', '.join(f'{name}={without[name]!r}' for name in changed)}"
+                "and no head, and looks once a step: set "
+                f"{', '.join(f'{name}={without[name]!r}' for name in changed)}"
             )
         if self.train_from.partition(".")[0] == "head":
             raise ValueError(

@@ -1,0 +1,134 @@
+"""Sharpness: how steeply the loss rises around the weights, and learning where it does not."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from vitbook.datasets import Dataset, normalize
+from vitbook.modes import evaluating
+from vitbook.training.evaluation import check_outputs
+from vitbook.training.loss import cross_entropy
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """The mean loss of a data set where the weights are, and uphill of them.
+
+    Attributes:
+        loss: cross-entropy at the weights.
+        uphill: ``radius`` away from them, along the gradient.
+    """
+
+    loss: float
+    uphill: float
+
+    @property
+    def rise(self) -> float:
+        return self.uphill - self.loss
+
+
+@contextmanager
+def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
+    r"""Inside, the weights stand ``radius`` away, where the loss is highest to first order.
+
+    .. math:: w + \rho\, \frac{g}{\lVert g \rVert_2}
+
+    Foret et al. 2021, "Sharpness-Aware Minimization", equation 2 with p = 2. Afterwards every
+    weight has its bits again. Batch norms take the statistics of what they see inside, and keep
+    none: those belong to the weights themselves.
+
+    Args:
+        model: with the gradients of its loss; what has none stays where it is.
+        radius: the length of the step over all weights, above 0.
+
+    Raises:
+        ValueError: a radius that is not, or is infinite.
+    """
+    if not 0 < radius < float("inf"):
+        raise ValueError(f"radius {radius!r}: expected a number above 0, such as 0.05")
+    moved = [weight for weight in model.parameters() if weight.grad is not None]
+    before = [weight.detach().clone() for weight in moved]
+    norms = [part for part in model.modules() if isinstance(part, _BatchNorm)]
+    kept = [part.track_running_stats for part in norms]
+    try:
+        _climb(moved, radius)
+        for part in norms:
+            part.track_running_stats = False
+        yield
+    finally:
+        for part, keeps in zip(norms, kept, strict=True):
+            part.track_running_stats = keeps
+        with torch.no_grad():
+            for weight, own in zip(moved, before, strict=True):
+                weight.copy_(own)
+
+
+@torch.no_grad()
+def _climb(weights: Sequence[nn.Parameter], radius: float | int) -> None:
+    slopes = [weight.grad for weight in weights]
+    if not slopes or not (steepness := nn.utils.get_total_norm(slopes)):
+        return  # on a plain there is no way up
+    torch._foreach_add_(list(weights), torch._foreach_mul(slopes, radius / steepness))
+
+
+def sharpness(
+    model: nn.Module, dataset: Dataset, radius: float | int, *, batch_size: int = 256
+) -> Sharpness:
+    """How far the loss of ``dataset`` rises ``radius`` uphill, as SAM's first step goes.
+
+    A model in evaluation; neither its weights nor its gradients are changed. The length of the
+    step is that of the weights themselves: models whose weights differ in size are not compared
+    by it (Dinh et al. 2017, "Sharp minima can generalize for deep nets").
+
+    Args:
+        model: from images to logits.
+        dataset: whose images and labels it is asked about.
+        radius: above 0.
+        batch_size: images that it is given at once.
+
+    Raises:
+        ValueError: a radius that is not above 0, fewer outputs than classes, or no weight that
+            learns.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.datasets import load
+        >>> from vitbook.training import sharpness
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> found = sharpness(model, load("digits", "test"), 0.05)
+        >>> found.rise > 0
+        True
+    """
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    if not weights:
+        raise ValueError(
+            f"no weight of this {type(model).__name__} learns: expected one, whose loss has a slope"
+        )
+    device, gradients = weights[0].device, [weight.grad for weight in weights]
+
+    def losses() -> Iterator[Tensor]:  # the mean over all images, in parts
+        parts = dataset.images.split(batch_size), dataset.labels.split(batch_size)
+        for images, labels in zip(*parts, strict=True):
+            logits = model(normalize(images.to(device)))
+            check_outputs(logits, dataset)
+            share = len(images) / len(dataset)
+            yield share * cross_entropy(logits, labels.to(device), 0.0)
+
+    with evaluating(model), torch.enable_grad():
+        try:
+            for weight in weights:
+                weight.grad = None
+            here = 0.0
+            for part in losses():
+                part.backward()
+                here += part.item()
+            with uphill(model, radius), torch.no_grad():
+                there = sum(part.item() for part in losses())
+        finally:
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.grad = gradient
+    return Sharpness(here, there)
