@@ -62,6 +62,16 @@ def test_where_every_image_is_fitted_none_can_be_left_out():
     path = RidgePath(torch.eye(4), torch.arange(4) % 2)
     with pytest.raises(ValueError, match="a penalty of 1e-300 the fit goes through every image"):
         path.left_out_logits(1e-300, torch.arange(4))
+    with pytest.raises(ValueError, match="a penalty of 1e-299 the fit goes through every image"):
+        path.best(torch.arange(4), (1e-300, 1e-299))
+
+
+def test_of_few_images_and_very_many_features_a_larger_penalty_is_chosen():
+    features = torch.rand(4, 150_528, generator=torch.Generator().manual_seed(0))  # 3 x 224 x 224
+    path, folds = RidgePath(features, torch.tensor([0, 1, 0, 1])), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(ValueError, match="the fit goes through every image"):
+        path.left_out_logits(PENALTIES[0], folds)
+    assert path.best(folds).penalty > PENALTIES[0]
 
 
 def test_by_hand():

@@ -114,20 +114,28 @@ class RidgePath:
             folds: as :meth:`left_out_logits` takes them. Let each hold as many images of every
                 class: else the classes of those that are left out are rarer among the others, and
                 the mean of the targets speaks against them.
-            penalties: some, each above 0.
+            penalties: some, each above 0. Those that are too small to leave an image out, as for
+                few images of very many features, are not chosen.
 
         Raises:
-            ValueError: no penalties, or what :meth:`left_out_logits` refuses.
+            ValueError: no penalties, or what :meth:`left_out_logits` refuses; a penalty that is too
+                small only if all are.
         """
         if not penalties:
             raise ValueError("no penalties: expected some to choose from, as ridge.PENALTIES")
         wanted = (self.targets - self.bias).flatten()
 
         def agreement(penalty: float) -> float:
-            found = (self.left_out_logits(penalty, folds) - self.bias).flatten()
-            return float(F.cosine_similarity(found, wanted, dim=0))
+            found = self._left_out(penalty, folds)
+            if found is None:
+                return float("-inf")
+            return float(F.cosine_similarity((found - self.bias).flatten(), wanted, dim=0))
 
-        return self.layer(max(penalties, key=agreement))
+        agreements = {penalty: agreement(penalty) for penalty in penalties}
+        best = max(agreements, key=agreements.get)
+        if agreements[best] == float("-inf"):
+            raise _through_every_image(max(penalties))
+        return self.layer(best)
 
     def left_out_logits(
         self, penalty: float, folds: Int64[Tensor, "n"]
@@ -146,6 +154,15 @@ class RidgePath:
             ValueError: a penalty that is none, or too small to tell a fit from its images; one
                 fold alone, or not one number for each image.
         """
+        found = self._left_out(penalty, folds)
+        if found is None:
+            raise _through_every_image(penalty)
+        return found
+
+    def _left_out(
+        self, penalty: float, folds: Int64[Tensor, "n"]
+    ) -> Float64[Tensor, "n classes"] | None:
+        """:meth:`left_out_logits`; None of a penalty that is too small for it."""
         number = len(self.targets)
         if folds.shape != (number,) or len(folds.unique()) < 2:
             raise ValueError(
@@ -162,10 +179,7 @@ class RidgePath:
             # Nothing of an image is left once its own fit is taken off: no more than rounding.
             factor, failed = torch.linalg.cholesky_ex(block)
             if failed.any() or factor.diagonal(dim1=1, dim2=2).square().min() < SINGULAR:
-                raise ValueError(
-                    f"with a penalty of {penalty:g} the fit goes through every image, and none can "
-                    "be left out: give a larger one"
-                )
+                return None
             found[rows] = self.targets[rows] - torch.cholesky_solve(residual[rows], factor)
         return found
 
@@ -175,6 +189,13 @@ class RidgePath:
         # What rounding leaves of an eigenvalue of 0 is noise, below 0 or above.
         noise = 10 * torch.finfo(torch.float64).eps * self.values.max()
         return columns * torch.where(self.values > noise, 1 / (self.values + penalty), 0)
+
+
+def _through_every_image(penalty: float) -> ValueError:
+    return ValueError(
+        f"with a penalty of {penalty:g} the fit goes through every image, and none can be left "
+        "out: give a larger one"
+    )
 
 
 def _rows_by_size(
