@@ -283,7 +283,7 @@ THREE = torch.arange(3)
         (lambda: neighbours(EYE, THREE, EYE, 4), "4 neighbours of 3 training images"),
         (lambda: neighbours(EYE, THREE, EYE, True), "True neighbours of 3"),
         (lambda: neighbours(EYE, THREE, NAN, 1), "the test features hold NaN"),
-        (lambda: neighbours(EYE, THREE, 1e25 * EYE, 1), "the test features reach 1e[+]25: expected"),
+        (lambda: neighbours(EYE, THREE, 1e25 * EYE, 1), "test features reach 1e[+]25: expected"),
         (lambda: neighbours(EYE, THREE, EYE, 1, temperature=0.0), "temperature 0.0: expected"),
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (1,), draws=1), "1 draws: expected .* 2"),
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (2,)), "class 0 has 1, 1 has 1, 2 has 1"),
