@@ -47,6 +47,34 @@ def test_a_row_that_cannot_be(change):
         Result(**(ROW | change))
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"recipe": "digits"}, "recipe is 'digits': expected dict"),
+        ({"recipe": {}}, "recipe without a name"),
+        ({"provenance": None}, "provenance is 'None': expected dict"),
+        ({"provenance": {"name": 3}}, "provenance without a name"),
+        ({"model": ["vit"]}, "model is .*: expected str"),
+        ({"seed": "1"}, "seed is '1': expected int"),
+        ({"accuracy": None}, "accuracy is 'None': expected float"),
+        ({"share": "all"}, "share is 'all': expected float"),
+        ({"curve": [3]}, "curve is '.3.': expected list of dicts"),
+    ],
+)
+def test_a_field_of_another_kind_is_named(change, said, tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(ROW | change))
+    with pytest.raises(LedgerError, match=f"x.json is no row of the ledger [(]{said}"):
+        results.read(tmp_path)
+
+
+def test_a_run_of_an_older_vitbook_stands_beside_measurements(tmp_path):
+    (tmp_path / "older.json").write_text(json.dumps(ROW))  # without share, start and teacher
+    row = results.Measurement(**MEASURED)
+    results.record(row, tmp_path)
+    assert results.measurements(folder=tmp_path) == [row]
+    assert results.read(tmp_path) == [Result(**ROW)]
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps(ROW | {"extra": 1})])
 def test_a_file_that_is_no_row(text, tmp_path):
     (tmp_path / "x.json").write_text(text)

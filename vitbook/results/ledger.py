@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
-from vitbook.results.rows import LedgerError, Measurement, Result
+from vitbook.results.rows import LedgerError, Measurement, Result, check_kinds
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
@@ -95,14 +95,14 @@ def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     home = data_folder() / FOLDERS[of]
     folder = Path(folder) if folder is not None else home
     # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
-    others = [{field.name for field in fields(kind)} for kind in FOLDERS if kind is not of]
+    others = [kind for kind in FOLDERS if kind is not of]
     packed = home.with_suffix(".json.xz")  # of an installed package
     contents = _content(packed) if folder == home and packed.is_file() else {}
     contents |= {path.name: _content(path) for path in folder.glob("*.json")}
     return [
         _row(folder / name, content, of)
         for name, content in sorted(contents.items())
-        if content.keys() not in others
+        if not any(_fits(content, kind) for kind in others)
     ]
 
 
@@ -126,13 +126,24 @@ def _content(path: Path) -> dict:
     return content
 
 
+def _fits(content: object, of: type[Row]) -> bool:
+    known, needed = _names(of)
+    return isinstance(content, dict) and needed <= content.keys() <= known
+
+
+def _names(of: type[Row]) -> tuple[set[str], set[str]]:
+    """Of the fields that a row may have, and of those that it must: older rows have fewer."""
+    found = fields(of)
+    return {each.name for each in found}, {each.name for each in found if each.default is MISSING}
+
+
 def _row(path: Path, content: dict, of: type[Row]) -> Row:
-    known = {field.name for field in fields(of)}
-    needed = {field.name for field in fields(of) if field.default is MISSING}
+    known, needed = _names(of)
     try:
         if not needed <= content.keys() <= known:
             odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
             raise LedgerError(f"missing or unknown: {odd}")
+        check_kinds(content, of)
         return of(**content)
     except (ValueError, TypeError, AttributeError) as error:
         raise _no_row(path, error) from error
