@@ -39,6 +39,14 @@ def test_what_is_recorded_is_read(tmp_path):
     assert [row.accuracy for row in results.read(tmp_path)] == [0.98]
 
 
+def test_a_name_with_a_slash_would_not_be_found_again(tmp_path):
+    with pytest.raises(LedgerError, match="a row named bench-a/b: expected a name without a slash"):
+        results.record(results.Measurement(**MEASURED | {"subject": "a/b"}), tmp_path)
+    with pytest.raises(LedgerError, match="without a slash"):
+        results.check_place("bench", "../b", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "change", [{"accuracy": 97.0}, {"parameters": 0}, {"wall_time_s": float("nan")}]
 )

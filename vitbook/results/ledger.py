@@ -14,20 +14,33 @@ Row = TypeVar("Row", Result, Measurement)
 
 
 def record(result: Result | Measurement, folder: str | Path | None = None) -> Path:
-    """Write a row of the ledger; what is repeated takes the place of the old one."""
+    """Write a row of the ledger; what is repeated takes the place of the old one.
+
+    Raises:
+        LedgerError: a name with a slash, whose file would lie where no row is looked for.
+        OSError: the file could not be written.
+    """
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[type(result)]
     text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
-    return write_atomically(folder / f"{result.name}.json", text.encode())
+    return write_atomically(_file(folder, result.name), text.encode())
 
 
 def check_place(kind: str, subject: str, folder: str | Path) -> None:
     """Before the work begins: could :func:`record` write this measurement there?
 
     Raises:
+        LedgerError: as :func:`record`.
         OSError: the folder is not writable, or what has the name of the row is no plain file.
     """
+    file = _file(Path(folder), f"{kind}-{subject}")
     check_writable(folder)
-    check_file_writable(Path(folder) / f"{kind}-{subject}.json")
+    check_file_writable(file)
+
+
+def _file(folder: Path, name: str) -> Path:
+    if Path(name).name != name:
+        raise LedgerError(f"a row named {name}: expected a name without a slash, of one file")
+    return folder / f"{name}.json"
 
 
 def read(
