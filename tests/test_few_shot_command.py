@@ -8,7 +8,7 @@ from vitbook import datasets, results
 from vitbook.__main__ import app, main
 from vitbook.digest import digest
 from vitbook.models.pretrained import Pretrained
-from vitbook.training import few_shot
+from vitbook.training import few_shot, save_checkpoint
 from vitbook.training.few_shot import t_interval
 from vitbook.training.ridge import PENALTIES
 
@@ -63,6 +63,22 @@ def test_what_linear_probe_computed_is_read(tmp_path, monkeypatch):
     assert before == after and len(before) == 6  # two bodies, 577 and 355 images
     (row,) = results.measurements("few_shot", folder=tmp_path)
     assert row.subject == "vit_small_patch14_focus-digits-0.4" and row.settings["weights"] == "d"
+
+
+def test_a_checkpoint_of_another_ending_in_another_folder(tmp_path):
+    file = tmp_path / "elsewhere" / "own weights.v2"
+    save_checkpoint(file, vitbook.load_checkpoint(MICRO).model)
+    run("--model", file, "--out", tmp_path / "out", *QUICK)
+    assert [each.name for each in (tmp_path / "out").glob("*.json")] == [
+        "few_shot-own weights.v2-digits-0.2.json"
+    ]
+
+
+def test_a_row_that_has_no_place_is_refused_first(tmp_path):
+    (tmp_path / f"few_shot-{MICRO}-digits-0.2.json").mkdir()
+    with pytest.raises(OSError, match="no plain file"):
+        run("--model", MICRO, "--out", tmp_path, *QUICK)
+    assert not (tmp_path / "features").exists()
 
 
 def test_some_test_images_are_drawn_and_the_same_again(tmp_path, monkeypatch):

@@ -104,6 +104,20 @@ def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, capsys,
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_images_for_which_there_is_no_memory(tmp_path, capsys, monkeypatch):
+    def full(*given):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 64 TB\nframe #0: ...")
+
+    monkeypatch.setattr("vitbook.commands.few_shot.frozen_body", full)
+    words = ["few-shot", "digits", "--image-size", "1000000", "--shots", "1"]
+    monkeypatch.setattr("sys.argv", ["vitbook", *words, "--out", str(tmp_path / "runs")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("vitbook: out of memory (DefaultCPU") and line.endswith("another device")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
     path = save_checkpoint(
         tmp_path / "x", create_model("vit_micro_patch2_8"), class_names=("cat", "dog", *"abcdefgh")

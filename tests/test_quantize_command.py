@@ -100,3 +100,9 @@ def test_a_model_without_activations_to_round_keeps_its_first_measurement(tmp_pa
     path = save_checkpoint(tmp_path / "own.safetensors", vitbook.create_model("resnet8_digits"))
     assert "nothing was rounded: no stream of ResNet" in said(quantize(tmp_path, model=path))
     assert [row.kind for row in results.measurements(folder=tmp_path)] == ["quantization"]
+
+
+def test_two_versions_of_a_checkpoint_have_rows_of_their_own(tmp_path):
+    (tmp_path / "quantization-own.v2-digits.json").mkdir()
+    words = said(quantize(tmp_path, model=tmp_path / "own.v2"))
+    assert "quantization-own.v2-digits.json" in words and "no plain file" in words

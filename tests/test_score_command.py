@@ -30,6 +30,12 @@ def refused(capsys, monkeypatch, *words):
     return line
 
 
+def test_two_versions_of_a_checkpoint_have_rows_of_their_own(tmp_path, capsys, monkeypatch):
+    (tmp_path / "explanations-own.v2.json").mkdir()
+    line = refused(capsys, monkeypatch, tmp_path / "own.v2", "--out", tmp_path)
+    assert "explanations-own.v2.json" in line and "no plain file" in line
+
+
 def test_a_line_for_each_explanation_its_twin_and_the_nulls(scored):
     told, row = scored
     names = [line["name"] for line in row.rows]

@@ -36,6 +36,7 @@ try:
             evaluate,
             load_checkpoint,
         )
+        from vitbook.training.memory import is_out_of_memory
 except ModuleNotFoundError as error:  # a sentence, not a traceback
     sys.exit(f"vitbook: {error}")
 
@@ -111,8 +112,15 @@ def main() -> None:
         message = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
         if isinstance(e, OSError) and e.filename is not None:
             message = f"{e.filename}: {message}"
-        typer.echo(f"vitbook: {message}", err=True)
-        raise SystemExit(2) from None
+    except RuntimeError as e:
+        if not is_out_of_memory(e):
+            raise
+        told = str(e).splitlines()[0]
+        message = f"out of memory ({told}): ask for smaller images, or take another device"
+    else:
+        return
+    typer.echo(f"vitbook: {message}", err=True)
+    raise SystemExit(2)
 
 
 if __name__ == "__main__":

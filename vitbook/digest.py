@@ -22,5 +22,20 @@ def digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None
 
 
 def weights_digest(model: nn.Module) -> str:
-    """:func:`digest` of a model's state, wherever it runs."""
-    return digest({name: value.cpu().contiguous() for name, value in model.state_dict().items()})
+    """:func:`digest` of a model's state, wherever it runs.
+
+    Raises:
+        TypeError: a part of the state that has no bytes of its own: a quantized or sparse weight,
+            one on meta, or what is no tensor.
+    """
+    state = model.state_dict()
+    for name, value in state.items():
+        plain = isinstance(value, Tensor) and type(value.data) is Tensor
+        if not plain or value.is_meta or value.layout != torch.strided:
+            kind = type(value.data if isinstance(value, Tensor) else value).__name__
+            where = f", {value.layout} on {value.device}" if plain else ""
+            raise TypeError(
+                f"{name} of this {type(model).__name__} is a {kind}{where}: expected a plain "
+                "tensor, whose bytes tell the weights from others; give the model as it was before"
+            )
+    return digest({name: value.cpu().contiguous() for name, value in state.items()})

@@ -39,12 +39,48 @@ def test_what_is_recorded_is_read(tmp_path):
     assert [row.accuracy for row in results.read(tmp_path)] == [0.98]
 
 
+def test_a_name_with_a_slash_would_not_be_found_again(tmp_path):
+    with pytest.raises(LedgerError, match="a row named bench-a/b: expected a name without a slash"):
+        results.record(results.Measurement(**MEASURED | {"subject": "a/b"}), tmp_path)
+    with pytest.raises(LedgerError, match="without a slash"):
+        results.check_place("bench", "../b", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "change", [{"accuracy": 97.0}, {"parameters": 0}, {"wall_time_s": float("nan")}]
 )
 def test_a_row_that_cannot_be(change):
     with pytest.raises(LedgerError, match="expected"):
         Result(**(ROW | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"recipe": "digits"}, "recipe is 'digits': expected dict"),
+        ({"recipe": {}}, "recipe without a name"),
+        ({"provenance": None}, "provenance is 'None': expected dict"),
+        ({"provenance": {"name": 3}}, "provenance without a name"),
+        ({"model": ["vit"]}, "model is .*: expected str"),
+        ({"seed": "1"}, "seed is '1': expected int"),
+        ({"accuracy": None}, "accuracy is 'None': expected float"),
+        ({"share": "all"}, "share is 'all': expected float"),
+        ({"curve": [3]}, "curve is '.3.': expected list of dicts"),
+    ],
+)
+def test_a_field_of_another_kind_is_named(change, said, tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(ROW | change))
+    with pytest.raises(LedgerError, match=f"x.json is no row of the ledger [(]{said}"):
+        results.read(tmp_path)
+
+
+def test_a_run_of_an_older_vitbook_stands_beside_measurements(tmp_path):
+    (tmp_path / "older.json").write_text(json.dumps(ROW))  # without share, start and teacher
+    row = results.Measurement(**MEASURED)
+    results.record(row, tmp_path)
+    assert results.measurements(folder=tmp_path) == [row]
+    assert results.read(tmp_path) == [Result(**ROW)]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps(ROW | {"extra": 1})])

@@ -191,6 +191,35 @@ def test_positions_are_resized_for_images_of_another_size(name, size, tmp_path):
     assert torch.equal(same(images), load_checkpoint(path).model(images))
 
 
+def test_numbers_of_numpy_are_numbers(plain_vitbook, tmp_path):
+    said = plain_vitbook(f"""
+        import numpy as np
+        import vitbook
+        from vitbook.training import load_checkpoint, save_checkpoint
+        size, classes = np.int64(8), np.array([0, 2, 1]).max() + 1
+        model = vitbook.create_model("vit_micro_patch2_8", image_size=size, num_classes=classes)
+        path = save_checkpoint({str(tmp_path / "numpy.safetensors")!r}, model)
+        for size in (np.int64(12), np.array([12, 8]), 12.0, "12"):
+            try:
+                print(load_checkpoint(path, image_size=size).model.spec.image_size)
+            except ValueError as error:
+                print(error)
+        for classes in (2.5, "3"):
+            try:
+                vitbook.create_model("vit_micro_patch2_8", num_classes=classes)
+            except ValueError as error:
+                print(error)
+    """)
+    assert said.splitlines() == [
+        "12",
+        "(12, 8)",
+        "image size 12.0: expected a positive whole number or a pair of them",
+        "image size '12': expected a positive whole number or a pair of them",
+        "num_classes 2.5: expected a whole number",
+        "num_classes '3': expected a whole number",
+    ]
+
+
 def test_what_cannot_be_resized_is_named(tmp_path):
     path = save_checkpoint(tmp_path / "x", vitbook.create_model("linformer_vit_micro_patch2_8"))
     with pytest.raises(CheckpointError, match="of another shape: "):

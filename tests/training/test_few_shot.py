@@ -77,6 +77,14 @@ def test_a_penalty_with_which_none_can_be_left_out_is_not_chosen():
     assert layer.penalty >= 1 and (layer.logits(features).argmax(1) == labels).all()
 
 
+def test_of_few_images_and_very_many_features_a_larger_penalty_is_chosen():
+    features = torch.rand(4, 150_528, generator=torch.Generator().manual_seed(0))  # 3 x 224 x 224
+    path, folds = RidgePath(features, torch.tensor([0, 1, 0, 1])), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(ValueError, match="the fit goes through every image"):
+        path.left_out_logits(PENALTIES[0], folds)
+    assert path.best(folds).penalty > PENALTIES[0]
+
+
 def test_by_hand():
     # Standardised to -1 and 1, targets alike: weight 2 / (2 + penalty), on one unit of spread 3.
     found = ridge(torch.tensor([[2.0], [8.0]]), torch.tensor([0, 1]), 2.0)
@@ -286,6 +294,7 @@ THREE = torch.arange(3)
         (lambda: neighbours(EYE, THREE, EYE, 4), "4 neighbours of 3 training images"),
         (lambda: neighbours(EYE, THREE, EYE, True), "True neighbours of 3"),
         (lambda: neighbours(EYE, THREE, NAN, 1), "the test features hold NaN"),
+        (lambda: neighbours(EYE, THREE, 1e25 * EYE, 1), "test features reach 1e[+]25: expected"),
         (lambda: neighbours(EYE, THREE, EYE, 1, temperature=0.0), "temperature 0.0: expected"),
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (1,), draws=1), "1 draws: expected .* 2"),
         (lambda: few_shot_curve(EYE, THREE, EYE, THREE, (2,)), "class 0 has 1, 1 has 1, 2 has 1"),
@@ -298,6 +307,13 @@ def test_what_cannot_be_fitted_is_one_sentence(call, words):
     with pytest.raises(ValueError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_features_that_a_model_just_gave_may_still_have_gradients():
+    features = torch.eye(6).requires_grad_()
+    labels = torch.arange(6) % 2
+    assert ridge(features, labels, 1.0).weight.requires_grad is False
+    assert len(few_shot_curve(features, labels, features, labels, (1, 2), draws=2)) == 4
 
 
 def test_what_the_shapes_refuse_too(plain_vitbook):
@@ -314,6 +330,7 @@ def test_what_the_shapes_refuse_too(plain_vitbook):
             lambda: draw_shots(three[None], 1),
             lambda: draw_shots(three, 1.5),
             lambda: neighbours(eye, three, torch.eye(2), 1),
+            lambda: neighbours(eye, three, eye.numpy(), 1),
             lambda: few_shot_curve(eye, three, torch.eye(2), three[:2], (1,)),
         ):
             try:
@@ -328,6 +345,7 @@ def test_what_the_shapes_refuse_too(plain_vitbook):
         "labels of shape (1, 3): expected one an image, one or more",
         "shots [1.5]: expected whole numbers from 1 on, as 1, 5, 10",
         "test features of shape (2, 2): expected (images, 3), as those of training",
+        "test features are ndarray: expected a tensor of real numbers",
         "3 features in training, 2 in the test: expected those of one model",
     ]
 

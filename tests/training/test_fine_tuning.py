@@ -10,7 +10,7 @@ from vitbook import datasets
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.layers import LowRankLinear
-from vitbook.models.adapters import prune_weights, settle_pruned
+from vitbook.models.adapters import add_adapters, prune_weights, settle_pruned
 from vitbook.training import (
     Recipe,
     RunStoppedError,
@@ -269,3 +269,19 @@ def test_two_adapters_cannot_be_merged_into_one_weight():
     model.encoder.blocks[1].mlp.expand.weight = model.encoder.blocks[0].mlp.expand.weight
     with pytest.raises(ValueError, match=r"two linear layers of model\.encoder share one weight"):
         changed(replace(RECIPE, adapter_rank=2), model)
+
+
+def test_adapters_beside_no_head_that_could_learn():
+    """torchvision's Vision Transformer has ``heads``, which would be frozen in silence."""
+    model = learned()
+    model.heads = model.head
+    del model.head
+    with pytest.raises(ValueError, match=r"adapters for a VisionT.*: expected model\.head, which"):
+        add_adapters(model, 2)
+    assert type(model.encoder.blocks[0].mlp.expand) is nn.Linear
+
+
+def test_the_head_of_a_compiled_model_learns_beside_adapters():
+    model = learned()
+    add_adapters(torch.compile(model), 2)
+    assert all(weight.requires_grad for weight in model.head.parameters())

@@ -1,14 +1,19 @@
 """Features are computed once, and never those of something else."""
 
+import copy
+from importlib.util import find_spec
+
 import pytest
 import timm
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 import vitbook
 from vitbook import datasets
 from vitbook.training import frozen_features as module
+from vitbook.training import quantize_model
 from vitbook.training.frozen_features import frozen_features
 
 
@@ -273,3 +278,30 @@ def test_what_the_shapes_refuse_too(plain_vitbook):
             with pytest.raises(ValueError, match="normalize made .* expected floating point, one"):
                 features(normalize=wrong)
     """)
+
+
+class WithState(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.features = body.features
+
+    def get_extra_state(self):
+        return {"step": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(
+            lambda body: quantize_model(body, "int8_weights"),
+            "qkv.weight of this VisionTransformer is a Int8Tensor: expected a plain tensor",
+            marks=pytest.mark.skipif(find_spec("torchao") is None, reason="no torchao"),
+        ),
+        (lambda body: copy.deepcopy(body).to("meta"), "is a Tensor, torch.strided on meta: exp"),
+        (WithState, "_extra_state of this WithState is a dict: expected a plain tensor"),
+    ],
+)
+def test_weights_without_bytes_are_one_sentence(body, digits, change, said, tmp_path):
+    with pytest.raises(TypeError, match=said):
+        next(frozen_features(change(body), datasets.normalize, digits[:2], 8, tmp_path))
+    assert not list(tmp_path.iterdir())

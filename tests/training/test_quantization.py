@@ -8,6 +8,7 @@ from torch import nn
 import vitbook
 from vitbook import datasets
 from vitbook.errors import UnknownNameError
+from vitbook.layers import QuantizedLinear
 from vitbook.training import (
     SCHEMES,
     QuantizationError,
@@ -88,6 +89,14 @@ def test_a_layer_that_no_group_divides():
     model = nn.Sequential(nn.Linear(64, 48), nn.Linear(48, 2))
     with pytest.raises(QuantizationError, match="1 has 48 inputs, which are no multiple of the gr"):
         quantize_model(model, "int4_weights_group")
+
+
+def test_layers_made_of_linear_ones_are_neither_counted_nor_quantized():
+    model = nn.Sequential(nn.Linear(32, 32), QuantizedLinear(nn.Linear(32, 4), 8))
+    small, tokens = quantize_model(model, "int4_weights_group"), torch.rand(2, 32)
+    assert torch.equal(small[1].weight, model[1].weight)
+    assert (small(tokens) - model(tokens)).abs().max() < 0.5
+    assert stored_bytes(model, "int4_weights_group") == 512 + 4 * 32 + 4 * (32 + 128 + 4)
 
 
 def test_a_model_without_a_linear_layer():

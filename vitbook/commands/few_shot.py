@@ -13,7 +13,6 @@ from vitbook.commands.options import Device
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
-from vitbook.files import check_writable
 from vitbook.training.few_shot import (
     NEIGHBOURS,
     SHOTS,
@@ -51,7 +50,9 @@ def few_shot(
     place, numbers = choose_device(device), _numbers(shots)
     with from_extra("data"):
         import scipy  # noqa: F401  intervals would ask for it after hours
-    check_writable(out)
+    stem = Path(model).name.removesuffix(".safetensors")  # of a file, whatever its ending
+    subject = f"{stem}-{dataset}" + (f"-{share:g}" if share < 1 else "")
+    results.check_place("few_shot", subject, out)
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     check_shots(train.labels, numbers, train.num_classes)
@@ -67,10 +68,9 @@ def few_shot(
         rows += [_row(seen, score) for score in found]
         lines += _lines(seen, found)
     print_table(lines)
-    name = Path(model).stem if model.endswith(".safetensors") else model
     measured = results.Measurement(
         kind="few_shot",
-        subject=f"{name}-{dataset}" + (f"-{share:g}" if share < 1 else ""),
+        subject=subject,
         settings=about | NULLS | {
             "dataset": train.provenance["name"], "split": split, "image_size": size,
             "share": share, "training_images": len(train), "test_images": len(test_labels),

@@ -86,7 +86,8 @@ def quantize(
     """Quantize a classifier by every scheme: accuracy, megabytes and time beside float32's."""
     set_threads(threads)
     place = choose_device(device)
-    subject = f"{Path(model).stem}-{dataset}"
+    stem = Path(model).name.removesuffix(".safetensors")  # of a file, whatever its ending
+    subject = f"{stem}-{dataset}"
     for kind in ("quantization", "rounded_activations"):
         results.check_place(kind, subject, out)
     task, settings = _task(dataset, model, num_images, image_size, seed, place)

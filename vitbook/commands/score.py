@@ -38,7 +38,7 @@ def score(
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
     set_threads(threads)
-    subject = Path(checkpoint).stem
+    subject = Path(checkpoint).name.removesuffix(".safetensors")  # of a file, whatever its ending
     results.check_place("explanations", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes

@@ -78,7 +78,10 @@ def _nearest(values: Tensor, bits: int, dim: int | tuple[int, ...] | None) -> Qu
     exact = values.to(torch.promote_types(values.dtype, torch.float32))
     # Of a slice of zeros. float16 needs the steps below its normal numbers: 6e-5 in 127 is 0.008.
     least = 2**-24 if values.dtype == torch.float16 else torch.finfo(values.dtype).tiny
-    step = (exact.abs().amax(dim=axes, keepdim=True) / most).to(values.dtype).clamp_min(least)
+    largest = exact.abs().amax(dim=axes, keepdim=True)
+    step = (largest / most).to(values.dtype).clamp_min(least)
+    # Rounded down there, by so much that the grid would end half a step before the largest value.
+    step = torch.where(largest > (most + 0.5) * step.to(largest.dtype), step + least, step)
     codes = (exact / step).round().clamp(-most, most)
     return Quantized(codes.to(torch.int8), step)
 

@@ -21,8 +21,9 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
         seed: of their first noise.
 
     Raises:
-        ValueError: no linear layer that learns in ``model.encoder``, a rank that a layer of it
-            has not, or a weight that two layers share; the model is then as it was.
+        ValueError: no linear layer that learns in ``model.encoder``, no ``model.head`` beside it, a
+            rank that a layer has not, or a weight that two layers share; the model is then as it
+            was.
 
     Example:
         >>> import vitbook
@@ -41,6 +42,12 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
             "two linear layers of model.encoder share one weight, into which two adapters cannot "
             "be merged: share the layer itself, or leave adapter_rank out"
         )
+    head = getattr(model, "head", None)
+    if not isinstance(head, nn.Module):
+        raise ValueError(
+            f"adapters for a {type(model).__name__}: expected model.head, which learns beside "
+            "them; give the head this name, or leave adapter_rank out"
+        )
     generator = torch.Generator().manual_seed(seed)
 
     def adapted(layer: nn.Linear) -> LowRankLinear:
@@ -51,8 +58,9 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
         return found
 
     swap_layers(model.encoder, nn.Linear, adapted)
+    own = set(head.parameters())  # a compiled model has them under other names
     for name, weight in model.named_parameters():
-        if not name.startswith("head.") and name.rsplit(".", 1)[-1] not in ("down", "up"):
+        if weight not in own and name.rsplit(".", 1)[-1] not in ("down", "up"):
             weight.requires_grad_(False)
 
 

@@ -134,9 +134,9 @@ def create_model(
 
     Raises:
         UnknownNameError: no such model; names the nearest.
-        ValueError: a size that the patch does not divide, another number below 1, a pool for a
-            model whose head is not one linear layer on tokens, or one that reads the class token
-            of a causal model.
+        ValueError: a size that the patch does not divide, another number that is not whole or is
+            below 1, a pool for a model whose head is not one linear layer on tokens, or one that
+            reads the class token of a causal model.
 
     Example:
         >>> import torch
@@ -152,6 +152,9 @@ def create_model(
     factory, settings = CATALOG[name]
     asked = dict(image_size=image_size, num_classes=num_classes, channels=channels)
     settings = {"channels": 3} | settings | {k: v for k, v in asked.items() if v is not None}
+    for count in ("num_classes", "channels"):
+        if not is_whole_number(settings[count]):
+            raise ValueError(f"{count} {settings[count]!r}: expected a whole number")
     if settings["channels"] < 1:
         raise ValueError(f"{settings['channels']} channels: expected at least 1")
     model = factory(**settings)
@@ -160,9 +163,9 @@ def create_model(
     size = settings["image_size"]
     model.spec = ModelSpec(
         name,
-        int(size) if is_whole_number(size) else tuple(size),
-        settings["num_classes"],
-        settings["channels"],
+        int(size) if is_whole_number(size) else tuple(map(int, size)),
+        int(settings["num_classes"]),  # numpy's are no JSON
+        int(settings["channels"]),
         pool,
     )
     return model

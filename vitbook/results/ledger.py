@@ -7,27 +7,40 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
-from vitbook.results.rows import LedgerError, Measurement, Result
+from vitbook.results.rows import LedgerError, Measurement, Result, check_kinds
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
 
 
 def record(result: Result | Measurement, folder: str | Path | None = None) -> Path:
-    """Write a row of the ledger; what is repeated takes the place of the old one."""
+    """Write a row of the ledger; what is repeated takes the place of the old one.
+
+    Raises:
+        LedgerError: a name with a slash, whose file would lie where no row is looked for.
+        OSError: the file could not be written.
+    """
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[type(result)]
     text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
-    return write_atomically(folder / f"{result.name}.json", text.encode())
+    return write_atomically(_file(folder, result.name), text.encode())
 
 
 def check_place(kind: str, subject: str, folder: str | Path) -> None:
     """Before the work begins: could :func:`record` write this measurement there?
 
     Raises:
+        LedgerError: as :func:`record`.
         OSError: the folder is not writable, or what has the name of the row is no plain file.
     """
+    file = _file(Path(folder), f"{kind}-{subject}")
     check_writable(folder)
-    check_file_writable(Path(folder) / f"{kind}-{subject}.json")
+    check_file_writable(file)
+
+
+def _file(folder: Path, name: str) -> Path:
+    if Path(name).name != name:
+        raise LedgerError(f"a row named {name}: expected a name without a slash, of one file")
+    return folder / f"{name}.json"
 
 
 def read(
@@ -95,14 +108,14 @@ def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     home = data_folder() / FOLDERS[of]
     folder = Path(folder) if folder is not None else home
     # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
-    others = [{field.name for field in fields(kind)} for kind in FOLDERS if kind is not of]
+    others = [kind for kind in FOLDERS if kind is not of]
     packed = home.with_suffix(".json.xz")  # of an installed package
     contents = _content(packed) if folder == home and packed.is_file() else {}
     contents |= {path.name: _content(path) for path in folder.glob("*.json")}
     return [
         _row(folder / name, content, of)
         for name, content in sorted(contents.items())
-        if content.keys() not in others
+        if not any(_fits(content, kind) for kind in others)
     ]
 
 
@@ -126,13 +139,24 @@ def _content(path: Path) -> dict:
     return content
 
 
+def _fits(content: object, of: type[Row]) -> bool:
+    known, needed = _names(of)
+    return isinstance(content, dict) and needed <= content.keys() <= known
+
+
+def _names(of: type[Row]) -> tuple[set[str], set[str]]:
+    """Of the fields that a row may have, and of those that it must: older rows have fewer."""
+    found = fields(of)
+    return {each.name for each in found}, {each.name for each in found if each.default is MISSING}
+
+
 def _row(path: Path, content: dict, of: type[Row]) -> Row:
-    known = {field.name for field in fields(of)}
-    needed = {field.name for field in fields(of) if field.default is MISSING}
+    known, needed = _names(of)
     try:
         if not needed <= content.keys() <= known:
             odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
             raise LedgerError(f"missing or unknown: {odd}")
+        check_kinds(content, of)
         return of(**content)
     except (ValueError, TypeError, AttributeError) as error:
         raise _no_row(path, error) from error

@@ -1,6 +1,8 @@
 """What a row of the ledger says."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import get_origin
 
 
 class LedgerError(ValueError):
@@ -59,6 +61,9 @@ class Result:
     definition: str = ""
 
     def __post_init__(self):
+        for name in ("recipe", "provenance"):
+            if not isinstance(getattr(self, name).get("name"), str):
+                raise LedgerError(f"{name} without a name: expected one, by which it is known")
         if not 0 <= self.accuracy <= 1:
             raise LedgerError(f"accuracy {self.accuracy}: expected a share from 0 to 1")
         for name in ("parameters", "data_passes", "wall_time_s", "images_per_second"):
@@ -104,6 +109,28 @@ class Measurement:
     @property
     def name(self) -> str:
         return f"{self.kind}-{self.subject}"
+
+
+def check_kinds(content: dict, of: type) -> None:
+    """Refuse what JSON gives for a field of another kind.
+
+    Args:
+        content: of a row, by the names of its fields.
+        of: the kind of the row.
+
+    Raises:
+        LedgerError: says which field, and what it must be.
+    """
+    for field in fields(of):
+        value = content.get(field.name, field.default)
+        kind = get_origin(field.type) or field.type
+        # JSON may write 1.0 as 1; and all lists here are of dicts.
+        right = isinstance(value, (float, int) if kind in (float, UnionType) else kind)
+        if not right or (kind is list and not all(isinstance(part, dict) for part in value)):
+            kinds = {list: "list of dicts", UnionType: "float"}
+            raise LedgerError(
+                f"{field.name} is {str(value)[:40]!r}: expected {kinds.get(kind, kind.__name__)}"
+            )
 
 
 def run_name(dataset: str, model: str, recipe: str, seed: int) -> str:

@@ -194,18 +194,15 @@ def _resized(
     state: dict[str, Tensor], spec: ModelSpec, image_size: int | Sequence[int]
 ) -> tuple[dict[str, Tensor], ModelSpec]:
     """The same weights for images of another size: tables of positions on another grid."""
-    spec_then = replace(
-        spec, image_size=image_size if isinstance(image_size, int) else tuple(image_size)
-    )
     source = create_model(**_arguments(spec))
     with torch.device("meta"):  # it only says its grids
-        target = create_model(**_arguments(spec_then))
+        target = create_model(**_arguments(spec) | {"image_size": image_size})
     check_state(state, unique_state(source), spec.name)
     load_unique_state(source, {name: tensor.to(torch.float32) for name, tensor in state.items()})
     for path, part in source.named_modules():
         if hasattr(part, "resize"):
             part.resize(target.get_submodule(path).grid_size)
-    return dict(unique_state(source)), spec_then
+    return dict(unique_state(source)), replace(spec, image_size=target.spec.image_size)
 
 
 def _arguments(spec: ModelSpec) -> dict:

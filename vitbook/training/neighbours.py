@@ -6,7 +6,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from vitbook.errors import is_whole_number
-from vitbook.training.examples import check_examples
+from vitbook.training.examples import check_examples, check_real, check_size
 
 TEMPERATURE = 0.07
 # Similarities that are held at once: 64 MB.
@@ -34,9 +34,9 @@ def neighbours(
 
     Raises:
         TypeError, ValueError: features or labels that
-            :func:`~vitbook.training.examples.check_examples` refuses.
-        ValueError: test features of another width, NaN or infinite; more neighbours than training
-            images, or none; a temperature not above 0.
+            :func:`~vitbook.training.examples.check_examples` refuses, test features likewise.
+        ValueError: test features of another width; more neighbours than training images, or none;
+            a temperature not above 0.
 
     Example:
         >>> import torch
@@ -47,13 +47,13 @@ def neighbours(
                 [6.2487e-07, 1.0000e+00]])
     """
     num_classes = check_examples(train_features, train_labels, num_classes)
+    check_real(test_features, "test features")
     if test_features.ndim != 2 or test_features.shape[1] != train_features.shape[1]:
         raise ValueError(
             f"test features of shape {tuple(test_features.shape)}: expected (images, "
             f"{train_features.shape[1]}), as those of training"
         )
-    if not test_features.isfinite().all():
-        raise ValueError("the test features hold NaN or infinity: look for it in images or weights")
+    check_size(test_features, "test features")
     if not is_whole_number(number) or not 1 <= number <= len(train_features):
         raise ValueError(
             f"{number!r} neighbours of {len(train_features)} training images: expected a whole "

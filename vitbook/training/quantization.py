@@ -64,7 +64,8 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
     point; the head's own linear layer is quantized.
 
     Args:
-        model: ours or foreign; it is not changed.
+        model: ours or foreign; it is not changed. Layers of a class made from ``nn.Linear`` stay
+            as they are, such as those with adapters.
         scheme: one of :data:`SCHEMES`.
 
     Raises:
@@ -96,7 +97,8 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
     torchao = _torchao()
     small = copy.deepcopy(model)
     try:
-        torchao.quantize_(small, _config(about, torchao))
+        # Those that were checked, and no layers made of them, which compute with their own weights.
+        torchao.quantize_(small, _config(about, torchao), lambda part, _: type(part) is nn.Linear)
     except (ImportError, RuntimeError, NotImplementedError, AssertionError, ValueError) as error:
         device = next(model.parameters()).device.type
         others = ", ".join(each for each in SCHEMES if each != scheme)

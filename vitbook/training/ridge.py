@@ -82,7 +82,7 @@ class RidgePath:
         num_classes: int | None = None,
     ):
         num_classes = check_examples(features, labels, num_classes)
-        features = features.double()
+        features = features.detach().double()
         self.mean = features.mean(dim=0)
         self.spread = features.std(dim=0, correction=0) + FLOOR
         self.targets = 2 * F.one_hot(labels.long(), num_classes).double() - 1
