@@ -1,9 +1,11 @@
 """`vitbook tasks`: the rows that it leaves."""
 
 import pytest
+import torch
 
 from vitbook import create_model, datasets, results
 from vitbook.__main__ import app, main
+from vitbook.commands.frozen_readers import shuffled
 from vitbook.training.few_shot import t_interval
 
 
@@ -35,11 +37,26 @@ def test_each_patch_knows_a_place_that_the_mean_forgets(tmp_path, small):
     app(["tasks", "digit_place", "--each-patch", *map(str, words)], standalone_mode=False)
     (row,) = results.measurements("task", folder=tmp_path)
     read = {each["features"]: each["accuracy"] for each in row.rows}
-    assert list(read)[3:] == ["pretrained, each patch", "fresh weights, each patch"]
+    assert list(read)[3:] == [
+        "pretrained, each patch",
+        "fresh weights, each patch",
+        "pretrained, shuffled patches",
+    ]
+    null, _, _ = read.pop("pretrained, shuffled patches")
+    assert null < read["pretrained, each patch"][0] - 0.1
     assert "side by side" in row.settings["each_patch"]
     for name in ("pretrained", "fresh weights"):
         mean, _, _ = read[name]
         assert read[f"{name}, each patch"][0] > mean + 0.1
+
+
+def test_shuffled_patches_are_the_same_in_another_order():
+    features = torch.arange(24.0).reshape(2, 12)
+    found = shuffled(features, 4)
+    for own, other in zip(features, found, strict=True):
+        assert not torch.equal(own, other)
+        assert torch.equal(other.reshape(4, 3).sort(dim=0).values, own.reshape(4, 3))
+    assert torch.equal(found, shuffled(features, 4))
 
 
 def test_a_file_without_the_usual_ending_leaves_its_row_in_the_folder(tmp_path, small):

@@ -1,9 +1,12 @@
 """What turns images into features: a frozen body, and its two nulls."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from einops import rearrange
+from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -114,7 +117,8 @@ def frozen_readers(
         size: of them, in pixels.
         place: where it runs.
         kept: folder of features that were computed before, and will be.
-        each_patch: both bodies are read once more, patch by patch.
+        each_patch: both bodies are read once more, patch by patch, and the first a third time with
+            the patches of each image shuffled: as many numbers, and no place.
     """
     bodies = {"pretrained": model.to(place), "fresh weights": fresh_twin(model).to(place)}
     readers = {
@@ -125,4 +129,14 @@ def frozen_readers(
         for name, body in bodies.items():
             title = f"{name}, each patch"
             readers[title] = kept_features(body, normalize, size, kept, title, each_patch=True)
+        in_place, places = readers["pretrained, each patch"], math.prod(model.grid_size)
+        readers["pretrained, shuffled patches"] = lambda images: shuffled(in_place(images), places)
     return readers
+
+
+def shuffled(features: Float[Tensor, "n features"], places: int) -> Float[Tensor, "n features"]:
+    """Patch tokens side by side, those of each image in an order of its own, by seed 0."""
+    tokens = rearrange(features, "n (places width) -> n places width", places=places)
+    generator = torch.Generator().manual_seed(0)
+    order = torch.rand(tokens.shape[:2], generator=generator).argsort(dim=1)
+    return tokens.take_along_dim(order[..., None], dim=1).flatten(1)
