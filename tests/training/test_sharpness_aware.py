@@ -55,6 +55,15 @@ def test_on_a_plain_there_is_no_way_up():
         assert bowl.at.tolist() == [3, 1]
 
 
+def test_what_is_frozen_stays_though_it_has_a_gradient():
+    bowl = Bowl()
+    bowl.loss().backward()
+    bowl.frozen.grad = torch.ones(1)  # of another loss
+    with uphill(bowl, 0.5):
+        assert bowl.at.tolist() == pytest.approx([3.3, 1.4])
+        assert bowl.frozen.item() == 7
+
+
 def test_batch_norms_keep_the_statistics_of_the_weights_themselves():
     net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).train()
     net(torch.randn(8, 2)).square().sum().backward()

@@ -42,7 +42,7 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
     none: those belong to the weights themselves.
 
     Args:
-        model: with the gradients of its loss; what has none stays where it is.
+        model: with the gradients of its loss; what has none, or does not learn, stays where it is.
         radius: the length of the step over all weights, above 0.
 
     Raises:
@@ -50,7 +50,8 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
     """
     if not 0 < radius < float("inf"):
         raise ValueError(f"radius {radius!r}: expected a number above 0, such as 0.05")
-    moved = [weight for weight in model.parameters() if weight.grad is not None]
+    # What was frozen may still have a gradient, of an earlier loss.
+    moved = [each for each in model.parameters() if each.requires_grad and each.grad is not None]
     before = [weight.detach().clone() for weight in moved]
     norms = [part for part in model.modules() if isinstance(part, _BatchNorm)]
     kept = [part.track_running_stats for part in norms]
