@@ -76,6 +76,15 @@ def test_batch_norms_keep_the_statistics_of_the_weights_themselves():
     assert not torch.equal(net[1].running_mean, before["1.running_mean"])
 
 
+def test_so_do_instance_norms_that_have_some():
+    net = nn.Sequential(nn.Conv2d(1, 3, 1), nn.InstanceNorm2d(3, track_running_stats=True)).train()
+    net(torch.randn(8, 1, 4, 4)).abs().sum().backward()
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    with uphill(net, 1.0):
+        net(5 + torch.randn(8, 1, 4, 4))
+    assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
+
+
 @pytest.fixture
 def digits() -> Dataset:
     return datasets.take_share(datasets.load("digits", "train"), 0.1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.modes import evaluating
@@ -38,8 +38,8 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
     .. math:: w + \rho\, \frac{g}{\lVert g \rVert_2}
 
     Foret et al. 2021, "Sharpness-Aware Minimization", equation 2 with p = 2. Afterwards every
-    weight has its bits again. Batch norms take the statistics of what they see inside, and keep
-    none: those belong to the weights themselves.
+    weight has its bits again. Batch norms take the statistics of what they see inside, and they
+    and instance norms keep none: those belong to the weights themselves.
 
     Args:
         model: with the gradients of its loss; what has none, or does not learn, stays where it is.
@@ -53,19 +53,16 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
     # What was frozen may still have a gradient, of an earlier loss.
     moved = [each for each in model.parameters() if each.requires_grad and each.grad is not None]
     before = [weight.detach().clone() for weight in moved]
-    norms = [part for part in model.modules() if isinstance(part, _BatchNorm)]
-    kept = [part.track_running_stats for part in norms]
+    norms = [part for part in model.modules() if isinstance(part, _NormBase)]
+    changed = moved + [buffer for part in norms for buffer in part.buffers()]
+    before = [each.detach().clone() for each in changed]
     try:
         _climb(moved, radius)
-        for part in norms:
-            part.track_running_stats = False
         yield
     finally:
-        for part, keeps in zip(norms, kept, strict=True):
-            part.track_running_stats = keeps
         with torch.no_grad():
-            for weight, own in zip(moved, before, strict=True):
-                weight.copy_(own)
+            for each, own in zip(changed, before, strict=True):
+                each.copy_(own)
 
 
 @torch.no_grad()
