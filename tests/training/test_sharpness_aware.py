@@ -45,6 +45,15 @@ def test_an_error_inside_brings_the_weights_back():
     assert bowl.at.tolist() == [3, 1]
 
 
+@pytest.mark.parametrize("slope", [1e-7, 1.0, 6e4])
+def test_gradients_whose_length_float16_does_not_hold(slope):
+    weight = nn.Linear(2, 1, bias=False).half()
+    nn.init.zeros_(weight.weight)
+    weight.weight.grad = torch.full((1, 2), slope, dtype=torch.float16)
+    with uphill(weight, 0.5):
+        assert weight.weight.flatten().tolist() == pytest.approx([0.5 / 2**0.5] * 2, rel=1e-3)
+
+
 def test_on_a_plain_there_is_no_way_up():
     bowl = Bowl()
     bowl.at.grad = torch.zeros(2)

@@ -67,7 +67,8 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
 
 @torch.no_grad()
 def _climb(weights: Sequence[nn.Parameter], radius: float | int) -> None:
-    slopes = [weight.grad for weight in weights]
+    # In float16 the length would be infinite from 65,504 on, and radius / length for a short one.
+    slopes = [each.grad.to(torch.promote_types(each.dtype, torch.float32)) for each in weights]
     if not slopes or not (steepness := nn.utils.get_total_norm(slopes)):
         return  # on a plain there is no way up
     torch._foreach_add_(list(weights), torch._foreach_mul(slopes, radius / steepness))
