@@ -198,6 +198,11 @@ def test_a_radius_that_is_none(radius, digits):
 def test_what_cannot_be_asked(digits):
     with pytest.raises(ValueError, match="no weight of this VisionTransformer learns"):
         sharpness(create_model("vit_micro_patch2_8").requires_grad_(False), digits, 0.1)
+    nothing = Dataset(digits.images[:0], digits.labels[:0], digits.class_names, digits.provenance)
+    with pytest.raises(ValueError, match="a data set of no images: expected one or more"):
+        sharpness(create_model("vit_micro_patch2_8"), nothing, 0.1)
+    with pytest.raises(ValueError, match="batch_size 0: expected a whole number, 1 or more"):
+        sharpness(create_model("vit_micro_patch2_8"), digits, 0.1, batch_size=0)
     with pytest.raises(ValueError, match="the model has 3 outputs"):
         sharpness(create_model("vit_micro_patch2_8", num_classes=3), digits, 0.1)
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from vitbook.datasets import Dataset, normalize
+from vitbook.errors import check_count
 from vitbook.modes import evaluating
 from vitbook.training.evaluation import check_outputs
 from vitbook.training.loss import cross_entropy
@@ -52,7 +53,6 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
         raise ValueError(f"radius {radius!r}: expected a number above 0, such as 0.05")
     # What was frozen may still have a gradient, of an earlier loss.
     moved = [each for each in model.parameters() if each.requires_grad and each.grad is not None]
-    before = [weight.detach().clone() for weight in moved]
     norms = [part for part in model.modules() if isinstance(part, _NormBase)]
     changed = moved + [buffer for part in norms for buffer in part.buffers()]
     before = [each.detach().clone() for each in changed]
@@ -87,11 +87,11 @@ def sharpness(
         model: from images to logits.
         dataset: whose images and labels it is asked about.
         radius: above 0.
-        batch_size: images that it is given at once.
+        batch_size: images that it is given at once, 1 or more.
 
     Raises:
-        ValueError: a radius that is not above 0, fewer outputs than classes, or no weight that
-            learns.
+        ValueError: a radius or a batch size that is not above 0, no images, fewer outputs than
+            classes, or no weight that learns.
 
     Example:
         >>> import vitbook
@@ -102,6 +102,9 @@ def sharpness(
         >>> found.rise > 0
         True
     """
+    check_count("batch_size", batch_size)
+    if not len(dataset):
+        raise ValueError("a data set of no images: expected one or more, whose loss has a mean")
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     if not weights:
         raise ValueError(
