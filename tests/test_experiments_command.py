@@ -309,6 +309,14 @@ def test_hours_come_from_measured_rates(machine):
             f"{32 / 3600:.1f}",
         )
     assert Rates({"x": row}, "Other, 1 thread").hours([planned], left) == "not measured"
+    # Two gradients a step take twice as long, and a row of such a run says so of others.
+    radius = {"sharpness_radius": 0.1}
+    twice = replace(planned, recipe=replace(planned.recipe, **radius))
+    uphill = replace(row, recipe=row.recipe | radius, wall_time_s=128.0)
+    for each in (row, uphill):
+        rates = Rates({"x": each}, "Chip, 1 thread")
+        found = [rates.hours([run], {run: 3.6e6}) for run in (planned, twice)]
+        assert found == ["10.0", "20.0"]
     # Without a row of its own a model takes as long as its arithmetic.
     photo = replace(row, model="vit_mini_patch4_32", dataset="cifar10", wall_time_s=0.0064)
     rates, other = Rates({"x": photo}, "Chip, 1 thread"), replace(planned, model="resnet20")

@@ -168,6 +168,20 @@ def test_sgd_is_sgd_with_momentum():
     torch.testing.assert_close(model[0].weight.detach(), by_hand)
 
 
+@pytest.mark.parametrize("radius", [0.0, 0.1])
+def test_gradients_from_before_change_nothing(radius):
+    """Those of frozen parts are cleared by no step: the clip would count them at each."""
+    ends = []
+    for before in (None, 1.0):
+        model = learned()
+        for weight in model.parameters():
+            weight.grad = before and torch.full_like(weight, before)
+        recipe = replace(RECIPE, train_from="head", sharpness_radius=radius)
+        train(model, few_digits(), recipe, device="cpu", progress=False)
+        ends.append(weights(model))
+    assert all(torch.equal(ends[1][name], weight) for name, weight in ends[0].items())
+
+
 def test_frozen_parts_answer_as_in_evaluation():
     model = vitbook.create_model("resnet20")
     with learning_parts(model, replace(RECIPE, train_from="head")):

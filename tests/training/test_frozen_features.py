@@ -207,6 +207,20 @@ def test_a_register_is_no_class_token(tmp_path):
     torch.testing.assert_close(found, expected, rtol=0, atol=4e-3)
 
 
+def test_a_class_token_that_the_model_does_not_count(tmp_path):
+    once, width = (1, 1, 1, 1), (24, 24, 24, 24)
+    model = timm.models.VOLO(once, img_size=32, embed_dims=width, num_heads=once).eval()
+    given = datasets.normalize, torch.randint(256, (3, 3, 32, 32), dtype=torch.uint8), 32, tmp_path
+    with torch.no_grad():
+        tokens = model.forward_features(given[0](given[1]))
+    assert tokens.shape == (3, 1 + 4, 24)
+    (found,) = frozen_features(model, *given, each_patch=True)
+    torch.testing.assert_close(found, tokens[:, 1:].flatten(1), rtol=0, atol=4e-3)
+    (found,) = frozen_features(model, *given)
+    expected = torch.cat([tokens[:, 0], tokens[:, 1:].mean(dim=1)], dim=1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=4e-3)
+
+
 class Pair(torch.nn.Module):
     """Without a parameter, and of two outputs."""
 

@@ -17,6 +17,7 @@ from torch import nn
 import vitbook
 from vitbook import datasets, results
 from vitbook.datasets import Dataset
+from vitbook.digest import digest
 from vitbook.training import (
     Recipe,
     RunInUseError,
@@ -199,6 +200,22 @@ def test_a_state_of_before_there_was_a_digest(tmp_path):
     path.write_bytes(save(state, metadata={k: v for k, v in about.items() if k != "digest"}))
     with pytest.raises(UnfinishedRunError, match="of an earlier vitbook, which kept no digest"):
         train_until(5, path)
+
+
+def test_a_run_goes_on_whose_recipe_lacked_a_number(tmp_path):
+    """One that recipes have gained since: by default it changes nothing."""
+    path = tmp_path / "run.unfinished"
+    with pytest.raises(PulledPlugError):
+        train_until(2, path)
+    with safe_open(path, framework="pt") as file:
+        state, about = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
+    told = json.loads(about["identity"])
+    del told["recipe"]["sharpness_radius"], about["digest"]
+    about["identity"] = json.dumps(told, sort_keys=True)
+    path.write_bytes(save(state, metadata=about | {"digest": digest(state, about)}))
+    with pytest.raises(UnfinishedRunError, match="sharpness_radius is 0.0, this one's is 0.1"):
+        train_until(2, path, replace(RECIPE, sharpness_radius=0.1))
+    train_until(10**9, path)
 
 
 def test_a_state_that_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):

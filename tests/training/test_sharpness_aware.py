@@ -45,6 +45,15 @@ def test_an_error_inside_brings_the_weights_back():
     assert bowl.at.tolist() == [3, 1]
 
 
+@pytest.mark.parametrize("slope", [1e-7, 1.0, 6e4])
+def test_gradients_whose_length_float16_does_not_hold(slope):
+    weight = nn.Linear(2, 1, bias=False).half()
+    nn.init.zeros_(weight.weight)
+    weight.weight.grad = torch.full((1, 2), slope, dtype=torch.float16)
+    with uphill(weight, 0.5):
+        assert weight.weight.flatten().tolist() == pytest.approx([0.5 / 2**0.5] * 2, rel=1e-3)
+
+
 def test_on_a_plain_there_is_no_way_up():
     bowl = Bowl()
     bowl.at.grad = torch.zeros(2)
@@ -53,6 +62,15 @@ def test_on_a_plain_there_is_no_way_up():
     bowl.at.grad = None
     with uphill(bowl, 0.5):
         assert bowl.at.tolist() == [3, 1]
+
+
+def test_what_is_frozen_stays_though_it_has_a_gradient():
+    bowl = Bowl()
+    bowl.loss().backward()
+    bowl.frozen.grad = torch.ones(1)  # of another loss
+    with uphill(bowl, 0.5):
+        assert bowl.at.tolist() == pytest.approx([3.3, 1.4])
+        assert bowl.frozen.item() == 7
 
 
 def test_batch_norms_keep_the_statistics_of_the_weights_themselves():
@@ -65,6 +83,15 @@ def test_batch_norms_keep_the_statistics_of_the_weights_themselves():
     assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
     net(5 + torch.randn(8, 2))
     assert not torch.equal(net[1].running_mean, before["1.running_mean"])
+
+
+def test_so_do_instance_norms_that_have_some():
+    net = nn.Sequential(nn.Conv2d(1, 3, 1), nn.InstanceNorm2d(3, track_running_stats=True)).train()
+    net(torch.randn(8, 1, 4, 4)).abs().sum().backward()
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    with uphill(net, 1.0):
+        net(5 + torch.randn(8, 1, 4, 4))
+    assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
 
 
 @pytest.fixture
@@ -171,6 +198,11 @@ def test_a_radius_that_is_none(radius, digits):
 def test_what_cannot_be_asked(digits):
     with pytest.raises(ValueError, match="no weight of this VisionTransformer learns"):
         sharpness(create_model("vit_micro_patch2_8").requires_grad_(False), digits, 0.1)
+    nothing = Dataset(digits.images[:0], digits.labels[:0], digits.class_names, digits.provenance)
+    with pytest.raises(ValueError, match="a data set of no images: expected one or more"):
+        sharpness(create_model("vit_micro_patch2_8"), nothing, 0.1)
+    with pytest.raises(ValueError, match="batch_size 0: expected a whole number, 1 or more"):
+        sharpness(create_model("vit_micro_patch2_8"), digits, 0.1, batch_size=0)
     with pytest.raises(ValueError, match="the model has 3 outputs"):
         sharpness(create_model("vit_micro_patch2_8", num_classes=3), digits, 0.1)
 

@@ -11,6 +11,8 @@ from vitbook.training import PlannedRun
 class Rates:
     """Images a second on a device, evaluation included, as the ledger has them.
 
+    An image whose step takes two gradients, as with a ``sharpness_radius``, counts twice.
+
     A model without a row at this image size, all of it or the same parts learning, has the
     arithmetic a second of those that have one; a device without a row, that of the same processor
     with other threads or kernels.
@@ -25,7 +27,7 @@ class Rates:
         for row in rows.values():
             if row.device == device and (run := PlannedRun.of(row)) is not None:
                 work = _work(run)
-                measured.setdefault(work, []).append(run.images / row.wall_time_s)
+                measured.setdefault(work, []).append(run.images * _gradients(run) / row.wall_time_s)
                 if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic
                     large.add(work)
         self.of_work = {work: statistics.median(rates) for work, rates in measured.items()}
@@ -39,7 +41,7 @@ class Rates:
             if work not in self.of_work and self.macs is None:
                 return "not measured"
             rate = self.of_work.get(work) or self.macs / macs(*work[:2])
-            seconds += left[run] / rate
+            seconds += left[run] * _gradients(run) / rate
         return f"{seconds / 3600:.1f}"
 
 
@@ -47,3 +49,8 @@ def _work(run: PlannedRun) -> tuple[str, int | None, str, int]:
     """What a step costs depends on: model, image size, the parts that learn."""
     recipe = run.recipe
     return run.model, recipe.image_size or None, recipe.train_from, recipe.adapter_rank
+
+
+def _gradients(run: PlannedRun) -> int:
+    """Of a step."""
+    return 2 if run.recipe.sharpness_radius else 1

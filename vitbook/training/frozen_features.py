@@ -170,7 +170,9 @@ def _read(model: nn.Module, images: Tensor, each_patch: bool) -> Float[Tensor, "
         raise ValueError(
             f"{type(model).__name__} gives features of {came}: expected (images, tokens, width)"
         )
-    prefix = getattr(model, "num_prefix_tokens", 0)
+    # timm's VOLO has a class token and does not count it.
+    uncounted = int(getattr(model, "cls_token", None) is not None)
+    prefix = getattr(model, "num_prefix_tokens", uncounted)
     if each_patch:
         return tokens[:, prefix:].flatten(1).float().cpu()
     mean = tokens[:, prefix:].mean(dim=1)

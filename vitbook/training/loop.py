@@ -170,6 +170,7 @@ def train(
     set_stochastic_depth(body, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(body, recipe, seed):
         learner = make_learner(model, recipe, seed).to(device)
+        learner.zero_grad()  # of what is frozen too, which no step clears and the clip would count
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
         optimizer, mean = make_optimizer(learner, recipe), moving_average(learner, recipe)
         recorder = Recorder(

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from vitbook.datasets import Dataset, normalize
+from vitbook.errors import check_count
 from vitbook.modes import evaluating
 from vitbook.training.evaluation import check_outputs
 from vitbook.training.loss import cross_entropy
@@ -38,11 +39,11 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
     .. math:: w + \rho\, \frac{g}{\lVert g \rVert_2}
 
     Foret et al. 2021, "Sharpness-Aware Minimization", equation 2 with p = 2. Afterwards every
-    weight has its bits again. Batch norms take the statistics of what they see inside, and keep
-    none: those belong to the weights themselves.
+    weight has its bits again. Batch norms take the statistics of what they see inside, and they
+    and instance norms keep none: those belong to the weights themselves.
 
     Args:
-        model: with the gradients of its loss; what has none stays where it is.
+        model: with the gradients of its loss; what has none, or does not learn, stays where it is.
         radius: the length of the step over all weights, above 0.
 
     Raises:
@@ -50,26 +51,24 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
     """
     if not 0 < radius < float("inf"):
         raise ValueError(f"radius {radius!r}: expected a number above 0, such as 0.05")
-    moved = [weight for weight in model.parameters() if weight.grad is not None]
-    before = [weight.detach().clone() for weight in moved]
-    norms = [part for part in model.modules() if isinstance(part, _BatchNorm)]
-    kept = [part.track_running_stats for part in norms]
+    # What was frozen may still have a gradient, of an earlier loss.
+    moved = [each for each in model.parameters() if each.requires_grad and each.grad is not None]
+    norms = [part for part in model.modules() if isinstance(part, _NormBase)]
+    changed = moved + [buffer for part in norms for buffer in part.buffers()]
+    before = [each.detach().clone() for each in changed]
     try:
         _climb(moved, radius)
-        for part in norms:
-            part.track_running_stats = False
         yield
     finally:
-        for part, keeps in zip(norms, kept, strict=True):
-            part.track_running_stats = keeps
         with torch.no_grad():
-            for weight, own in zip(moved, before, strict=True):
-                weight.copy_(own)
+            for each, own in zip(changed, before, strict=True):
+                each.copy_(own)
 
 
 @torch.no_grad()
 def _climb(weights: Sequence[nn.Parameter], radius: float | int) -> None:
-    slopes = [weight.grad for weight in weights]
+    # In float16 the length would be infinite from 65,504 on, and radius / length for a short one.
+    slopes = [each.grad.to(torch.promote_types(each.dtype, torch.float32)) for each in weights]
     if not slopes or not (steepness := nn.utils.get_total_norm(slopes)):
         return  # on a plain there is no way up
     torch._foreach_add_(list(weights), torch._foreach_mul(slopes, radius / steepness))
@@ -88,11 +87,11 @@ def sharpness(
         model: from images to logits.
         dataset: whose images and labels it is asked about.
         radius: above 0.
-        batch_size: images that it is given at once.
+        batch_size: images that it is given at once, 1 or more.
 
     Raises:
-        ValueError: a radius that is not above 0, fewer outputs than classes, or no weight that
-            learns.
+        ValueError: a radius or a batch size that is not above 0, no images, fewer outputs than
+            classes, or no weight that learns.
 
     Example:
         >>> import vitbook
@@ -103,6 +102,9 @@ def sharpness(
         >>> found.rise > 0
         True
     """
+    check_count("batch_size", batch_size)
+    if not len(dataset):
+        raise ValueError("a data set of no images: expected one or more, whose loss has a mean")
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     if not weights:
         raise ValueError(
