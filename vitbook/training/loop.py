@@ -78,9 +78,9 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, a
         loss.backward()
         if recipe.sharpness_radius:  # the gradient uphill of here takes its place
             with uphill(model, recipe.sharpness_radius):
+                optimizer.zero_grad()
                 with precision:
                     steeper = ask(model, images, targets, step)
-                optimizer.zero_grad()
                 steeper.backward()
         if recipe.gradient_clip:
             nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_clip)
