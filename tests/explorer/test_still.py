@@ -36,10 +36,12 @@ PARTS = {
                 ("rect[fill][height='13']", ".vb-class i")],
 }  # fmt: skip
 # What one of the two draws otherwise: lines between cells that can be chosen, ticks and marks of
-# scales, the ground under a curve, lines through dead channels, dashes, the outlines of views.
+# scales, the ground under a curve, lines through dead channels, dashes, the outlines of views; and
+# thin lines across thin bars, which lie in their pixels one way here and another there.
 MASK = """
 .vb-image .vb-grid button:not([aria-checked=true]) { box-shadow: none !important }
 .vb-mark, .vb-area, .vb-tick, .vb-knob, .vb-line, .vb-axis, .vb-was, .vb-mirror, .vb-outlines,
+.vb-seeds-span, .vb-half, .vb-tops, .vb-top-dot,
 .vb-dead::after, .vb-still path, .vb-still rect[width="3"],
 .vb-still line[stroke-dasharray="4 3"],
 .vb-still :is(rect[stroke-dasharray="4 3"], rect:has(+ rect[stroke-dasharray="4 3"])),
@@ -62,8 +64,10 @@ def drawn(page, root, selector):
     boxes = elements.evaluate_all(
         """all => all.map((e) => {
           const { left, top, right, bottom, height } = e.getBoundingClientRect();
-          const edge = height < 30 ? 1 : 0; // a bar's edge may share its pixel
-          return [left + edge, top + edge, right - edge, bottom - edge];
+          if (height >= 30) return [left, top, right, bottom];
+          // A bar's edge may share its pixel, and lie otherwise in it than that of its twin.
+          const begin = (at) => Math.ceil(at) + 1, end = (at) => Math.floor(at) - 1;
+          return [begin(left), begin(top), end(right), end(bottom)];
         })"""
     )
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
