@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vitbook import datasets, results
 from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_body, frozen_readers
-from vitbook.commands.options import Device
+from vitbook.commands.options import Device, stem
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
@@ -50,8 +50,7 @@ def few_shot(
     place, numbers = choose_device(device), _numbers(shots)
     with from_extra("data"):
         import scipy  # noqa: F401  intervals would ask for it after hours
-    stem = Path(model).name.removesuffix(".safetensors")  # of a file, whatever its ending
-    subject = f"{stem}-{dataset}" + (f"-{share:g}" if share < 1 else "")
+    subject = f"{stem(model)}-{dataset}" + (f"-{share:g}" if share < 1 else "")
     results.check_place("few_shot", subject, out)
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)

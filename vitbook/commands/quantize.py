@@ -13,7 +13,7 @@ from tqdm import tqdm
 from vitbook import datasets, results
 from vitbook.analysis import bootstrap_interval, round_activations
 from vitbook.analysis.precision import PLACES, STEPS
-from vitbook.commands.options import MOST_SEED, Device
+from vitbook.commands.options import MOST_SEED, Device, stem
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
@@ -86,8 +86,7 @@ def quantize(
     """Quantize a classifier by every scheme: accuracy, megabytes and time beside float32's."""
     set_threads(threads)
     place = choose_device(device)
-    stem = Path(model).name.removesuffix(".safetensors")  # of a file, whatever its ending
-    subject = f"{stem}-{dataset}"
+    subject = f"{stem(model)}-{dataset}"
     for kind in ("quantization", "rounded_activations"):
         results.check_place(kind, subject, out)
     task, settings = _task(dataset, model, num_images, image_size, seed, place)

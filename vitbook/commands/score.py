@@ -13,7 +13,7 @@ from vitbook.analysis.scoring import (
     score_explanations,
     score_rows,
 )
-from vitbook.commands.options import Device
+from vitbook.commands.options import Device, stem
 from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
@@ -38,7 +38,7 @@ def score(
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
     set_threads(threads)
-    subject = Path(checkpoint).name.removesuffix(".safetensors")  # of a file, whatever its ending
+    subject = stem(checkpoint)
     results.check_place("explanations", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes

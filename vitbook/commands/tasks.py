@@ -16,7 +16,7 @@ from vitbook.commands.frozen_readers import (
     frozen_body,
     frozen_readers,
 )
-from vitbook.commands.options import Device
+from vitbook.commands.options import Device, stem
 from vitbook.commands.tables import print_table
 from vitbook.datasets.tasks import TASKS
 from vitbook.devices import choose_device, set_threads
@@ -48,9 +48,8 @@ def tasks(
     with from_extra("data"):
         import scipy  # noqa: F401  intervals would ask for it after minutes
     made = {name: datasets.make_task(name, images) for name in names or TASKS}
-    stem = Path(model).name.removesuffix(".safetensors")  # of a file, whatever its ending
     for name in made:
-        results.check_place("task", f"{stem}-{name}", out)
+        results.check_place("task", f"{stem(model)}-{name}", out)
     body, normalize, about = frozen_body(model, image_size)
     size = checked_size(model, body, next(iter(made.values())))
     readers = frozen_readers(body, normalize, size, place, out / "features", each_patch)
@@ -67,7 +66,7 @@ def tasks(
             lines.append(_line(name, rows[-1]))
         measured = results.Measurement(
             kind="task",
-            subject=f"{stem}-{name}",
+            subject=f"{stem(model)}-{name}",
             settings=about | NULLS | {
                 "task": name, "group": TASKS[name].group, "asks": TASKS[name].asks,
                 "dataset": task.provenance["name"], "rule": task.provenance["rule"],

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 
@@ -10,7 +10,7 @@ from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.results import Result, experiment_run_name
 from vitbook.training.recipe import Recipe
-from vitbook.training.recipes import get_recipe
+from vitbook.training.recipes import DEFAULTS, get_recipe
 from vitbook.training.teachers import TeacherError, missing_half
 
 
@@ -113,11 +113,10 @@ class PlannedRun:
         Numbers of the recipe that are as :class:`Recipe` has them by default do not count, so
         that a number which recipes gain later leaves the digests of older runs as they are.
         """
-        defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
         numbers = {
             name: float(value) if type(value) is int else value
             for name, value in asdict(self.recipe).items()
-            if name != "name" and (name not in defaults or value != defaults[name])
+            if name != "name" and (name not in DEFAULTS or value != DEFAULTS[name])
         }
         what = {
             "model": self.model,

@@ -1,10 +1,12 @@
 """The recipes by name."""
 
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 
 from vitbook.errors import UnknownNameError
 from vitbook.training.recipe import Recipe
 
+# What a recipe has where it says nothing, and had before it could.
+DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 RECIPES = {
     recipe.name: recipe
     for recipe in (

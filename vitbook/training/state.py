@@ -1,7 +1,6 @@
 """An unfinished run on disk: all that it takes to go on to the same bits."""
 
 import json
-from dataclasses import MISSING, fields
 from pathlib import Path
 
 import torch
@@ -13,7 +12,7 @@ from vitbook.digest import digest
 from vitbook.files import write_atomically
 from vitbook.models.weights import check_state
 from vitbook.training.differences import differences
-from vitbook.training.recipe import Recipe
+from vitbook.training.recipes import DEFAULTS
 from vitbook.training.tied_weights import load_unique_state, unique_state
 
 
@@ -82,8 +81,7 @@ def load_state(
             f"{path} is damaged or no unfinished run ({error}): remove it, and the run starts anew"
         ) from error
     if "recipe" in theirs:  # a number that recipes have gained since is as they have it by default
-        defaults = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
-        theirs["recipe"] = defaults | theirs["recipe"]
+        theirs["recipe"] = DEFAULTS | theirs["recipe"]
     changed = [
         f"its {field} is {then!r}, this one's is {now!r}"
         for field, now, then in differences(json.loads(json.dumps(identity)), theirs)

@@ -66,6 +66,18 @@ def transfer_score(
     if not is_whole_number(folds) or folds < 2:
         raise ValueError(f"{folds!r} folds: expected a whole number from 2 on")
     labels = labels.long()
+    fold = _folds(labels, num_classes, folds)
+    ridge, penalty = _ridge(features, labels, fold, num_classes)
+    nearest = torch.empty_like(labels)
+    for each in fold.unique():
+        out = fold == each
+        known = features[~out], labels[~out], features[out]
+        number = min(NEIGHBOURS, int((~out).sum()))
+        nearest[out] = neighbours(*known, number, num_classes).argmax(dim=1)
+    return TransferScore(ridge, _right(nearest, labels), penalty)
+
+
+def _folds(labels: Int64[Tensor, "n"], num_classes: int, folds: int) -> Int64[Tensor, "n"]:
     counts = labels.bincount(minlength=num_classes)
     if counts[counts > 0].min() < 2:
         raise ValueError(
@@ -76,20 +88,26 @@ def transfer_score(
     rank = torch.arange(len(labels), device=labels.device)
     fold = torch.empty_like(labels)
     fold[order] = (rank - (counts.cumsum(0) - counts)[labels[order]]) % folds
+    return fold
+
+
+def _ridge(
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    fold: Int64[Tensor, "n"],
+    num_classes: int,
+) -> tuple[float, float]:
+    """How often it is right, and the penalty that was chosen."""
     path = RidgePath(features, labels, num_classes)
     penalty = path.best(fold).penalty
     # In float32, as features that say nothing leave ties, and the last bits of float64 know the
     # label that was taken out.
-    linear = path.left_out_logits(penalty, fold).float().argmax(dim=1)
-    nearest = torch.empty_like(labels)
-    for each in fold.unique():
-        out = fold == each
-        known = features[~out], labels[~out], features[out]
-        number = min(NEIGHBOURS, int((~out).sum()))
-        nearest[out] = neighbours(*known, number, num_classes).argmax(dim=1)
-    return TransferScore(
-        *((read == labels).double().mean().item() for read in (linear, nearest)), penalty
-    )
+    read = path.left_out_logits(penalty, fold).float().argmax(dim=1)
+    return _right(read, labels), penalty
+
+
+def _right(read: Int64[Tensor, "n"], labels: Int64[Tensor, "n"]) -> float:
+    return (read == labels).double().mean().item()
 
 
 @torch.no_grad()
@@ -116,7 +134,7 @@ def projected_scores(
         TypeError, ValueError: what :func:`transfer_score` refuses.
         ValueError: a width that is not from 1 to the number of features; no draws.
     """
-    check_examples(features, labels, num_classes)
+    num_classes = check_examples(features, labels, num_classes)
     if not is_whole_number(width) or not 1 <= width <= features.shape[1]:
         raise ValueError(
             f"{width!r} combinations of {features.shape[1]} features: expected a whole number from "
@@ -124,12 +142,13 @@ def projected_scores(
         )
     if not is_whole_number(draws) or draws < 1:
         raise ValueError(f"{draws!r} draws: expected a whole number from 1 on")
-    features = features.double()
+    labels, features = labels.long(), features.double()
+    fold = _folds(labels, num_classes, FOLDS)
     scaled = (features - features.mean(dim=0)) / (features.std(dim=0, correction=0) + FLOOR)
     scores = []
     for seed in range(draws):
         generator = torch.Generator().manual_seed(seed)
         mix = torch.randn(features.shape[1], width, dtype=torch.float64, generator=generator)
         combined = scaled @ mix.to(scaled.device) / width**0.5
-        scores.append(transfer_score(combined, labels, num_classes).ridge)
+        scores.append(_ridge(combined, labels, fold, num_classes)[0])
     return tuple(scores)
