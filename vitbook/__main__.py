@@ -10,10 +10,10 @@ try:
     with from_extra("train"):
         import typer
 
-        from vitbook import datasets
         from vitbook.commands import data, experiments, weights
         from vitbook.commands.ablate import ablate
         from vitbook.commands.bench import bench
+        from vitbook.commands.checkpoint_data import load_with_data
         from vitbook.commands.collages import collages
         from vitbook.commands.costs import costs
         from vitbook.commands.few_shot import few_shot
@@ -25,16 +25,15 @@ try:
         from vitbook.commands.rank import rank
         from vitbook.commands.results import show
         from vitbook.commands.score import score
+        from vitbook.commands.sharpness import sharpness
         from vitbook.commands.tasks import tasks
         from vitbook.commands.train import train
         from vitbook.commands.workplace import WorkError
         from vitbook.devices import choose_device
-        from vitbook.errors import first_few
         from vitbook.training import (
             RunStoppedError,
             TrainingDivergedError,
             evaluate,
-            load_checkpoint,
         )
         from vitbook.training.memory import is_out_of_memory
 except ModuleNotFoundError as error:  # a sentence, not a traceback
@@ -58,6 +57,7 @@ app.command(name="quantize")(quantize)
 app.command(name="rank")(rank)
 app.command(name="results")(show)
 app.command(name="score")(score)
+app.command(name="sharpness")(sharpness)
 app.command(name="tasks")(tasks)
 app.command(name="train")(train)
 app.add_typer(data.app, name="data")
@@ -77,25 +77,12 @@ def evaluate_checkpoint(
     device: Device = None,
 ) -> None:
     """Top-1 accuracy of a checkpoint."""
-    loaded = load_checkpoint(checkpoint)
-    dataset = dataset or loaded.provenance.get("dataset", "digits")
-    split = split or datasets.held_out_split(dataset)
-    held_out = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
-    if loaded.class_names and loaded.class_names != held_out.class_names:
-        raise ValueError(
-            f"{checkpoint} tells apart {_classes(loaded.class_names)}; {dataset} has "
-            f"{_classes(held_out.class_names)}: choose a data set of the same classes"
-        )
+    loaded, images = load_with_data(checkpoint, dataset, split)
     model = loaded.model.to(choose_device(device))
     typer.echo(
-        f"{evaluate(model, held_out):.2%} of {len(held_out):,} images of "
-        f"{held_out.provenance['name']}, "
-        f"{split}"
+        f"{evaluate(model, images):.2%} of {len(images):,} images of {images.provenance['name']}, "
+        f"{images.provenance['split']}"
     )
-
-
-def _classes(names: tuple[str, ...]) -> str:
-    return f"{len(names)} classes ({first_few(names, 3)})"
 
 
 REFUSALS = (
