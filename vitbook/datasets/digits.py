@@ -1,5 +1,7 @@
 """1,797 handwritten digits that come inside scikit-learn: real images with no download."""
 
+from functools import cache
+
 import numpy as np
 import torch
 from einops import rearrange
@@ -18,18 +20,15 @@ def load_digits(split: str) -> Dataset:
     Raises:
         MissingPackageError: scikit-learn is not installed.
     """
-    with from_extra("data"):
-        from sklearn.datasets import load_digits as load_from_scikit_learn
-
-    source = load_from_scikit_learn()
-    turn = np.empty(len(source.target), dtype=int)  # a digit's place among those of its class
+    images, labels = _source()
+    turn = np.empty(len(labels), dtype=int)  # a digit's place among those of its class
     for label in range(10):
-        turn[source.target == label] = np.arange((source.target == label).sum())
+        turn[labels == label] = np.arange((labels == label).sum())
     chosen = (turn % 5 == 4) == (split == "test")
-    pixels = np.rint(source.images[chosen] * 255 / 16).astype(np.uint8)
+    pixels = np.rint(images[chosen] * 255 / 16).astype(np.uint8)
     return Dataset(
         images=rearrange(torch.from_numpy(pixels), "n h w -> n 1 h w"),
-        labels=torch.from_numpy(source.target[chosen]).long(),
+        labels=torch.from_numpy(labels[chosen]).long(),
         class_names=tuple(str(digit) for digit in range(10)),
         provenance={
             "name": "digits",
@@ -38,3 +37,13 @@ def load_digits(split: str) -> Dataset:
             "rule": "every fifth digit of a class is held out",
         },
     )
+
+
+@cache  # scikit-learn parses a text of 115,000 numbers
+def _source() -> tuple[np.ndarray, np.ndarray]:
+    """Grey levels and labels of all digits, as they come; to be copied, never changed."""
+    with from_extra("data"):
+        from sklearn.datasets import load_digits as load_from_scikit_learn
+
+    source = load_from_scikit_learn()
+    return source.images, source.target
