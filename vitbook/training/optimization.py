@@ -67,13 +67,14 @@ def _rate(name: str, model: nn.Module, recipe: Recipe) -> float:
 
 
 def learning_rate(epoch: float | int, recipe: Recipe) -> float:
-    """After ``epoch`` epochs, which need not be whole: up in a line, down along a cosine."""
+    """After ``epoch`` epochs, which need not be whole: up in a line, down along the decay."""
     if epoch < recipe.warmup_epochs:
         return recipe.learning_rate * (epoch + 1e-3) / recipe.warmup_epochs
     rest = max(recipe.epochs - recipe.warmup_epochs, 1e-9)
     progress = min((epoch - recipe.warmup_epochs) / rest, 1.0)
     height = recipe.learning_rate - recipe.final_learning_rate
-    return recipe.final_learning_rate + height * 0.5 * (1 + math.cos(math.pi * progress))
+    left = 1 - progress if recipe.decay == "linear" else 0.5 * (1 + math.cos(math.pi * progress))
+    return recipe.final_learning_rate + height * left
 
 
 def moving_average(model: nn.Module, recipe: Recipe) -> AveragedModel | None:

@@ -10,6 +10,7 @@ OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
 TWO_VIEWS = ("simclr", "byol")
 OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
+DECAYS = ("cosine", "linear")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 
 
@@ -17,7 +18,7 @@ POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivi
 class Recipe:
     """Everything that decides a training run but the model, the data and the seed.
 
-    The learning rate rises in a line and falls along a cosine. Weight decay acts on matrices and
+    The learning rate rises in a line and falls along a cosine, or in a line too. Weight decay acts on matrices and
     convolution kernels; biases, norms, tables of positions and prefix tokens do not decay.
 
     Attributes:
@@ -26,7 +27,8 @@ class Recipe:
             runs on small and large data sets take the same steps; 0 keeps it a whole pass.
         batch_size: images a step, over all processes.
         learning_rate: at its peak.
-        final_learning_rate: at the end of the cosine.
+        final_learning_rate: at the end.
+        decay: the way there from the peak, one of :data:`DECAYS`.
         weight_decay: of AdamW apart from the gradient, of SGD as a part of it.
         optimizer: one of :data:`OPTIMIZERS`.
         momentum: of SGD.
@@ -95,6 +97,7 @@ class Recipe:
     batch_size: int
     learning_rate: float
     final_learning_rate: float = 0.0
+    decay: str = "cosine"
     weight_decay: float = 0.05
     optimizer: str = "adamw"
     momentum: float = 0.9
@@ -177,6 +180,8 @@ class Recipe:
             raise ValueError(f"{ways}: expected one of them, and 0 for the others")
         if self.optimizer not in OPTIMIZERS:
             raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
+        if self.decay not in DECAYS:
+            raise UnknownNameError("decay", self.decay, DECAYS)
         for field, known in (
             ("initialization", INITIALIZATIONS),
             ("pool", POOLS),

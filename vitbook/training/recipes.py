@@ -81,6 +81,61 @@ RECIPES = {
             cutmix=1.0,
             mix_probability=0.5,
         ),
+        # Dosovitskiy et al. 2021, table 3: ViT-B on JFT-300M, Adam with a decay of 0.1. They count
+        # a warm-up of 10,000 steps, which are 0.135 passes over 303 million images.
+        Recipe(
+            name="vit_pre_training",
+            epochs=7,
+            batch_size=4096,
+            learning_rate=8e-4,
+            decay="linear",
+            weight_decay=0.1,
+            warmup_epochs=0.135,
+            gradient_clip=0.0,
+            crop_area=0.05,
+            flip=True,
+            image_size=224,
+        ),
+        # Touvron et al. 2021, "DeiT", table 9, for ImageNet: 300 data passes, three changed copies
+        # of each image in a batch. Their rate is 5e-4 for each 512 images of a batch.
+        Recipe(
+            name="deit",
+            epochs=100,
+            batch_size=1024,
+            learning_rate=1e-3,
+            final_learning_rate=1e-5,
+            warmup_epochs=5 / 3,
+            gradient_clip=0.0,
+            label_smoothing=0.1,
+            drop_path=0.1,
+            repeats=3,
+            crop_area=0.08,
+            flip=True,
+            policy="randaugment",
+            erasing=0.25,
+            mixup=0.8,
+            cutmix=1.0,
+        ),
+        # Yuan et al. 2021, "T2T-ViT", for T2T-ViT-14 on ImageNet; the code has ten more epochs at
+        # the last rate behind its 300. T2T-ViT-7 and -12 take batches of 1,024, twice the rate and
+        # a decay of 0.03, -19 and -24 a decay of 0.065.
+        Recipe(
+            name="t2t_vit",
+            epochs=310,
+            batch_size=512,
+            learning_rate=5e-4,
+            final_learning_rate=1e-5,
+            warmup_epochs=5.0,
+            gradient_clip=0.0,
+            label_smoothing=0.1,
+            drop_path=0.1,
+            crop_area=0.08,
+            flip=True,
+            policy="randaugment",
+            erasing=0.25,
+            mixup=0.8,
+            cutmix=1.0,
+        ),
         # Weights that have learned elsewhere, a few passes over photographs: they move slowly,
         # their new head fast.
         Recipe(

@@ -1,0 +1,89 @@
+"""Every recipe that ships trains; the published ones are what their sources print."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from vitbook import create_model
+from vitbook.datasets import Dataset
+from vitbook.errors import UnknownNameError
+from vitbook.training import RECIPES, get_recipe, train
+from vitbook.training.optimization import learning_rate
+
+
+def photographs(count: int, size: int) -> Dataset:
+    chance = torch.Generator().manual_seed(0)
+    return Dataset(
+        torch.randint(256, (count, 3, size, size), dtype=torch.uint8, generator=chance),
+        torch.arange(count) % 10,
+        tuple("abcdefghij"),
+        {"name": "noise"},
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_ten_steps(name):
+    recipe = RECIPES[name]
+    short = replace(
+        recipe, batch_size=4, epochs=2, epoch_images=20, image_size=0,
+        warmup_epochs=min(recipe.warmup_epochs, 1.0),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = create_model("vit_mini_d3_patch4_32")
+    before = [weight.clone() for weight in model.parameters()]
+    steps = []
+    model.tokenizer.register_forward_hook(lambda *_: steps.append(model.training))
+    found = train(model, photographs(20, 32), short, progress=False)
+    assert sum(steps) == 10
+    assert math.isfinite(found.curve[-1]["loss"])
+    moved = [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
+    assert all(moved)
+
+
+def test_a_linear_decay_falls_in_a_line():
+    recipe = get_recipe("vit_pre_training", final_learning_rate=8e-5)
+    assert learning_rate(recipe.warmup_epochs, recipe) == pytest.approx(8e-4)
+    middle = (recipe.epochs + recipe.warmup_epochs) / 2
+    assert learning_rate(middle, recipe) == pytest.approx((8e-4 + 8e-5) / 2)
+    assert learning_rate(recipe.epochs, recipe) == pytest.approx(8e-5)
+    falls = [learning_rate(0.2 + step / 2, recipe) for step in range(13)]
+    gaps = {round(a - b, 12) for a, b in zip(falls, falls[1:], strict=False)}
+    assert len(gaps) == 1
+    round_way = replace(recipe, decay="cosine")
+    assert learning_rate(middle, round_way) == pytest.approx((8e-4 + 8e-5) / 2)
+    assert learning_rate(2, round_way) > learning_rate(2, recipe)
+
+
+@pytest.mark.parametrize(("came", "said"), [("linea", "did you mean linear"), ("", "decay ''")])
+def test_an_unknown_decay_is_one_sentence(came, said):
+    with pytest.raises(UnknownNameError, match=said):
+        get_recipe("digits", decay=came)
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        # Dosovitskiy et al. 2021, table 3, JFT-300M, ViT-B.
+        ("vit_pre_training", {"epochs": 7, "batch_size": 4096, "learning_rate": 8e-4,
+                              "decay": "linear", "weight_decay": 0.1}),
+        # Touvron et al. 2021, table 9, DeiT-B.
+        ("deit", {"batch_size": 1024, "learning_rate": 5e-4 * 1024 / 512, "weight_decay": 0.05,
+                  "label_smoothing": 0.1, "drop_path": 0.1, "repeats": 3, "erasing": 0.25,
+                  "mixup": 0.8, "cutmix": 1.0, "policy": "randaugment"}),
+        # Yuan et al. 2021, T2T-ViT-14.
+        ("t2t_vit", {"epochs": 310, "batch_size": 512, "learning_rate": 5e-4, "weight_decay": 0.05,
+                     "warmup_epochs": 5, "label_smoothing": 0.1, "drop_path": 0.1, "mixup": 0.8,
+                     "cutmix": 1.0, "erasing": 0.25}),
+    ],
+)  # fmt: skip
+def test_a_published_recipe_is_what_is_printed(name, printed):
+    recipe = RECIPES[name]
+    assert {field: getattr(recipe, field) for field in printed} == pytest.approx(printed)
+
+
+def test_three_copies_of_each_image_make_the_printed_passes_of_deit():
+    recipe = RECIPES["deit"]
+    assert recipe.epochs * recipe.repeats == 300
+    assert recipe.warmup_epochs * recipe.repeats == pytest.approx(5)
