@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def test_a_linear_decay_falls_in_a_line():
     assert learning_rate(middle, recipe) == pytest.approx((8e-4 + 8e-5) / 2)
     assert learning_rate(recipe.epochs, recipe) == pytest.approx(8e-5)
     falls = [learning_rate(0.2 + step / 2, recipe) for step in range(13)]
-    gaps = {round(a - b, 12) for a, b in zip(falls, falls[1:], strict=False)}
+    gaps = {round(a - b, 12) for a, b in pairwise(falls)}
     assert len(gaps) == 1
     round_way = replace(recipe, decay="cosine")
     assert learning_rate(middle, round_way) == pytest.approx((8e-4 + 8e-5) / 2)

@@ -18,8 +18,9 @@ POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivi
 class Recipe:
     """Everything that decides a training run but the model, the data and the seed.
 
-    The learning rate rises in a line and falls along a cosine, or in a line too. Weight decay acts on matrices and
-    convolution kernels; biases, norms, tables of positions and prefix tokens do not decay.
+    The learning rate rises in a line and falls along a cosine, or in a line too. Weight decay acts
+    on matrices and convolution kernels; biases, norms, tables of positions and prefix tokens do not
+    decay.
 
     Attributes:
         epochs: each shows every image ``repeats`` times; a last short batch is left out.
