@@ -71,6 +71,32 @@ def test_no_turn_is_three_copies():
     assert torch.allclose(views, images.repeat(1, 3, 1, 1), atol=1e-5)
 
 
+def test_no_shift_is_five_copies():
+    images = torch.randn(2, 3, 12, 18)
+    views = ShiftedPatches((12, 18), 3, 3, 4, shift=0).views(images)
+    assert torch.equal(views, images.repeat(1, 5, 1, 1))
+
+
+def test_a_shift_may_be_a_whole_patch():
+    image = torch.arange(1.0, 17).reshape(1, 1, 4, 4)
+    views = ShiftedPatches(4, 2, 1, 3, shift=2).views(image)[0].int().tolist()
+    assert views[4] == [[11, 12, 0, 0], [15, 16, 0, 0], [0] * 4, [0] * 4]
+
+
+@pytest.mark.parametrize("make", TOKENIZERS.values(), ids=TOKENIZERS)
+@torch.no_grad()
+def test_without_the_norm_brightness_and_contrast_reach_the_token(make):
+    patch = torch.randn(1, 1, 4, 4)
+    still = {ShiftedPatches: dict(shift=0), RotatedPatches: dict(angles=(0.0, 0.0))}[make]
+    for norm in (True, False):
+        tokenizer = make(4, 4, 1, 8, norm=norm, **still)
+        same = torch.allclose(tokenizer(patch), tokenizer(3 * patch + 1), atol=1e-3)
+        assert same is norm
+    plain = tokenizer(patch) - tokenizer(0 * patch)  # a linear map, plus a bias
+    twice = tokenizer(2 * patch) - tokenizer(0 * patch)
+    assert torch.allclose(twice, 2 * plain, atol=1e-5)
+
+
 @pytest.mark.parametrize("axis", [-1, -2])
 def test_one_way_is_the_mirror_of_the_other(axis):
     images, tokenizer = torch.randn(4, 2, 12, 18), rotated((0.1, 0.4))
@@ -172,6 +198,8 @@ def test_half_precision_turns_like_full():
     [
         (lambda: ShiftedPatches(8, 1, 3, 8), "patch size 1: expected at least 2, for SPT shifts"),
         (lambda: ShiftedPatches(30, 4, 3, 8), "image 30x30 is not divisible by patch 4: use 28"),
+        (lambda: ShiftedPatches(8, 4, 3, 8, shift=5), "shift 5: expected whole pixels from 0 to"),
+        (lambda: ShiftedPatches(8, 4, 3, 8, shift=-1), "shift -1: expected whole pixels from"),
         (lambda: RotatedPatches(32, 4, 3, 8, num_rotations=3), "3 rotations: expected an even"),
         (lambda: RotatedPatches(32, 4, 3, 8, num_rotations=0), "0 rotations: expected an even"),
         (lambda: rotated((0.3, 0.2)), "angles from 0.3 to 0.2: expected radians, the lower first"),

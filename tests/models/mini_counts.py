@@ -70,6 +70,9 @@ PARAMETERS = {
     "lsa_vit_mini_patch8_64": MINI_64 + LSA,
     "lsa_vit_mini_patch8_128": MINI_128 + LSA,
     "rot_vit_mini_patch4_32": MINI_32 + RPT_4,
+    "rot_vit_mini_zero_patch4_32": MINI_32 + RPT_4,
+    "rot_vit_mini_no_norm_patch4_32": MINI_32 + RPT_4 - 2 * 144,
+    "rot_vit_mini_zero_no_norm_patch4_32": MINI_32 + RPT_4 - 2 * 144,
     "rot_vit_mini_patch8_64": MINI_64 + RPT_8,
     "rot_vit_mini_patch8_128": MINI_128 + RPT_8,
     # A second token with its place and its head.

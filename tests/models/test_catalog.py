@@ -78,6 +78,7 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "lsa_vit_tiny_patch8_64": 2_756_744 + 9 * 12,
     "sl_vit_micro_patch2_8": 137_218,
     "spt_vit_micro_patch2_8": 137_202,
+    "spt_vit_micro_zero_patch2_8": 137_202,
     "lsa_vit_micro_patch2_8": 136_154,
     "rot_vit_tiny_patch4_32": 2_711_146,
     "rot_vit_tiny_patch8_64": 2_831_624,
@@ -87,6 +88,9 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "rot_vit_micro_fixed_patch2_8": 136_674,
     "rot_vit_micro_border_patch2_8": 136_674,
     "rot_vit_micro_zero_patch2_8": 136_674,
+    "rot_vit_micro_no_norm_patch2_8": 136_674 - 2 * 12,
+    "rot_vit_micro_zero_no_norm_patch2_8": 136_674 - 2 * 12,
+    "rot_vit_micro_no_class_patch2_8": 136_674 - 2 * 64,  # no token, no place for it
     "rot_vit_micro_r4_patch2_8": 136_138 + 2 * 20 + 16 * 64,
     "deit_tiny_distilled_patch16_224": 5_910_800,
     "deit_small_distilled_patch16_224": 22_436_432,

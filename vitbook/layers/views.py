@@ -9,7 +9,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.initialization import linear
 from vitbook.layers.tokenizers import PatchTokenizer, check_images
 
@@ -33,6 +33,8 @@ class PatchesOfViews(PatchTokenizer):
         channels: of the image, 3 for colour.
         width: of a token.
         num_views: beside the image itself.
+        norm: whether a LayerNorm stands before the matrix; it takes mean and contrast out of what
+            a token sees.
     """
 
     def __init__(
@@ -42,10 +44,11 @@ class PatchesOfViews(PatchTokenizer):
         channels: int,
         width: int,
         num_views: int,
+        norm: bool = True,
     ):
         super().__init__(image_size, patch_size, channels)
         inputs = (1 + num_views) * channels * self.patch[0] * self.patch[1]
-        self.norm = nn.LayerNorm(inputs)
+        self.norm = nn.LayerNorm(inputs) if norm else nn.Identity()
         self.projection = linear(inputs, width)
         nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
 
@@ -79,6 +82,9 @@ class ShiftedPatches(PatchesOfViews):
         patch_size: likewise; must divide the image size and be at least 2.
         channels: of the image.
         width: of a token.
+        shift: pixels down and across, by default half a patch; at most a patch. 0 is the control:
+            the same layers on five equal views.
+        norm: as in :class:`PatchesOfViews`.
     """
 
     def __init__(
@@ -87,13 +93,21 @@ class ShiftedPatches(PatchesOfViews):
         patch_size: int | Sequence[int],
         channels: int,
         width: int,
+        shift: int | None = None,
+        norm: bool = True,
     ):
-        super().__init__(image_size, patch_size, channels, width, num_views=4)
-        if min(self.patch) < 2:
+        super().__init__(image_size, patch_size, channels, width, num_views=4, norm=norm)
+        if shift is None and min(self.patch) < 2:
             raise ValueError(
                 f"patch size {patch_size}: expected at least 2, for SPT shifts by half a patch"
             )
-        self.shift = (self.patch[0] // 2, self.patch[1] // 2)
+        if shift is not None and not (is_whole_number(shift) and 0 <= shift <= min(self.patch)):
+            raise ValueError(
+                f"shift {shift!r}: expected whole pixels from 0 to the patch's {min(self.patch)}; "
+                "leave it out for half a patch"
+            )
+        half = (self.patch[0] // 2, self.patch[1] // 2)
+        self.shift = half if shift is None else (int(shift), int(shift))
 
     def views(
         self, images: Float[Tensor, "batch channels height width"]
@@ -140,6 +154,7 @@ class RotatedPatches(PatchesOfViews):
         evaluation_angle: radians of every pair in evaluation; by default the middle of its part.
         interpolation: how a pixel is read: ``bilinear``, ``nearest`` or ``bicubic``.
         fill: what lies beyond the image: ``zeros``, the ``border`` pixel, or a ``reflection``.
+        norm: as in :class:`PatchesOfViews`.
     """
 
     def __init__(
@@ -154,8 +169,9 @@ class RotatedPatches(PatchesOfViews):
         evaluation_angle: float | None = None,
         interpolation: str = "bilinear",
         fill: str = "zeros",
+        norm: bool = True,
     ):
-        super().__init__(image_size, patch_size, channels, width, num_views=num_rotations)
+        super().__init__(image_size, patch_size, channels, width, num_rotations, norm)
         if num_rotations < 2 or num_rotations % 2:
             raise ValueError(
                 f"{num_rotations} rotations: expected an even number, for they come in pairs, "

@@ -30,7 +30,7 @@ from vitbook.models.efficient import (
 from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
 from vitbook.models.resnet import RESNET_MODELS, resnet
-from vitbook.models.rot_vit import ROT_VIT_MODELS
+from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS, pooled_rot_vit
 from vitbook.models.sl_vit import SL_VIT_MODELS
 from vitbook.models.t2t_vit import (
     T2T_VIT_DENSE_MODELS,
@@ -69,6 +69,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (relative_vit, RELATIVE_POSITION_MODELS),
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
+        (pooled_rot_vit, POOLED_ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),
         (dinov2, DINOV2_MODELS),
         (linformer_vit, LINFORMER_VIT_MODELS),

@@ -105,7 +105,7 @@ def axial_vit(
         return EncoderBlock(attention, MLP(width, mlp_width), width)
 
     blocks = [AxialBlock(rows=half("rows"), columns=half("columns")) for _ in range(depth)]
-    return _pooled(tokenizer, Encoder(blocks, width), width, num_classes)
+    return pooled(tokenizer, Encoder(blocks, width), width, num_classes)
 
 
 def block_local_vit(
@@ -136,10 +136,10 @@ def block_local_vit(
         BlockLocalSelfAttention, grid_size=tokenizer.grid_size, block_size=block_size
     )
     encoder = make_encoder(width, depth, num_heads, mlp_width, qkv_bias, make_attention)
-    return _pooled(tokenizer, encoder, width, num_classes)
+    return pooled(tokenizer, encoder, width, num_classes)
 
 
-def _pooled(
+def pooled(
     tokenizer: nn.Module, encoder: Encoder, width: int, num_classes: int
 ) -> VisionTransformer:
     """Patches alone, classified by their mean."""

@@ -1,5 +1,7 @@
 """SL-ViT (Lee, Lee and Song 2021, "Vision Transformer for small-size datasets") and its parts."""
 
+from functools import partial
+
 from vitbook.layers import LocalitySelfAttention, ShiftedPatches
 from vitbook.models.vit import (
     CIFAR10,
@@ -14,6 +16,8 @@ from vitbook.models.vit import (
 
 SPT = dict(make_tokenizer=ShiftedPatches)
 LSA = dict(make_attention=LocalitySelfAttention)
+# The control of SPT: five equal views, and so no new pixel.
+UNSHIFTED = dict(make_tokenizer=partial(ShiftedPatches, shift=0))
 SWAPS = {"sl": SPT | LSA, "spt": SPT, "lsa": LSA}
 
 # Settings of `vitbook.models.vit.vit`: a body with one part changed, or both.
@@ -31,4 +35,5 @@ SL_VIT_MODELS = {
         for patches, images in SMALL_IMAGES.items()
     },
     **{f"{name}_vit_micro_patch2_8": DIGITS | MICRO_BODY | swap for name, swap in SWAPS.items()},
+    "spt_vit_micro_zero_patch2_8": DIGITS | MICRO_BODY | UNSHIFTED,
 }

@@ -1,5 +1,6 @@
 """The ledger: every number that the book did not compute in a cell, with its provenance."""
 
+from vitbook.results.gains import Gain, gain
 from vitbook.results.ledger import (
     check_place,
     data_folder,
@@ -29,6 +30,7 @@ from vitbook.results.tables import accuracy_of, table
 
 __all__ = [
     "WIDE_VECTORS",
+    "Gain",
     "LedgerError",
     "Measurement",
     "Result",
@@ -39,6 +41,7 @@ __all__ = [
     "data_folder",
     "device_name",
     "experiment_run_name",
+    "gain",
     "made_on",
     "measurements",
     "published",
