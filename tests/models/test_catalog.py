@@ -69,6 +69,7 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_sharedpos2d_micro_patch2_8": 135_370,
     "vit_relpos_micro_patch2_8": 137_226,  # 4 x (31 + 3) x 16 on none
     "vit_relpos2d_micro_patch2_8": 136_138,  # 4 x (7 + 7 + 3) x 16 on none
+    "vit_gap_micro_patch2_8": 136_138 - 2 * 64,  # no class token and no place for it
     "sl_vit_tiny_patch4_32": 2_729_878,
     "sl_vit_tiny_patch8_64": 2_906_228,
     "sl_vit_tiny_patch8_128": 2_755_973 + (2 * 960 + 768 * 192) + 9 * 12,

@@ -29,6 +29,7 @@ from vitbook.models.efficient import (
 )
 from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
+from vitbook.models.mean_pool import GAP_MODELS, vit_gap
 from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS, pooled_rot_vit
 from vitbook.models.sl_vit import SL_VIT_MODELS
@@ -67,6 +68,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, STEM_POSITION_MODELS),
         (vit_every_layer, LAYER_POSITION_MODELS),
         (relative_vit, RELATIVE_POSITION_MODELS),
+        (vit_gap, GAP_MODELS),
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
         (pooled_rot_vit, POOLED_ROT_VIT_MODELS),

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 
-from torch import nn
-
 from vitbook.layers import (
     MLP,
     AxialBlock,
@@ -15,12 +13,12 @@ from vitbook.layers import (
     EncoderBlock,
     LearnedPosition,
     LinformerSelfAttention,
-    MeanPoolHead,
     PatchEmbedding,
     PerformerSelfAttention,
     SequenceProjection,
 )
 from vitbook.layers.linformer import Sharing
+from vitbook.models.mean_pool import of_patches_alone
 from vitbook.models.vit import (
     CIFAR10,
     DIGITS,
@@ -105,7 +103,7 @@ def axial_vit(
         return EncoderBlock(attention, MLP(width, mlp_width), width)
 
     blocks = [AxialBlock(rows=half("rows"), columns=half("columns")) for _ in range(depth)]
-    return pooled(tokenizer, Encoder(blocks, width), width, num_classes)
+    return of_patches_alone(tokenizer, Encoder(blocks, width), width, num_classes)
 
 
 def block_local_vit(
@@ -136,21 +134,7 @@ def block_local_vit(
         BlockLocalSelfAttention, grid_size=tokenizer.grid_size, block_size=block_size
     )
     encoder = make_encoder(width, depth, num_heads, mlp_width, qkv_bias, make_attention)
-    return pooled(tokenizer, encoder, width, num_classes)
-
-
-def pooled(
-    tokenizer: nn.Module, encoder: Encoder, width: int, num_classes: int
-) -> VisionTransformer:
-    """Patches alone, classified by their mean."""
-    return VisionTransformer(
-        tokenizer=tokenizer,
-        position=LearnedPosition(tokenizer.grid_size, width, num_prefix_tokens=0),
-        encoder=encoder,
-        head=MeanPoolHead(width, num_classes),
-        width=width,
-        num_prefix_tokens=0,
-    )
+    return of_patches_alone(tokenizer, encoder, width, num_classes)
 
 
 TINY = CIFAR10 | SMALL_BODY

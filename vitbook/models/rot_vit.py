@@ -7,7 +7,7 @@ from functools import partial
 from torch import nn
 
 from vitbook.layers import RotatedPatches
-from vitbook.models.efficient import pooled
+from vitbook.models.mean_pool import of_patches_alone
 from vitbook.models.vit import (
     CIFAR10,
     DIGITS,
@@ -48,7 +48,7 @@ def pooled_rot_vit(
     """
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     encoder = make_encoder(width, depth, num_heads, mlp_width, qkv_bias)
-    return pooled(tokenizer, encoder, width, num_classes)
+    return of_patches_alone(tokenizer, encoder, width, num_classes)
 
 
 # What the poster leaves open, one choice at a time; "zero" is the control: copies that are not

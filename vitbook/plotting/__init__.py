@@ -8,6 +8,7 @@ with from_extra("chapters"):
     from vitbook.plotting.channels import TWO_SIDED, channel_lines
     from vitbook.plotting.costs import accuracy_against_cost
     from vitbook.plotting.curves import distance_by_layer, lines
+    from vitbook.plotting.diagrams import projections, residual_block
     from vitbook.plotting.grids import score_grids
     from vitbook.plotting.heads import head_sheet
     from vitbook.plotting.images import (
@@ -39,6 +40,8 @@ __all__ = [
     "offset_profiles",
     "offset_sheet",
     "photo_and_maps",
+    "projections",
+    "residual_block",
     "score_grids",
     "stacked_shares",
     "trends",

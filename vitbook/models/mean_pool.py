@@ -1,0 +1,63 @@
+"""A Vision Transformer without a class token (Dosovitskiy et al. 2021, appendix D.3)."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from vitbook.layers import Encoder, LearnedPosition, MeanPoolHead, PatchEmbedding
+from vitbook.models.vit import DIGITS, MICRO_BODY, VisionTransformer, make_encoder
+
+
+def of_patches_alone(
+    tokenizer: nn.Module, encoder: Encoder, width: int, num_classes: int
+) -> VisionTransformer:
+    """No token stands in front of the patches: the head reads their mean.
+
+    Args:
+        tokenizer: images to patch tokens; has ``grid_size``.
+        encoder: tokens to tokens, with the last norm.
+        width: of a token.
+    """
+    return VisionTransformer(
+        tokenizer=tokenizer,
+        position=LearnedPosition(tokenizer.grid_size, width, num_prefix_tokens=0),
+        encoder=encoder,
+        head=MeanPoolHead(width, num_classes),
+        width=width,
+        num_prefix_tokens=0,
+    )
+
+
+def vit_gap(
+    *,
+    image_size: int | Sequence[int],
+    patch_size: int | Sequence[int],
+    channels: int = 3,
+    width: int,
+    depth: int,
+    num_heads: int,
+    mlp_width: int,
+    num_classes: int,
+    qkv_bias: bool = True,
+) -> VisionTransformer:
+    """The paper's model with global average pooling (GAP) in the place of the class token.
+
+    ViT paper, appendix D.3 and figure 9, where it needs a lower learning rate than the class token.
+
+    Example:
+        >>> from vitbook.models.mean_pool import vit_gap
+        >>> from vitbook.models.vit import DIGITS, MICRO_BODY
+        >>> model = vit_gap(**DIGITS, **MICRO_BODY)
+        >>> model.num_prefix_tokens, type(model.head).__name__
+        (0, 'MeanPoolHead')
+    """
+    return of_patches_alone(
+        PatchEmbedding(image_size, patch_size, channels, width),
+        make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
+        width,
+        num_classes,
+    )
+
+
+# Settings of `vit_gap`.
+GAP_MODELS = {"vit_gap_micro_patch2_8": DIGITS | MICRO_BODY}
