@@ -160,7 +160,8 @@ def load_checkpoint(
         spec = ModelSpec(**spec)
         class_names, provenance = tuple(about["class_names"]), dict(about["provenance"])
         constants = dict(about.get("constants", {}))
-        fault = dict(provenance.get("recipe", {})).get("fault", "")
+        recipe = provenance.get("recipe")
+        fault = recipe.get("fault", "") if isinstance(recipe, dict) else ""
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise another(error) from error
     if image_size is not None:
