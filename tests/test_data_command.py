@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from vitbook.__main__ import app
 from vitbook.datasets import download
 from vitbook.datasets.download import DownloadError
+from vitbook.datasets.placed_digits import PLACED_DIGITS
 from vitbook.datasets.shard_writer import write_shard
 from vitbook.datasets.shards import Row, Shard, shard_name
 
@@ -52,7 +53,7 @@ def test_list(data):
     first, *lines = run("list", root=data).stdout.splitlines()
     assert first == f"in {data}"
     lines = {line.split()[0]: line for line in lines}
-    embedded = ["digits", "cluttered_digits", "photos"]
+    embedded = ["digits", "cluttered_digits", "photos", *PLACED_DIGITS]
     assert list(lines) == [*embedded, "cifar10", "cifar100", "tf_flowers", "tiny_imagenet"]
     assert "train 40 of 2,939 (1 file missing), test 6; 0.0 MB; CC BY 2.0" in lines["tf_flowers"]
     assert "not here, 248 MB to fetch; non-commercial" in lines["tiny_imagenet"]

@@ -177,6 +177,16 @@ def test_what_learned_without_labels_is_another_kind_of_run(tmp_path):
     assert colors["model"] == f"{labels['model']}, masked_patches"
 
 
+def test_what_learned_with_a_fault_is_another_kind_of_run(tmp_path):
+    recipe = ROW["recipe"] | {"fault": "strips"}
+    results.record(Result(**ROW), tmp_path)
+    results.record(Result(**ROW | {"seed": 2, "recipe": recipe}), tmp_path)
+    assert [row.seed for row in results.read(tmp_path)] == [ROW["seed"]]
+    every = sorted(results.read(tmp_path, faulty=True), key=lambda row: row.seed)
+    right, wrong = results.table(every)
+    assert wrong["model"] == f"{right['model']}, fault: strips"
+
+
 def test_what_learned_from_a_share_of_the_images_is_another_kind_of_run(tmp_path):
     results.record(Result(**ROW), tmp_path)
     results.record(Result(**ROW | {"seed": 2, "share": 0.1}), tmp_path)

@@ -262,6 +262,15 @@ def test_what_an_experiment_came_to(tmp_path):
     ]  # fmt: skip
 
 
+def test_data_sets_of_one_experiment_are_told_apart(tmp_path):
+    first, _ = read(tmp_path, GOOD)
+    run = next(run for run in first.runs if run.share == 1)
+    two = replace(first, runs=(run, replace(run, dataset="cluttered_digits")))
+    lines = standing(two, [row_of(run, 0.5)])
+    assert [line["changed"] for line in lines] == ["", 'dataset "cluttered_digits"']
+    assert [line["accuracy"] for line in lines] == ["50.00%", "not run"]
+
+
 def test_the_page_has_a_place_for_every_experiment():
     page = Path(results.__file__).parents[2] / "book" / "experiments.md"
     if not page.is_file():

@@ -1,6 +1,7 @@
 """Real images, one face: ``load(name, split)``."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS
@@ -10,6 +11,7 @@ from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.digits import load_digits
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.photos import load_photos
+from vitbook.datasets.placed_digits import PLACED_DIGITS, load_placed_digits
 from vitbook.datasets.resizing import resize
 from vitbook.datasets.share import take_share
 from vitbook.datasets.tasks import TASKS, Task, make_task
@@ -37,7 +39,7 @@ _EMBEDDED = {
     "digits": (load_digits, ("train", "test")),
     "cluttered_digits": (load_cluttered_digits, ("train", "test")),
     "photos": (load_photos, ("all",)),
-}
+} | {name: (partial(load_placed_digits, name), ("train", "test")) for name in PLACED_DIGITS}
 _SPLITS = {name: splits for name, (_, splits) in _EMBEDDED.items()} | {
     name: tuple(image_set.splits) for name, image_set in IMAGE_SETS.items()
 }

@@ -6,6 +6,7 @@ from vitbook.models.catalog import (
     default_image_size,
     list_models,
 )
+from vitbook.models.faults import plant
 from vitbook.models.initialization import initialize
 from vitbook.models.stochastic_depth import set_stochastic_depth
 from vitbook.models.vit import VisionTransformer
@@ -17,5 +18,6 @@ __all__ = [
     "default_image_size",
     "initialize",
     "list_models",
+    "plant",
     "set_stochastic_depth",
 ]

@@ -50,6 +50,7 @@ def read(
     taught: bool = False,
     unlabeled: bool = False,
     few: bool = False,
+    faulty: bool = False,
 ) -> list[Result]:
     """Training runs from fresh weights, with all images and labels alone, by name.
 
@@ -59,6 +60,8 @@ def read(
         taught: also those that learned from a teacher's answers, for the same reason.
         unlabeled: also those that learned without labels: their accuracy is not of classes.
         few: also those that learned from a share of the images for training.
+        faulty: also those with a mistake planted before the training, see
+            :func:`vitbook.models.plant`.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
@@ -77,6 +80,7 @@ def read(
         and (taught or not row.teacher)
         and (unlabeled or not row.recipe.get("objective"))
         and (few or row.share == 1)
+        and (faulty or not row.recipe.get("fault"))
     ]
 
 

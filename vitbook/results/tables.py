@@ -35,7 +35,8 @@ def _line(group: list[Result]) -> dict[str, str]:
         + " (no teacher)" * ("distilled" in first.model and not first.teacher)
         + (f", from {first.start}" if first.start else "")
         + (f", taught by {first.teacher}" if first.teacher else "")
-        + (f", {first.recipe['objective']}" if first.recipe.get("objective") else ""),
+        + (f", {first.recipe['objective']}" if first.recipe.get("objective") else "")
+        + (f", fault: {first.recipe['fault']}" if first.recipe.get("fault") else ""),
         "parameters": f"{first.parameters:,}",
         "recipe": first.recipe["name"],
         "data passes": f"{first.data_passes:.0f}",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vitbook.digest import digest
 from vitbook.files import write_atomically
-from vitbook.models import ModelSpec, create_model
+from vitbook.models import ModelSpec, create_model, plant
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
@@ -112,7 +112,8 @@ def load_checkpoint(
     """Read a checkpoint, and build its model unless one is given.
 
     A checkpoint also restores the constants that change the forward pass but are not weights: the
-    epsilon of the norms, and the epsilon and scale of Performer attention.
+    epsilon of the norms, and the epsilon and scale of Performer attention. A model that learned
+    with a ``fault`` of its recipe is built with it.
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
@@ -159,13 +160,15 @@ def load_checkpoint(
         spec = ModelSpec(**spec)
         class_names, provenance = tuple(about["class_names"]), dict(about["provenance"])
         constants = dict(about.get("constants", {}))
+        recipe = provenance.get("recipe")
+        fault = recipe.get("fault", "") if isinstance(recipe, dict) else ""
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise another(error) from error
     if image_size is not None:
         state, spec = _resized(state, spec, image_size)
     try:
         with torch.device("meta"):  # of whatever size: memory is taken once the weights fit
-            usual = model if model is not None else create_model(**_arguments(spec))
+            usual = model if model is not None else _built(spec, fault)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise another(error) from error
     own = unique_state(usual)
@@ -176,10 +179,17 @@ def load_checkpoint(
         set_constants(usual, constants)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
-    target = model if model is not None else create_model(**_arguments(spec))
+    target = model if model is not None else _built(spec, fault)
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     return Checkpoint(target.eval(), class_names, provenance, beside)
+
+
+def _built(spec: ModelSpec, fault: str) -> nn.Module:
+    model = create_model(**_arguments(spec))
+    if fault:
+        plant(model, fault)
+    return model
 
 
 def _how_they_come() -> str:

@@ -181,7 +181,8 @@ def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
 
 
 def _told(run: PlannedRun) -> dict:
-    words = {"start": run.start or "fresh weights", "teacher": run.teacher or "none"}
+    start, teacher = run.start or "fresh weights", run.teacher or "none"
+    words = {"dataset": run.dataset, "start": start, "teacher": teacher}
     return words | asdict(run.recipe)
 
 

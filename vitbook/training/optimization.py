@@ -23,8 +23,9 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
     """Parameters by their weight decay and by their ``rate``, as a factor of the learning rate.
 
-    Matrices decay; biases, norms, positions and prefix tokens do not. A parameter that several
-    parts share comes once, one that does not learn not at all.
+    Matrices decay; biases, norms, positions and prefix tokens do not, unless the recipe's fault is
+    "decayed_positions". A parameter that several parts share comes once, one that does not learn
+    not at all.
 
     Raises:
         ValueError: rates by depth for a model that has no blocks to count.
@@ -34,7 +35,8 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
         if not parameter.requires_grad:
             continue
         is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
-        is_matrix = parameter.ndim >= 2 and not is_place
+        spared = is_place and recipe.fault != "decayed_positions"
+        is_matrix = parameter.ndim >= 2 and not spared
         groups.setdefault((is_matrix, _rate(name, model, recipe)), []).append(parameter)
     return [
         {

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from vitbook.errors import UnknownNameError
 from vitbook.models.catalog import POOLS
+from vitbook.models.faults import FAULTS
 from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
@@ -88,6 +89,8 @@ class Recipe:
             :class:`~.next_pixels.NextPixels`; "mae", the pixels of hidden patches from the
             visible quarter, see :class:`~.masked_autoencoder.MaskedAutoencoder`; empty learns
             labels.
+        fault: a mistake from public code that the model learns with, one of
+            :data:`~vitbook.models.faults.FAULTS`; empty is none.
 
     Raises:
         ValueError: a number that no run can have.
@@ -137,27 +140,17 @@ class Recipe:
     distillation_share: float = 0.5
     shuffled_teacher: bool = False
     objective: str = ""
+    fault: str = ""
 
     def __post_init__(self):
         for field in ("epochs", "batch_size", "learning_rate", "repeats", "policy_group"):
             if not getattr(self, field) > 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected more than 0")
         for field in (
-            "final_learning_rate",
-            "weight_decay",
-            "head_learning_rate",
-            "adapter_rank",
-            "image_size",
-            "epoch_images",
-            "warmup_epochs",
-            "gradient_clip",
-            "sharpness_radius",
-            "crop_padding",
-            "shift",
-            "rotation",
-            "mixup",
-            "cutmix",
-        ):
+            "final_learning_rate", "weight_decay", "head_learning_rate", "adapter_rank",
+            "image_size", "epoch_images", "warmup_epochs", "gradient_clip", "sharpness_radius",
+            "crop_padding", "shift", "rotation", "mixup", "cutmix",
+        ):  # fmt: skip
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 or more")
         for field in ("label_smoothing", "zoom", "drop_path", "ema", "momentum", "pruned"):
@@ -188,6 +181,7 @@ class Recipe:
             ("pool", POOLS),
             ("distillation", DISTILLATIONS),
             ("objective", OBJECTIVES),
+            ("fault", FAULTS),
         ):
             if (name := getattr(self, field)) and name not in known:
                 raise UnknownNameError(field, name, known)

@@ -13,7 +13,7 @@ from vitbook import datasets, results
 from vitbook.datasets import Dataset
 from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
-from vitbook.models import create_model, default_image_size, initialize
+from vitbook.models import create_model, default_image_size, initialize, plant
 from vitbook.training.checkpoints import save_checkpoint
 from vitbook.training.differences import differences
 from vitbook.training.learner import Learner
@@ -132,6 +132,8 @@ def run(
         )
         if recipe.initialization:
             initialize(model, recipe.initialization)
+        if recipe.fault:
+            plant(model, recipe.fault)
         guide = load_teacher(teacher, train_set, dataset_name, seed=seed) if teacher else None
         if probe is not None and planned.probe_epochs:
             probe(model.to(own), test_set)  # what it cannot look into is found before the training

@@ -1,0 +1,145 @@
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+
+from vitbook import create_model, load_checkpoint, results
+from vitbook.errors import UnknownNameError
+from vitbook.models import plant
+from vitbook.models.faults import FAULTS
+from vitbook.training import get_recipe, run
+from vitbook.training.optimization import parameter_groups
+
+ACTING = [name for name in FAULTS if name != "decayed_positions"]
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    model = create_model("vit_micro_patch2_8").eval()
+    torch.nn.init.normal_(model.prefix)
+    return model
+
+
+@pytest.fixture
+def images():
+    return torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(1)) * 2 - 1
+
+
+def with_fault(model, fault):
+    twin = copy.deepcopy(model)
+    plant(twin, fault)
+    return twin
+
+
+@pytest.mark.parametrize("fault", ACTING)
+@torch.no_grad()
+def test_a_fault_keeps_shapes_and_weights_and_changes_the_answer(fault, images):
+    torch.manual_seed(0)
+    model = create_model("spt_" * (fault == "axis_shifts") + "vit_micro_patch2_8").eval()
+    twin = with_fault(model, fault)
+    assert {k: v.tolist() for k, v in twin.state_dict().items()} == {
+        k: v.tolist() for k, v in model.state_dict().items()
+    }
+    assert twin(images).shape == model(images).shape
+    assert not torch.allclose(twin(images), model(images), atol=1e-4)
+    copied = copy.deepcopy(twin)  # what a copy, such as a mean of the weights, does too
+    assert torch.equal(copied(images), twin(images))
+
+
+@torch.no_grad()
+def test_tokens_of_strips_and_swapped_axes(model, images):
+    tokens, cut = model.tokenizer(images), model.tokenizer.projection
+    strips = with_fault(model, "strips").tokenizer(images)
+    first = F.linear(images[:, 0, 0, :4], cut.weight.flatten(1), cut.bias)  # half of the top row
+    assert torch.allclose(strips[:, 0], first, atol=1e-6)
+    swapped = with_fault(model, "swapped_axes").tokenizer(images)
+    assert torch.equal(swapped[:, 1], tokens[:, 4]) and torch.equal(swapped[:, 4], tokens[:, 1])
+    assert torch.equal(swapped[:, 5], tokens[:, 5])
+
+
+@torch.no_grad()
+def test_other_statistics_and_early_positions(model, images):
+    usual = ((images + 1) / 2 - 0.449) / 0.226
+    other = with_fault(model, "other_statistics")
+    assert torch.allclose(other.tokenizer(images), model.tokenizer(usual), atol=1e-5)
+    early = with_fault(model, "early_positions").embed(images)
+    assert torch.equal(early[0, 0], model.prefix[0])
+    assert torch.equal(early[:, 1:], model.tokenizer(images) + model.position.table[:16])
+
+
+@torch.no_grad()
+def test_attention_by_loops(model):
+    q, k, v = torch.randn(3, 2, 4, 17, 16, generator=torch.Generator().manual_seed(2))
+    faults = ("query_softmax", "model_scale", "reshaped_heads")
+    cores = {f: with_fault(model, f).encoder.blocks[0].attention.core for f in faults}
+    weights = (q @ k.mT / 4).softmax(dim=-2)
+    assert torch.allclose(cores["query_softmax"](q, k, v), weights @ v, atol=1e-5)
+    half = F.scaled_dot_product_attention(q, k, v, scale=64**-0.5)
+    assert torch.allclose(cores["model_scale"](q, k, v), half, atol=1e-5)
+    flat = [rearrange(t, "b h n d -> b (n h d)").view(2, 4, 17, 16) for t in (q, k, v)]
+    mixed = F.scaled_dot_product_attention(*flat).reshape(2, 17, 64)
+    got = rearrange(cores["reshaped_heads"](q, k, v), "b h n d -> b n (h d)")
+    assert torch.allclose(got, mixed, atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_company_matters_when_the_batch_is_the_sequence(model, images):
+    twin = with_fault(model, "batch_as_sequence")
+    alone, company = (twin.features(some)[0] for some in (images[:1], images))
+    assert torch.allclose(alone[0], company[0], atol=1e-4)  # class tokens are all alike
+    assert not torch.allclose(alone[1:], company[1:], atol=1e-2)
+
+
+@torch.no_grad()
+def test_one_pixel_along_the_axes(images):
+    model = create_model("spt_vit_micro_patch2_8")
+    views = with_fault(model, "axis_shifts").tokenizer.views(images)
+    assert torch.equal(views[:, :1], images) and views.shape == (6, 5, 8, 8)
+    assert torch.equal(views[:, 1, :, 1:], images[:, 0, :, :-1])
+
+
+def test_softmax_twice_hides_in_the_answer(model, images):
+    twin = with_fault(model, "softmax_twice")
+    assert torch.equal(twin(images).argmax(1), model(images).argmax(1))
+    assert torch.allclose(twin(images).sum(1), torch.ones(6))
+
+
+def test_positions_decay_by_the_optimizer(model):
+    plant(model, "decayed_positions")
+    for fault, decays in (("", 0.0), ("decayed_positions", 0.05)):
+        groups = parameter_groups(model, get_recipe("digits", fault=fault))
+        found = {
+            group["weight_decay"]
+            for group in groups
+            for parameter in group["params"]
+            if parameter is model.position.table or parameter is model.prefix
+        }
+        assert found == {decays}
+
+
+def test_a_run_learns_with_its_fault_and_is_told_apart(tmp_path, images):
+    recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, fault="strips")
+    run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, share=0.1, progress=False)
+    assert results.read(tmp_path, few=True) == []
+    (row,) = results.read(tmp_path, few=True, faulty=True)
+    assert row.recipe["fault"] == "strips"
+    model = load_checkpoint(tmp_path / f"{row.name}.safetensors").model
+    right = create_model("vit_micro_patch2_8").eval()
+    right.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        answers = [each(images) for each in (model, right, with_fault(right, "strips"))]
+    assert torch.equal(answers[0], answers[2]) and not torch.allclose(answers[0], answers[1])
+
+
+def test_what_is_refused(model):
+    with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
+        plant(model, "strip")
+    with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
+        get_recipe("digits", fault="strip")
+    with pytest.raises(ValueError, match="without a ShiftedPatches: .*spt_vit_micro_patch2_8"):
+        plant(model, "axis_shifts")
+    with pytest.raises(ValueError, match="'strips' in a ResNet without a PatchEmbedding"):
+        plant(create_model("resnet8_digits"), "strips")

@@ -1,0 +1,148 @@
+"""Mistakes from public code, to be trained with: what do they cost a model that knows no better?
+
+Each keeps every shape and every weight. The chapter on pitfalls says where each was seen.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+
+from vitbook.errors import UnknownNameError
+from vitbook.layers import (
+    Attention,
+    ClassTokenHead,
+    LearnedPosition,
+    PatchEmbedding,
+    SelfAttention,
+    ShiftedPatches,
+)
+
+
+class _OtherStatistics(PatchEmbedding):
+    """Pixels between -1 and 1 come with ImageNet's usual mean and deviation instead."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(((images + 1) / 2 - 0.449) / 0.226)
+
+
+class _Strips(PatchEmbedding):
+    """The image is viewed as patches: strips of its rows of pixels."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows, columns = self.grid_size
+        strips = images.reshape(len(images), rows * columns, -1)
+        return F.linear(strips, self.projection.weight.flatten(1), self.projection.bias)
+
+
+class _SwappedAxes(PatchEmbedding):
+    """Rows and columns of the grid change places."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows, columns = self.grid_size
+        tokens = super().forward(images)
+        return rearrange(tokens, "b (r c) d -> b (c r) d", r=rows, c=columns)
+
+
+class _AxisShifts(ShiftedPatches):
+    """Shifts by one pixel along the axes, not by half a patch along the diagonals."""
+
+    def views(self, images: Tensor) -> Tensor:
+        shifts = ((1, -1, 0, 0), (-1, 1, 0, 0), (0, 0, 1, -1), (0, 0, -1, 1))
+        return torch.cat([images, *(F.pad(images, shift) for shift in shifts)], dim=1)
+
+
+class _EarlyPositions(LearnedPosition):
+    """Positions are added before the class token is put in front, which gets none."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        first = self.num_prefix_tokens
+        return torch.cat([tokens[:, :first], tokens[:, first:] + self.table[:-first]], dim=1)
+
+
+class _QuerySoftmax(Attention):
+    """Softmax over the queries: what a token sends sums to 1, not what it gets."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-2) @ v
+
+
+class _ReshapedHeads(Attention):
+    """Heads are split by a reshape without a transpose: groups of tokens that are neighbours."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        heads = q.shape[1]
+        q, k, v = (rearrange(t, "b h n d -> b n (h d)").reshape(t.shape) for t in (q, k, v))
+        merged = super().forward(q, k, v).reshape(len(q), q.shape[2], -1)
+        return rearrange(merged, "b n (h d) -> b h n d", h=heads)
+
+
+class _ModelScale(Attention):
+    """Scores are divided by the root of the model's width, not of a head's."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(q / q.shape[1] ** 0.5, k, v)
+
+
+class _BatchAsSequence(SelfAttention):
+    """The batch is taken for the sequence: a token meets the same token of other images."""
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(tokens.transpose(0, 1)).transpose(0, 1)
+
+
+class _SoftmaxTwice(ClassTokenHead):
+    """The head ends in a softmax, and its loss has another."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(tokens).softmax(dim=-1)
+
+
+# name -> the part that it acts on, and what that becomes; of the last the optimizer takes care.
+FAULTS: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
+    "other_statistics": (PatchEmbedding, _OtherStatistics),
+    "strips": (PatchEmbedding, _Strips),
+    "axis_shifts": (ShiftedPatches, _AxisShifts),
+    "early_positions": (LearnedPosition, _EarlyPositions),
+    "swapped_axes": (PatchEmbedding, _SwappedAxes),
+    "query_softmax": (Attention, _QuerySoftmax),
+    "reshaped_heads": (Attention, _ReshapedHeads),
+    "model_scale": (Attention, _ModelScale),
+    "batch_as_sequence": (SelfAttention, _BatchAsSequence),
+    "softmax_twice": (ClassTokenHead, _SoftmaxTwice),
+    "decayed_positions": (LearnedPosition, LearnedPosition),
+}
+
+
+def plant(model: nn.Module, fault: str) -> None:
+    """Plant a mistake into a model, in place; its weights stay as they are.
+
+    Args:
+        fault: one of :data:`FAULTS`. "decayed_positions" leaves the model as it is: it acts in
+            training, see :func:`vitbook.training.optimization.parameter_groups`.
+
+    Raises:
+        UnknownNameError: no such fault; names the nearest.
+        ValueError: the model has no part that the fault acts on.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.models import plant
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> plant(model, "softmax_twice")
+        >>> round(model(torch.zeros(1, 1, 8, 8)).sum().item(), 3)
+        1.0
+    """
+    if fault not in FAULTS:
+        raise UnknownNameError("fault", fault, FAULTS)
+    right, wrong = FAULTS[fault]
+    parts = [part for part in model.modules() if type(part) is right]
+    if not parts:
+        raise ValueError(
+            f"fault {fault!r} in a {type(model).__name__} without a {right.__name__}: expected a "
+            "model that has one, such as "
+            f"{'spt_' * (right is ShiftedPatches)}vit_micro_patch2_8"
+        )
+    for part in parts:
+        part.__class__ = wrong  # the same weights under the same names
