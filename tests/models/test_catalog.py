@@ -133,6 +133,8 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "t2t_vit_t_12_patch8_64": 12 * 526_336 + 768 + 51_400 + 17_846 + 124_352 + 147_712,
     "t2t_vit_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1346 + 9280,
     "t2t_vit_t_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1298 + 9280,
+    "t2t_vit_even_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1026 + 9280,
+    "t2t_vit_hard_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1096 + 1088,
     "vit_base_r50_s16_224": 98_659_112,
     "vit_base_r50_s16_384": 98_950_952,
     # The micro body without its patches' 320; the first convolution, two stages, the projection.

@@ -4,6 +4,7 @@ from vitbook.layers.adapters import LowRankLinear
 from vitbook.layers.attention import (
     Attention,
     CausalSelfAttention,
+    EvenAttention,
     LocalitySelfAttention,
     SelfAttention,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "DistilledHead",
     "Encoder",
     "EncoderBlock",
+    "EvenAttention",
     "LayerScale",
     "LayerScaleBlock",
     "LearnedPosition",
