@@ -53,6 +53,7 @@ from vitbook.layers.relative_attention import (
     RelativePosition2D,
     RelativeSelfAttention,
 )
+from vitbook.layers.shrinking import OnGrid, ShrinkingEncoder
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
 from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
 from vitbook.layers.tokens_to_tokens import TokensToTokens
@@ -82,6 +83,7 @@ __all__ = [
     "LowRankLinear",
     "MeanPoolHead",
     "NoPosition",
+    "OnGrid",
     "OverlappingPatches",
     "PatchEmbedding",
     "PerformerAttention",
@@ -99,6 +101,7 @@ __all__ = [
     "SelfAttention",
     "SequenceProjection",
     "ShiftedPatches",
+    "ShrinkingEncoder",
     "SinusoidPosition",
     "SinusoidPosition2D",
     "StandardizedConv2d",
