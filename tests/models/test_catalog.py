@@ -134,7 +134,6 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "t2t_vit_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1346 + 9280,
     "t2t_vit_t_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1298 + 9280,
     "t2t_vit_even_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1026 + 9280,
-    "t2t_vit_hard_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1096 + 1088,
     # The micro body on 64 tokens without its class token; the table, or the convolution.
     "shrinking_vit_mean_micro_patch1_8": 138_890,
     "shrinking_vit_linear_micro_patch1_8": 138_890 + 64 * 16,

@@ -116,7 +116,6 @@ SIZES = {
 # its output, for the token block's attention, with its shortcut, takes the encoder's name there;
 # here the encoder is the paper's. The digits' splits mix 64 tokens and leave 4x4.
 STEP_1, STEP_2, STEP_4 = (3, 1, 1), (3, 2, 1), (7, 4, 2)
-HARD_1, HARD_2 = (1, 1, 0), (2, 2, 0)  # without overlap
 CIFAR10 = dict(image_size=32, num_classes=10)
 TINY_IMAGENET = dict(image_size=64, num_classes=200)
 FLOWERS = dict(image_size=128, num_classes=5)
@@ -148,12 +147,10 @@ MINI_SPLITS = {
 }
 MINI_TOKENS = small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
 MICRO_TOKENS = small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
-# What the module is made of, taken away: softmax or even attention in the token block, no overlap.
-# A token of one pixel would have no contrast for its norm to keep: the hard cut comes first.
-MICRO_PARTS = {
+# Softmax attention in the token block, and a null: even attention.
+MICRO_BLOCKS = {
     "t": small_tokens(STEP_1, STEP_2, token_width=16),
     "even": small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenMean),
-    "hard": small_tokens(HARD_2, HARD_1, token_width=16, make_block=TokenPerformer),
 }
 # T2T-ViT-14's designs on them, in proportion: Wide has 4 layers for 14 at twice the width, Ghost 16
 # for 14, ResNeXt 32 heads for 6 (where that divides no width, the nearest that does).
@@ -191,7 +188,7 @@ T2T_VIT_MODELS = (
     }
     | {
         f"t2t_vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | tokens
-        for name, tokens in MICRO_PARTS.items()
+        for name, tokens in MICRO_BLOCKS.items()
     }
     | {
         f"t2t_vit_{kind}mini_{name}": images
