@@ -7,6 +7,7 @@ from vitbook.analysis import capture_attention
 from vitbook.layers import (
     Attention,
     CausalSelfAttention,
+    EvenAttention,
     LocalitySelfAttention,
     SelfAttention,
 )
@@ -135,3 +136,14 @@ def test_causal_self_attention_is_attention_to_the_tokens_so_far():
     assert (maps["core"].triu(1) == 0).all() and (maps["core"].tril() > 0).sum() == 2 * 3 * 15
     with pytest.raises(ValueError, match="a mask came, but causal attention masks by itself"):
         layer(tokens, torch.ones(5, 5).bool())
+
+
+def test_even_attention_is_the_mean_of_the_values():
+    q, k, v = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 6, 5), torch.randn(2, 3, 6, 7)
+    even = EvenAttention()
+    weights = even.weights(q, k)
+    assert torch.equal(weights, torch.full((2, 3, 4, 6), 1 / 6))
+    assert torch.allclose(even(q, k, v), weights @ v, atol=1e-6)
+    for call in (lambda mask: even(q, k, v, mask), lambda mask: even.weights(q, k, mask)):
+        with pytest.raises(ValueError, match="even attention weighs all keys alike: use None"):
+            call(torch.ones(4, 6, dtype=torch.bool))

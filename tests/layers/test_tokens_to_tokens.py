@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from vitbook.analysis import capture_attention
 from vitbook.layers.sinusoid import SinusoidPosition, sinusoid_table
 from vitbook.layers.tokens_to_tokens import (
+    TokenMean,
     TokenPerformer,
     TokensToTokens,
     TokenTransformer,
     soft_split,
 )
 
-BLOCKS = pytest.mark.parametrize("make_block", [TokenPerformer, TokenTransformer])
+BLOCKS = pytest.mark.parametrize("make_block", [TokenPerformer, TokenTransformer, TokenMean])
 
 
 def shaken(module):
@@ -43,6 +44,9 @@ def naive_block(block, tokens):
         scores = [(t @ w.T - t.square().sum(1, keepdim=True) / 2).exp() for t in (q, k)]
         weights = scores[0] @ scores[1].T
         weights = weights / weights.sum(1, keepdim=True)
+    elif isinstance(block, TokenMean):
+        v = block.values(x)
+        weights = torch.full((len(v), len(v)), 1 / len(v))
     else:
         q, k, v = block.qkv(x).chunk(3, dim=1)
         weights = (q @ k.T / tokens.shape[1] ** 0.5).softmax(1)
@@ -114,9 +118,9 @@ def test_with_attention_off_the_values_pass(make_block):
     assert torch.allclose(block(tokens), values[:, 0], atol=1e-6)
 
 
-def test_dropout_is_the_performers_alone_and_only_while_training():
+def test_dropout_is_not_the_transformers_and_only_while_training():
     images = torch.randn(1, 3, 32, 32)
-    for make_block, drops in ((TokenPerformer, True), (TokenTransformer, False)):
+    for make_block, drops in ((TokenPerformer, True), (TokenTransformer, False), (TokenMean, True)):
         module = TokensToTokens(32, 3, 8, make_block)
         assert torch.equal(module(images), module(images)) is not drops
         assert torch.equal(module.eval()(images), module(images))

@@ -138,6 +138,20 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "t2t_vit_t_12_patch8_64": 12 * 526_336 + 768 + 51_400 + 17_846 + 124_352 + 147_712,
     "t2t_vit_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1346 + 9280,
     "t2t_vit_t_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1298 + 9280,
+    "t2t_vit_even_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1026 + 9280,
+    # The micro body on 64 tokens without its class token; the table, or the convolution.
+    "shrinking_vit_mean_micro_patch1_8": 138_890,
+    "shrinking_vit_linear_micro_patch1_8": 138_890 + 64 * 16,
+    "shrinking_vit_conv_micro_patch1_8": 138_890 + 4 * 64 * 64 + 64,
+    # Patches, places; blocks of width 52, then of 104; a convolution; the last norm, the head.
+    "shrinking_vit_pyramid_micro_patch1_8": 104
+    + 64 * 52
+    + 2 * (4 * 52 * 52 + 4 * 52 + 2 * 52 * 96 + 96 + 52 + 4 * 52)
+    + 2 * (4 * 104 * 104 + 4 * 104 + 2 * 104 * 192 + 192 + 104 + 4 * 104)
+    + 4 * 52 * 104
+    + 104
+    + 208
+    + 1050,
     "vit_base_r50_s16_224": 98_659_112,
     "vit_base_r50_s16_384": 98_950_952,
     # The micro body without its patches' 320; the first convolution, two stages, the projection.

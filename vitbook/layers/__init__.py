@@ -4,6 +4,7 @@ from vitbook.layers.adapters import LowRankLinear
 from vitbook.layers.attention import (
     Attention,
     CausalSelfAttention,
+    EvenAttention,
     LocalitySelfAttention,
     SelfAttention,
 )
@@ -52,6 +53,7 @@ from vitbook.layers.relative_attention import (
     RelativePosition2D,
     RelativeSelfAttention,
 )
+from vitbook.layers.shrinking import OnGrid, ShrinkingEncoder
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
 from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
 from vitbook.layers.tokens_to_tokens import TokensToTokens
@@ -71,6 +73,7 @@ __all__ = [
     "DistilledHead",
     "Encoder",
     "EncoderBlock",
+    "EvenAttention",
     "LayerScale",
     "LayerScaleBlock",
     "LearnedPosition",
@@ -80,6 +83,7 @@ __all__ = [
     "LowRankLinear",
     "MeanPoolHead",
     "NoPosition",
+    "OnGrid",
     "OverlappingPatches",
     "PatchEmbedding",
     "PerformerAttention",
@@ -97,6 +101,7 @@ __all__ = [
     "SelfAttention",
     "SequenceProjection",
     "ShiftedPatches",
+    "ShrinkingEncoder",
     "SinusoidPosition",
     "SinusoidPosition2D",
     "StandardizedConv2d",

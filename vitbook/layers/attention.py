@@ -57,6 +57,39 @@ class Attention(nn.Module):
         return scores.softmax(dim=-1)
 
 
+class EvenAttention(Attention):
+    """Every key has the same weight, and each query reads the mean of the values.
+
+    It looks at nothing: a null for attention that looks. ``forward`` takes no mask.
+    """
+
+    def forward(
+        self,
+        q: Float[Tensor, "batch heads queries width"],
+        k: Float[Tensor, "batch heads keys width"],
+        v: Float[Tensor, "batch heads keys value_width"],
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "batch heads queries value_width"]:
+        _refuse_mask(mask)
+        return v.mean(-2, keepdim=True).expand(*v.shape[:-2], q.shape[-2], v.shape[-1])
+
+    @staticmethod
+    def weights(
+        q: Float[Tensor, "batch heads *windows queries width"],
+        k: Float[Tensor, "batch heads *windows keys width"],
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "batch heads *windows queries keys"]:
+        """The same number everywhere: each row sums to 1."""
+        _refuse_mask(mask)
+        exact = torch.promote_types(q.dtype, torch.float32)
+        return q.new_full((*q.shape[:-1], k.shape[-2]), 1 / k.shape[-2], dtype=exact)
+
+
+def _refuse_mask(mask: Mask | None) -> None:
+    if mask is not None:
+        raise ValueError("a mask came, but even attention weighs all keys alike: use None")
+
+
 class SelfAttention(nn.Module):
     r"""Multi-head self-attention, :math:`[\mathrm{SA}_1(z);\ldots;\mathrm{SA}_h(z)]\,U`.
 

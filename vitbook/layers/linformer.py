@@ -40,8 +40,8 @@ class SequenceProjection(nn.Module):
         nn.init.trunc_normal_(self.weight, std=std, a=-2 * std, b=2 * std)
 
     def forward(
-        self, tokens: Float[Tensor, "batch heads tokens width"]
-    ) -> Float[Tensor, "batch heads keys width"]:
+        self, tokens: Float[Tensor, "batch *heads tokens width"]
+    ) -> Float[Tensor, "batch *heads keys width"]:
         return self.weight @ tokens
 
 

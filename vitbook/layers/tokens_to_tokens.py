@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention
+from vitbook.layers.attention import Attention, EvenAttention
 from vitbook.layers.encoder import MLP
 from vitbook.layers.initialization import linear
 from vitbook.layers.performer import PerformerAttention
@@ -102,6 +102,22 @@ class TokenTransformer(TokenBlock):
         return q * self.temperature, k, v
 
 
+class TokenMean(TokenBlock):
+    """The token block with even attention: every token is given the mean of all values.
+
+    A null for the other two: it mixes, and looks at nothing. Its dropout is that of
+    :class:`TokenPerformer`, and it has no queries and no keys.
+    """
+
+    def __init__(self, inputs: int, width: int):
+        super().__init__(inputs, width, EvenAttention(), dropout=0.1)
+        self.values = linear(inputs, width)
+
+    def project(self, tokens: Float[Tensor, "batch tokens inputs"]) -> Sequence[Tensor]:
+        v = rearrange(self.values(tokens), "b n d -> b 1 n d")
+        return v, v, v
+
+
 class TokensToTokens(nn.Module):
     """Images to tokens in a few soft splits, with a token block between each and the next.
 
@@ -116,7 +132,7 @@ class TokensToTokens(nn.Module):
         channels: of the image, 3 for colour.
         width: of a token that goes out.
         make_block: called with ``inputs, token_width`` for each token block:
-            :class:`TokenPerformer` or :class:`TokenTransformer`.
+            :class:`TokenPerformer`, :class:`TokenTransformer` or :class:`TokenMean`.
         token_width: of a token between the splits.
         soft_splits: kernel, stride and padding of each.
     """

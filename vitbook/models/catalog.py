@@ -32,6 +32,7 @@ from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
 from vitbook.models.mean_pool import GAP_MODELS, vit_gap
 from vitbook.models.resnet import RESNET_MODELS, resnet
 from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS, pooled_rot_vit
+from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
 from vitbook.models.sl_vit import SL_VIT_MODELS
 from vitbook.models.t2t_vit import (
     T2T_VIT_DENSE_MODELS,
@@ -78,6 +79,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, PERFORMER_VIT_MODELS),
         (axial_vit, AXIAL_VIT_MODELS),
         (block_local_vit, BLOCK_LOCAL_VIT_MODELS),
+        (shrinking_vit, SHRINKING_VIT_MODELS),
         (igpt, IGPT_MODELS),
         (hybrid, HYBRID_MODELS),
         (t2t_vit, T2T_VIT_MODELS),

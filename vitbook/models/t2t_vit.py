@@ -17,6 +17,7 @@ from vitbook.layers.heads import ClassTokenHead
 from vitbook.layers.sinusoid import SinusoidPosition
 from vitbook.layers.tokens_to_tokens import (
     SoftSplit,
+    TokenMean,
     TokenPerformer,
     TokensToTokens,
     TokenTransformer,
@@ -146,6 +147,11 @@ MINI_SPLITS = {
 }
 MINI_TOKENS = small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
 MICRO_TOKENS = small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
+# Softmax attention in the token block, and a null: even attention.
+MICRO_BLOCKS = {
+    "t": small_tokens(STEP_1, STEP_2, token_width=16),
+    "even": small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenMean),
+}
 # T2T-ViT-14's designs on them, in proportion: Wide has 4 layers for 14 at twice the width, Ghost 16
 # for 14, ResNeXt 32 heads for 6 (where that divides no width, the nearest that does).
 MINI_DESIGNS = dict(
@@ -179,9 +185,10 @@ T2T_VIT_MODELS = (
         | SIZES["12"]
         | small_tokens(STEP_2, STEP_2, STEP_2),
         "t2t_vit_micro_patch2_8": DIGITS | MICRO_BODY | MICRO_TOKENS,
-        "t2t_vit_t_micro_patch2_8": DIGITS
-        | MICRO_BODY
-        | small_tokens(STEP_1, STEP_2, token_width=16),
+    }
+    | {
+        f"t2t_vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | tokens
+        for name, tokens in MICRO_BLOCKS.items()
     }
     | {
         f"t2t_vit_{kind}mini_{name}": images

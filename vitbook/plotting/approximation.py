@@ -40,13 +40,13 @@ def accuracy_and_error(
         for name, values in series.items():
             color, marker = looks[name]
             axis.plot(sizes, list(values), marker=marker, color=color, label=name)
-    for (name, level), style in zip(levels.items(), cycle(("--", ":")), strict=False):
+    for (name, level), style in zip(levels.items(), cycle(("--", ":", "-.")), strict=False):
         top.axhline(level, color="gray", linestyle=style, linewidth=1.2, label=name)
     top.set(ylabel="accuracy", ylim=(0, 1.05))
     low.set(ylabel="relative error of the maps", xlabel=x_label, ylim=(0, None))
     low.set_xscale("log", base=2)
     low.set_xticks(sizes, [f"{size:,}" for size in sizes])
     low.minorticks_off()
-    top.legend(frameon=False, fontsize=9, loc="center right")
+    top.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.1))
     sns.despine(figure)
     return finish(figure, title)
