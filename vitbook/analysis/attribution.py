@@ -2,7 +2,7 @@
 
 Each takes images and one class for each, and gives a number for each patch, "batch rows
 columns". Captum's layer-wise relevance propagation is not here: it raises on these models, as it
-has no rule for a LayerNorm.
+has no rule for a LayerNorm. Achtibat et al. 2024 (AttnLRP) give such rules; they are not built in.
 """
 
 from collections.abc import Callable
