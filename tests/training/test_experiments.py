@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vitbook import results
+from vitbook.datasets.placed_digits import PLACED_DIGITS
 from vitbook.models import default_image_size
 from vitbook.training import (
     ExperimentError,
@@ -297,6 +298,7 @@ def test_the_books_own_list():
         for planned in experiment.runs:
             assert planned.images > 0
             size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
+            size |= dict.fromkeys(PLACED_DIGITS, 12)
             own = planned.recipe.image_size or default_image_size(planned.model)
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
             if planned.teacher:
