@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vitbook import create_model, load_checkpoint, results
+from vitbook import analysis, create_model, load_checkpoint, results
 from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
 from vitbook.models import plant
@@ -164,6 +164,23 @@ def test_a_mask_is_kept(model, kind):
         rearrange(t.reshape(2, 6, 32), "b n (h d) -> b h n d", h=4) for t in (q, k, v)
     ), mask), "b h n d -> b n (h d)")  # fmt: skip
     assert torch.allclose(got, mixed, atol=1e-5)
+
+
+@torch.no_grad()
+def test_maps_are_those_of_the_fault(model, images):
+    torch.nn.init.normal_(model.encoder.blocks[0].attention.qkv.weight)
+    twin = with_fault(model, "model_scale")
+    seen = []
+    core = twin.encoder.blocks[0].attention.core
+    core.register_forward_hook(lambda core, given, mixed: seen.append((*given[:3], mixed)))
+    with analysis.capture_attention(twin) as maps:
+        twin(images)
+    v, mixed = seen[0][2:]
+    assert torch.allclose(maps["encoder.blocks.0.attention.core"] @ v, mixed, atol=1e-4)
+    twin = with_fault(model, "query_softmax")
+    refused = pytest.raises(RuntimeError, match="4 that ran have no map")
+    with refused, analysis.capture_attention(twin):
+        twin(images)
 
 
 @pytest.mark.parametrize("fault", ACTING)
