@@ -7,6 +7,7 @@ from vitbook.__main__ import app, main
 from vitbook.training import sharpness
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
+UNLABELED = "self_supervision_digits-vit_micro_patch2_8-seed0-81831f17"
 OTHER = "digits-vit_micro_patch2_8-digits-seed1"
 
 
@@ -34,6 +35,8 @@ def test_the_row_says_what_the_library_measures(tmp_path, capsys):
         ([MICRO, "--radius", "0"], "radius 0.0: expected a number above 0"),
         ([MICRO, "--radius", "-1"], "radius -1.0: expected a number above 0"),
         ([MICRO, "--radius", "nan"], "radius nan: expected a number above 0"),
+        ([MICRO, "--radius", "1e30"], "expected finite numbers"),
+        ([UNLABELED], "has learned no classes"),
         (["gone"], "no checkpoint gone"),
         ([MICRO, "--split", "tset"], "tset"),
         ([MICRO, "--dataset", "cifar10"], "cifar10"),

@@ -202,6 +202,7 @@ def test_half_precision_turns_like_full():
         (lambda: ShiftedPatches(8, 4, 3, 8, shift=-1), "shift -1: expected whole pixels from"),
         (lambda: RotatedPatches(32, 4, 3, 8, num_rotations=3), "3 rotations: expected an even"),
         (lambda: RotatedPatches(32, 4, 3, 8, num_rotations=0), "0 rotations: expected an even"),
+        (lambda: RotatedPatches(32, 4, 3, 8, num_rotations=-1), "-1 rotations: expected an even"),
         (lambda: rotated((0.3, 0.2)), "angles from 0.3 to 0.2: expected radians, the lower first"),
         (lambda: rotated((-0.1, 0.2)), "angles from -0.1 to 0.2: expected radians"),
         (lambda: rotated((0.1, 0.2), evaluation_angle=2.0), "evaluation_angle 2: expected radians"),

@@ -5,11 +5,12 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vitbook import create_model, load_checkpoint, results
+from vitbook import analysis, create_model, load_checkpoint, results
 from vitbook.errors import UnknownNameError
+from vitbook.layers import resize_positions
 from vitbook.models import plant
 from vitbook.models.faults import FAULTS
-from vitbook.training import get_recipe, run
+from vitbook.training import CheckpointError, StartError, get_recipe, run, save_checkpoint
 from vitbook.training.optimization import parameter_groups
 
 ACTING = [name for name in FAULTS if name != "decayed_positions"]
@@ -134,6 +135,95 @@ def test_a_run_learns_with_its_fault_and_is_told_apart(tmp_path, images):
     assert torch.equal(answers[0], answers[2]) and not torch.allclose(answers[0], answers[1])
 
 
+@pytest.mark.parametrize("fault", ACTING)
+@torch.no_grad()
+def test_a_fault_takes_no_images_and_refuses_others(fault):
+    model = create_model("spt_" * (fault == "axis_shifts") + "vit_micro_patch2_8").eval()
+    plant(model, fault)
+    assert model(torch.zeros(0, 1, 8, 8)).shape == (0, 10)
+    with pytest.raises(ValueError, match="image 4x16, but the model takes 8x8"):
+        model(torch.zeros(1, 1, 4, 16))
+
+
+@pytest.mark.parametrize("kind", [bool, float])
+@torch.no_grad()
+def test_a_mask_is_kept(model, kind):
+    q, k, v = torch.randn(3, 2, 4, 6, 8, generator=torch.Generator().manual_seed(2))
+    others = ~torch.eye(6, dtype=torch.bool)
+    added = torch.zeros(6, 6).masked_fill(~others, -torch.inf)
+    mask = others if kind is bool else added
+    faults = ("query_softmax", "model_scale", "reshaped_heads")
+    cores = {f: with_fault(model, f).encoder.blocks[0].attention.core for f in faults}
+    weights = (q @ k.mT / 8**0.5 + added).softmax(dim=-2)
+    assert torch.allclose(cores["query_softmax"](q, k, v, mask), weights @ v, atol=1e-5)
+    weights = (q @ k.mT / 32**0.5 + added).softmax(dim=-1)
+    assert torch.allclose(cores["model_scale"](q, k, v, mask), weights @ v, atol=1e-5)
+    q, k, v = (rearrange(t, "b h n d -> b (n h d)").view(2, 4, 6, 8) for t in (q, k, v))
+    mixed = ((q @ k.mT / 8**0.5 + added).softmax(dim=-1) @ v).reshape(2, 6, 32)
+    got = rearrange(cores["reshaped_heads"](*(
+        rearrange(t.reshape(2, 6, 32), "b n (h d) -> b h n d", h=4) for t in (q, k, v)
+    ), mask), "b h n d -> b n (h d)")  # fmt: skip
+    assert torch.allclose(got, mixed, atol=1e-5)
+
+
+@torch.no_grad()
+def test_maps_are_those_of_the_fault(model, images):
+    torch.nn.init.normal_(model.encoder.blocks[0].attention.qkv.weight)
+    twin = with_fault(model, "model_scale")
+    seen = []
+    core = twin.encoder.blocks[0].attention.core
+    core.register_forward_hook(lambda core, given, mixed: seen.append((*given[:3], mixed)))
+    with analysis.capture_attention(twin) as maps:
+        twin(images)
+    v, mixed = seen[0][2:]
+    assert torch.allclose(maps["encoder.blocks.0.attention.core"] @ v, mixed, atol=1e-4)
+    twin = with_fault(model, "query_softmax")
+    refused = pytest.raises(RuntimeError, match="4 that ran have no map")
+    with refused, analysis.capture_attention(twin):
+        twin(images)
+
+
+@pytest.mark.parametrize("fault", ACTING)
+@torch.no_grad()
+def test_a_file_keeps_the_fault(fault, images, tmp_path):
+    model = create_model("spt_" * (fault == "axis_shifts") + "vit_micro_patch2_8").eval()
+    plant(model, fault)
+    file = save_checkpoint(tmp_path / "own.safetensors", model)  # without a recipe
+    again = load_checkpoint(file).model
+    assert torch.equal(again(images), model(images))
+    twice = save_checkpoint(file, again, provenance={"recipe": {"fault": fault}})
+    assert torch.equal(load_checkpoint(twice).model(images), model(images))
+
+
+def test_early_positions_grow_on_their_own_grid(model, tmp_path):
+    plant(model, "early_positions")
+    file = save_checkpoint(tmp_path / "own.safetensors", model)
+    grown = load_checkpoint(file, image_size=16).model.position
+    patches, rest = model.position.table[:16], model.position.table[16:]
+    assert grown.grid_size == (8, 8) and torch.equal(grown.table[64:], rest)
+    assert torch.equal(grown.table[:64], resize_positions(patches, (4, 4), (8, 8), 0))
+
+
+def test_no_run_starts_from_a_body_with_a_fault(model, tmp_path):
+    plant(model, "strips")
+    file = save_checkpoint(tmp_path / "own.safetensors", model)
+    for fault in ("", "strips"):
+        recipe = get_recipe("digits", fault=fault)
+        with pytest.raises(StartError, match="learned with the fault 'strips': expected weights"):
+            run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, start=file)
+    assert not list(tmp_path.glob("*.json"))
+
+
+def test_a_file_with_an_unknown_fault(model, tmp_path):
+    for fault in ("strip", 5, ["strips"]):
+        about = {"recipe": {"fault": fault}}
+        file = save_checkpoint(tmp_path / "own.safetensors", model, provenance=about)
+        with pytest.raises(CheckpointError, match="was written for another vitbook"):
+            load_checkpoint(file)
+        with pytest.raises(CheckpointError, match="was written for another vitbook"):
+            load_checkpoint(file, image_size=16)
+
+
 def test_what_is_refused(model):
     with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
         plant(model, "strip")
@@ -143,3 +233,9 @@ def test_what_is_refused(model):
         plant(model, "axis_shifts")
     with pytest.raises(ValueError, match="'strips' in a ResNet without a PatchEmbedding"):
         plant(create_model("resnet8_digits"), "strips")
+    with pytest.raises(ValueError, match="'early_positions' in a .* without a class token"):
+        plant(create_model("vit_gap_micro_patch2_8"), "early_positions")
+    plant(model, "strips")
+    for fault in ("strips", "swapped_axes"):
+        with pytest.raises(ValueError, match="that has the fault 'strips' there: expected"):
+            plant(model, fault)

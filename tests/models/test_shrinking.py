@@ -65,6 +65,7 @@ def test_an_unknown_way_names_the_nearest():
     [
         (dict(image_size=(4, 5), by="mean"), "a grid of 4x5 tokens: expected even sides"),
         (dict(image_size=4, by="linear", widening=2), "widening 2 by 'linear': expected at least"),
+        (dict(image_size=4, by="convolution", widening=0), "widening 0: expected a whole number"),
         (dict(image_size=4, by="mean", depth=1), "depth 1 and widening 1 by 'mean': expected at"),
     ],
 )

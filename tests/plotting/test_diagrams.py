@@ -53,3 +53,14 @@ def test_a_tokens_products_are_written_below_their_matrices():
 def test_matrices_that_do_not_fit_the_token_are_refused(matrices, results, said):
     with pytest.raises(ValueError, match=said):
         projections(TOKEN, matrices, results, "A claim")
+
+
+def test_every_matrix_is_drawn_however_many():
+    many = {f"W{i}": MATRICES["W"] for i in range(8)}
+    told = written(projections(TOKEN, many, [f"q{i}" for i in range(8)], "A claim"))
+    assert [word for word in told if word[0:1] == "W"] == list(many)
+
+
+def test_a_token_of_no_numbers_is_refused():
+    with pytest.raises(ValueError, match="a token of 0 numbers: expected one or more"):
+        projections([], {}, [], "A claim")

@@ -62,5 +62,8 @@ def test_what_is_refused():
         results.gain(twice, "new", "old", 100)
     with pytest.raises(ValueError, match="0 held-out images: expected at least 1"):
         results.gain(rows(new=[60], old=[50]), "new", "old", 0)
+    for odd in (float("nan"), "100", 0.5):
+        with pytest.raises(ValueError, match="held-out images: expected at least 1, a whole"):
+            results.gain.__wrapped__(rows(new=[60], old=[50]), "new", "old", odd)
     with pytest.raises(ValueError, match="claimed 2: expected 1 for a gain"):
         results.Gain(1.0, 0.5, 1.5, (0,)).verdict(2)

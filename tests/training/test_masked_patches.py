@@ -185,6 +185,11 @@ def test_a_tokenizer_that_sees_beyond_a_patch_is_refused(name):
         MaskedPatches(vitbook.create_model(name))
 
 
+def test_an_encoder_that_loses_tokens_is_refused():
+    with pytest.raises(ValueError, match="expected one that keeps a token for each patch"):
+        MaskedPatches(vitbook.create_model("shrinking_vit_mean_micro_patch1_8"))
+
+
 def test_the_loss_counts_corrupted_patches_only():
     """Tokens that do not depend on pixels: what changes is the targets alone."""
     ours, images = masked(), normalize(some_digits())

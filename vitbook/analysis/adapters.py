@@ -20,8 +20,10 @@ def adapter_of(module: nn.Module) -> Adapter | None:
     if isinstance(module, nn.MultiheadAttention):
         own = "forward" in vars(module) or type(module).forward is not nn.MultiheadAttention.forward
         return None if own else _of_torch
-    if isinstance(module, Attention) and type(module).forward is not Attention.forward:
-        return _of_own
+    kind = type(module)
+    if isinstance(module, Attention) and kind.forward is not Attention.forward:
+        # Whose weights are not its own (a planted fault) is seen as any other.
+        return _of_own if kind.weights is not Attention.weights else None
     return None
 
 

@@ -17,9 +17,16 @@ def load_with_data(
         split: by default the held-out one.
 
     Raises:
-        ValueError: its classes are not those of the data set.
+        ValueError: its classes are not those of the data set, or it learned none.
     """
     loaded = load_checkpoint(checkpoint)
+    recipe = loaded.provenance.get("recipe")
+    if isinstance(recipe, dict) and recipe.get("objective"):
+        raise ValueError(
+            f"{checkpoint} has learned no classes, its recipe has an objective without labels: "
+            "expected one that has; train its head first (vitbook train --from, vitbook "
+            "linear-probe)"
+        )
     dataset = dataset or loaded.provenance.get("dataset", "digits")
     split = split or datasets.held_out_split(dataset)
     images = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)

@@ -1,5 +1,6 @@
 """``vitbook sharpness``: how steeply the loss rises around the weights of checkpoints."""
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,12 @@ def sharpness(
             dataset = dataset or loaded.provenance.get("dataset", "digits")
             results.check_place(KIND, dataset, out)
         found = measured_sharpness(loaded.model.to(place), images, radius)
+        if not isfinite(found.rise):
+            raise ValueError(
+                f"the loss of {name} goes from {found.loss:.4g} to {found.uphill:g} over a radius "
+                f"of {radius:g}: expected finite numbers, as the ledger takes no others; take a "
+                "smaller --radius"
+            )
         rows.append(
             {
                 "run": name,

@@ -171,12 +171,12 @@ class RotatedPatches(PatchesOfViews):
         fill: str = "zeros",
         norm: bool = True,
     ):
-        super().__init__(image_size, patch_size, channels, width, num_rotations, norm)
         if num_rotations < 2 or num_rotations % 2:
             raise ValueError(
                 f"{num_rotations} rotations: expected an even number, for they come in pairs, "
                 "one each way"
             )
+        super().__init__(image_size, patch_size, channels, width, num_rotations, norm)
         low, high = angles
         quarter = math.pi / 2
         if not 0 <= low <= high < quarter:

@@ -16,7 +16,9 @@ from vitbook.layers import (
     PatchEmbedding,
     SelfAttention,
     ShiftedPatches,
+    resize_positions,
 )
+from vitbook.layers.tokenizers import check_images
 
 
 class _OtherStatistics(PatchEmbedding):
@@ -30,8 +32,9 @@ class _Strips(PatchEmbedding):
     """The image is viewed as patches: strips of its rows of pixels."""
 
     def forward(self, images: Tensor) -> Tensor:
+        check_images(images, self.channels, self.image_size)
         rows, columns = self.grid_size
-        strips = images.reshape(len(images), rows * columns, -1)
+        strips = images.flatten(1).unflatten(1, (rows * columns, -1))
         return F.linear(strips, self.projection.weight.flatten(1), self.projection.bias)
 
 
@@ -59,12 +62,24 @@ class _EarlyPositions(LearnedPosition):
         first = self.num_prefix_tokens
         return torch.cat([tokens[:, :first], tokens[:, first:] + self.table[:-first]], dim=1)
 
+    @torch.no_grad()
+    def resize(self, grid_size: tuple[int, int], method: str = "timm_bicubic") -> None:
+        """The patches' rows come first here, and what no token gets comes last."""
+        patches, rest = self.table[: -self.num_prefix_tokens], self.table[-self.num_prefix_tokens :]
+        patches = resize_positions(patches, self.grid_size, grid_size, 0, method)
+        self.table, self.grid_size = nn.Parameter(torch.cat([patches, rest])), grid_size
+
 
 class _QuerySoftmax(Attention):
     """Softmax over the queries: what a token sends sums to 1, not what it gets."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        return (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-2) @ v
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None and mask.dtype == torch.bool:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        elif mask is not None:
+            scores = scores + mask
+        return scores.softmax(dim=-2) @ v
 
 
 class _ReshapedHeads(Attention):
@@ -73,7 +88,7 @@ class _ReshapedHeads(Attention):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         heads = q.shape[1]
         q, k, v = (rearrange(t, "b h n d -> b n (h d)").reshape(t.shape) for t in (q, k, v))
-        merged = super().forward(q, k, v).reshape(len(q), q.shape[2], -1)
+        merged = super().forward(q, k, v, mask).flatten(1).unflatten(1, (q.shape[2], -1))
         return rearrange(merged, "b n (h d) -> b h n d", h=heads)
 
 
@@ -81,7 +96,7 @@ class _ModelScale(Attention):
     """Scores are divided by the root of the model's width, not of a head's."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        return super().forward(q / q.shape[1] ** 0.5, k, v)
+        return super().forward(q / q.shape[1] ** 0.5, k, v, mask)
 
 
 class _BatchAsSequence(SelfAttention):
@@ -112,6 +127,12 @@ FAULTS: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
     "softmax_twice": (ClassTokenHead, _SoftmaxTwice),
     "decayed_positions": (LearnedPosition, LearnedPosition),
 }
+_OF_PART = {wrong: fault for fault, (right, wrong) in FAULTS.items() if wrong is not right}
+
+
+def faults_of(model: nn.Module) -> tuple[str, ...]:
+    """What :func:`plant` has planted into the parts of a model, by name."""
+    return tuple(sorted({_OF_PART[type(p)] for p in model.modules() if type(p) in _OF_PART}))
 
 
 def plant(model: nn.Module, fault: str) -> None:
@@ -123,7 +144,7 @@ def plant(model: nn.Module, fault: str) -> None:
 
     Raises:
         UnknownNameError: no such fault; names the nearest.
-        ValueError: the model has no part that the fault acts on.
+        ValueError: the model has no part that the fault acts on, or one that has a fault already.
 
     Example:
         >>> import torch
@@ -137,7 +158,18 @@ def plant(model: nn.Module, fault: str) -> None:
     if fault not in FAULTS:
         raise UnknownNameError("fault", fault, FAULTS)
     right, wrong = FAULTS[fault]
+    for part in model.modules():
+        if type(part) in _OF_PART and isinstance(part, right):
+            raise ValueError(
+                f"fault {fault!r} in a {type(model).__name__} that has the fault "
+                f"{_OF_PART[type(part)]!r} there: expected a part without one, of a fresh model"
+            )
     parts = [part for part in model.modules() if type(part) is right]
+    if fault == "early_positions" and any(not part.num_prefix_tokens for part in parts):
+        raise ValueError(
+            f"fault {fault!r} in a {type(model).__name__} without a class token: expected a "
+            "model that has one, such as vit_micro_patch2_8"
+        )
     if not parts:
         raise ValueError(
             f"fault {fault!r} in a {type(model).__name__} without a {right.__name__}: expected a "

@@ -1,6 +1,7 @@
 """Drawings of a layer, with numbers that were measured in it."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from math import isfinite
 
 import matplotlib.pyplot as plt
@@ -77,13 +78,15 @@ def projections(
         results: names of the products, in the order of the matrices.
 
     Raises:
-        ValueError: a matrix without one row for each number of the token, rows of unequal length,
-            or another number of names than of matrices.
+        ValueError: a token of no numbers, a matrix without one row for each number of the token,
+            rows of unequal length, or another number of names than of matrices.
     """
     if len(results) != len(matrices):
         raise ValueError(
             f"{len(results)} names for {len(matrices)} products: expected one for each"
         )
+    if not len(token):
+        raise ValueError("a token of 0 numbers: expected one or more")
     for name, rows in matrices.items():
         if len(rows) != len(token) or len({len(row) for row in rows}) != 1:
             raise ValueError(
@@ -97,7 +100,8 @@ def projections(
     axis.axis("off")
     _cells(axis, "token", 0, 0, [[number] for number in token], COLORS[0])
     left = 3.0
-    for (name, rows), result, color in zip(matrices.items(), results, COLORS[1:], strict=False):
+    looks = cycle(COLORS[1:])
+    for (name, rows), result, color in zip(matrices.items(), results, looks, strict=False):
         product = [sum(x * row[i] for x, row in zip(token, rows, strict=True))
                    for i in range(len(rows[0]))]  # fmt: skip
         _cells(axis, name, left, 0, rows, "#999999")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+from vitbook.errors import is_whole_number
 from vitbook.extras import from_extra
 from vitbook.results.rows import LedgerError, Result
 
@@ -56,8 +57,8 @@ def gain(rows: Sequence[Result], model: str, baseline: str, held_out: int) -> Ga
         >>> found.low > 5, found.verdict(1)
         (True, 'agrees')
     """
-    if held_out < 1:
-        raise ValueError(f"{held_out} held-out images: expected at least 1")
+    if not is_whole_number(held_out) or held_out < 1:
+        raise ValueError(f"{held_out!r} held-out images: expected at least 1, a whole number")
     ours, theirs = (_by_seed(rows, name) for name in (model, baseline))
     seeds = tuple(sorted(ours.keys() & theirs.keys()))
     if not seeds:

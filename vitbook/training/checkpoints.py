@@ -11,9 +11,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.digest import digest
+from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
 from vitbook.models import ModelSpec, create_model, plant
 from vitbook.models.constants import constants_of, set_constants
+from vitbook.models.faults import FAULTS, faults_of
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.checkpoint_file import BESIDE, FORMAT, CheckpointError, read_checkpoint
@@ -99,6 +101,8 @@ def save_checkpoint(
         "class_names": list(class_names),
         "provenance": provenance or {},
     }
+    if faults := faults_of(model):
+        about["faults"] = faults
     words = {"vitbook": json.dumps(about)}
     return write_atomically(path, save(state, metadata=words | {"digest": digest(state, words)}))
 
@@ -112,8 +116,8 @@ def load_checkpoint(
     """Read a checkpoint, and build its model unless one is given.
 
     A checkpoint also restores the constants that change the forward pass but are not weights: the
-    epsilon of the norms, and the epsilon and scale of Performer attention. A model that learned
-    with a ``fault`` of its recipe is built with it.
+    epsilon of the norms, and the epsilon and scale of Performer attention. A model that had a
+    fault (:func:`vitbook.models.plant`), or learned with one of its recipe, is built with it.
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
@@ -160,15 +164,14 @@ def load_checkpoint(
         spec = ModelSpec(**spec)
         class_names, provenance = tuple(about["class_names"]), dict(about["provenance"])
         constants = dict(about.get("constants", {}))
-        recipe = provenance.get("recipe")
-        fault = recipe.get("fault", "") if isinstance(recipe, dict) else ""
+        faults = _faults(about)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise another(error) from error
     if image_size is not None:
-        state, spec = _resized(state, spec, image_size)
+        state, spec = _resized(state, spec, image_size, faults)
     try:
         with torch.device("meta"):  # of whatever size: memory is taken once the weights fit
-            usual = model if model is not None else _built(spec, fault)
+            usual = model if model is not None else _built(spec, faults)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise another(error) from error
     own = unique_state(usual)
@@ -179,15 +182,26 @@ def load_checkpoint(
         set_constants(usual, constants)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
-    target = model if model is not None else _built(spec, fault)
+    target = model if model is not None else _built(spec, faults)
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     return Checkpoint(target.eval(), class_names, provenance, beside)
 
 
-def _built(spec: ModelSpec, fault: str) -> nn.Module:
+def _faults(about: dict) -> list[str]:
+    """Of the model, and of the recipe: a fault of the training alone leaves no trace in a model."""
+    recipe = dict(about["provenance"]).get("recipe")
+    of_recipe = recipe.get("fault", "") if isinstance(recipe, dict) else ""
+    faults = list(dict.fromkeys([*about.get("faults", ()), *[of_recipe] * bool(of_recipe)]))
+    for fault in faults:
+        if fault not in FAULTS:
+            raise UnknownNameError("fault", fault, FAULTS)
+    return faults
+
+
+def _built(spec: ModelSpec, faults: Sequence[str]) -> nn.Module:
     model = create_model(**_arguments(spec))
-    if fault:
+    for fault in faults:
         plant(model, fault)
     return model
 
@@ -201,10 +215,13 @@ def _how_they_come() -> str:
 
 
 def _resized(
-    state: dict[str, Tensor], spec: ModelSpec, image_size: int | Sequence[int]
+    state: dict[str, Tensor],
+    spec: ModelSpec,
+    image_size: int | Sequence[int],
+    faults: Sequence[str],
 ) -> tuple[dict[str, Tensor], ModelSpec]:
     """The same weights for images of another size: tables of positions on another grid."""
-    source = create_model(**_arguments(spec))
+    source = _built(spec, faults)
     with torch.device("meta"):  # it only says its grids
         target = create_model(**_arguments(spec) | {"image_size": image_size})
     check_state(state, unique_state(source), spec.name)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
+from vitbook.layers import ShrinkingEncoder
 from vitbook.training.batch_random import seed_of
 from vitbook.training.guesses import Guesses, score_guesses
 from vitbook.training.masks import MASKED, ChosenPatches, MaskedLearner, check_plain, choose_masked
@@ -71,6 +72,11 @@ class MaskedPatches(MaskedLearner):
     def __init__(self, model: nn.Module):
         super().__init__()
         check_plain(model, "masked patch prediction")
+        if isinstance(model.encoder, ShrinkingEncoder):
+            raise ValueError(
+                "masked patch prediction of an encoder that gives fewer tokens than it takes: "
+                "expected one that keeps a token for each patch, such as that of vit_micro_patch2_8"
+            )
         self.model = model
         self.mask = nn.Parameter(torch.zeros(model.prefix.shape[1]))
         final = getattr(model.encoder.norm, "normalized_shape", self.mask.shape)[-1]

@@ -9,6 +9,7 @@ from torch import nn
 from vitbook.errors import UnknownNameError
 from vitbook.files import data_folder
 from vitbook.models import create_model
+from vitbook.models.faults import faults_of
 from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.training.checkpoints import load_checkpoint
 
@@ -44,8 +45,8 @@ def start_from(
 
     Raises:
         UnknownNameError: no such weights; names the nearest.
-        StartError: a path without a file, weights of another model, or for images of other
-            channels.
+        StartError: a path without a file, weights of another model, for images of other
+            channels, or of a body with a fault (:func:`vitbook.models.plant`).
         CheckpointError: the file is damaged or no checkpoint.
         ValueError: an image size that the patch does not divide.
 
@@ -80,6 +81,11 @@ def start_from(
             nn.init.zeros_(part.weight)
             nn.init.zeros_(part.bias)
     learned.head, learned.spec = fresh.head, fresh.spec
+    if faults := faults_of(learned):
+        raise StartError(
+            f"{start} learned with the fault {faults[0]!r}: expected weights of a body without "
+            "one, as a run plants the fault of its recipe into such; start from other weights"
+        )
     if isinstance(source, Pretrained):
         fold_normalization(learned, source.mean, source.std)
     return learned.train()
