@@ -47,6 +47,8 @@ class ShrinkingEncoder(Encoder):
         width: of a token that goes out.
     """
 
+    shrinks = True  # no patch has a token of its own behind it
+
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch fewer out_width"]:

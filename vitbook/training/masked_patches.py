@@ -8,7 +8,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
-from vitbook.layers import ShrinkingEncoder
 from vitbook.training.batch_random import seed_of
 from vitbook.training.guesses import Guesses, score_guesses
 from vitbook.training.masks import MASKED, ChosenPatches, MaskedLearner, check_plain, choose_masked
@@ -72,7 +71,7 @@ class MaskedPatches(MaskedLearner):
     def __init__(self, model: nn.Module):
         super().__init__()
         check_plain(model, "masked patch prediction")
-        if isinstance(model.encoder, ShrinkingEncoder):
+        if getattr(model.encoder, "shrinks", False):
             raise ValueError(
                 "masked patch prediction of an encoder that gives fewer tokens than it takes: "
                 "expected one that keeps a token for each patch, such as that of vit_micro_patch2_8"
