@@ -31,7 +31,7 @@ from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
 from vitbook.models.mean_pool import GAP_MODELS, vit_gap
 from vitbook.models.resnet import RESNET_MODELS, resnet
-from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS, pooled_rot_vit
+from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS
 from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
 from vitbook.models.sl_vit import SL_VIT_MODELS
 from vitbook.models.t2t_vit import (
@@ -72,7 +72,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit_gap, GAP_MODELS),
         (vit, SL_VIT_MODELS),
         (vit, ROT_VIT_MODELS),
-        (pooled_rot_vit, POOLED_ROT_VIT_MODELS),
+        (vit_gap, POOLED_ROT_VIT_MODELS),
         (distilled_vit, DEIT_MODELS),
         (dinov2, DINOV2_MODELS),
         (linformer_vit, LINFORMER_VIT_MODELS),

@@ -1,6 +1,6 @@
 """A Vision Transformer without a class token (Dosovitskiy et al. 2021, appendix D.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import nn
 
@@ -9,7 +9,11 @@ from vitbook.models.vit import DIGITS, MICRO_BODY, VisionTransformer, make_encod
 
 
 def of_patches_alone(
-    tokenizer: nn.Module, encoder: Encoder, width: int, num_classes: int
+    tokenizer: nn.Module,
+    encoder: Encoder,
+    width: int,
+    num_classes: int,
+    out_width: int | None = None,
 ) -> VisionTransformer:
     """No token stands in front of the patches: the head reads their mean.
 
@@ -17,12 +21,13 @@ def of_patches_alone(
         tokenizer: images to patch tokens; has ``grid_size``.
         encoder: tokens to tokens, with the last norm.
         width: of a token.
+        out_width: of one that leaves the encoder, if it is another.
     """
     return VisionTransformer(
         tokenizer=tokenizer,
         position=LearnedPosition(tokenizer.grid_size, width, num_prefix_tokens=0),
         encoder=encoder,
-        head=MeanPoolHead(width, num_classes),
+        head=MeanPoolHead(out_width or width, num_classes),
         width=width,
         num_prefix_tokens=0,
     )
@@ -39,10 +44,14 @@ def vit_gap(
     mlp_width: int,
     num_classes: int,
     qkv_bias: bool = True,
+    make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
 ) -> VisionTransformer:
     """The paper's model with global average pooling (GAP) in the place of the class token.
 
     ViT paper, appendix D.3 and figure 9, where it needs a lower learning rate than the class token.
+
+    Args:
+        make_tokenizer: called with ``image_size, patch_size, channels, width``.
 
     Example:
         >>> from vitbook.models.mean_pool import vit_gap
@@ -52,7 +61,7 @@ def vit_gap(
         (0, 'MeanPoolHead')
     """
     return of_patches_alone(
-        PatchEmbedding(image_size, patch_size, channels, width),
+        make_tokenizer(image_size, patch_size, channels, width),
         make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
         width,
         num_classes,

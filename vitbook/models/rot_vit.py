@@ -1,13 +1,9 @@
 """Rot-ViT: the small body with Rotated Patch Tokenization (a project poster, without code)."""
 
 import math
-from collections.abc import Callable, Sequence
 from functools import partial
 
-from torch import nn
-
 from vitbook.layers import RotatedPatches
-from vitbook.models.mean_pool import of_patches_alone
 from vitbook.models.vit import (
     CIFAR10,
     DIGITS,
@@ -15,8 +11,6 @@ from vitbook.models.vit import (
     MINI_BODY,
     SMALL_BODY,
     SMALL_IMAGES,
-    VisionTransformer,
-    make_encoder,
 )
 
 RPT = dict(make_tokenizer=RotatedPatches)
@@ -24,32 +18,6 @@ MIDDLE = (math.pi / 20 + math.pi / 14) / 2  # of the poster's range, radians
 
 STRAIGHT = dict(angles=(0.0, 0.0))
 NO_NORM = dict(norm=False)
-
-
-def pooled_rot_vit(
-    *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
-    channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
-    num_classes: int,
-    qkv_bias: bool = True,
-    make_tokenizer: Callable[..., nn.Module] = RotatedPatches,
-) -> VisionTransformer:
-    """Rot-ViT without a class token: the poster's formula, "otherwise".
-
-    The poster does not say what is classified then; here it is the mean of the patch tokens.
-
-    Args:
-        make_tokenizer: called with ``image_size, patch_size, channels, width``.
-    """
-    tokenizer = make_tokenizer(image_size, patch_size, channels, width)
-    encoder = make_encoder(width, depth, num_heads, mlp_width, qkv_bias)
-    return of_patches_alone(tokenizer, encoder, width, num_classes)
-
 
 # What the poster leaves open, one choice at a time; "zero" is the control: copies that are not
 # turned bring the same LayerNorm and the same parameters, and no new pixel. "no_norm" leaves the
@@ -87,5 +55,6 @@ ROT_VIT_MODELS = (
     }
 )
 
-# Settings of `pooled_rot_vit`.
-POOLED_ROT_VIT_MODELS = {"rot_vit_micro_no_class_patch2_8": DIGITS | MICRO_BODY}
+# Settings of `vitbook.models.mean_pool.vit_gap`: without a class token, the poster's formula,
+# "otherwise". It does not say what is classified then; here it is the mean of the patch tokens.
+POOLED_ROT_VIT_MODELS = {"rot_vit_micro_no_class_patch2_8": DIGITS | MICRO_BODY | RPT}

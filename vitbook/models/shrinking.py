@@ -6,13 +6,12 @@ from torch import nn
 
 from vitbook.errors import UnknownNameError, check_count
 from vitbook.layers import (
-    LearnedPosition,
-    MeanPoolHead,
     OnGrid,
     PatchEmbedding,
     SequenceProjection,
     ShrinkingEncoder,
 )
+from vitbook.models.mean_pool import of_patches_alone
 from vitbook.models.vit import DIGITS, MICRO_BODY, VisionTransformer, make_encoder
 
 WAYS = ("linear", "convolution", "mean")
@@ -73,14 +72,8 @@ def shrinking_vit(
         shrink = OnGrid(grid, nn.AvgPool2d(2))
     early = make_encoder(width, depth // 2, num_heads, mlp_width, qkv_bias).blocks
     late = make_encoder(wide, depth - depth // 2, num_heads, mlp_width * widening, qkv_bias).blocks
-    return VisionTransformer(
-        tokenizer=tokenizer,
-        position=LearnedPosition(grid, width, num_prefix_tokens=0),
-        encoder=ShrinkingEncoder([*early, nn.Sequential(shrink, late[0]), *late[1:]], wide),
-        head=MeanPoolHead(wide, num_classes),
-        width=width,
-        num_prefix_tokens=0,
-    )
+    encoder = ShrinkingEncoder([*early, nn.Sequential(shrink, late[0]), *late[1:]], wide)
+    return of_patches_alone(tokenizer, encoder, width, num_classes, out_width=wide)
 
 
 # One pixel a token: 64 tokens, then 16. The pyramid's widths make its multiply-adds those of the
