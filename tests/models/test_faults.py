@@ -195,6 +195,18 @@ def test_a_file_keeps_the_fault(fault, images, tmp_path):
     assert torch.equal(load_checkpoint(twice).model(images), model(images))
 
 
+def test_weights_go_into_no_model_with_another_fault(model, tmp_path):
+    file = save_checkpoint(tmp_path / "right.safetensors", model)
+    faulty = create_model("vit_micro_patch2_8")
+    plant(faulty, "query_softmax")
+    with pytest.raises(CheckpointError, match="model without a fault, the given one is with the "):
+        load_checkpoint(file, faulty)
+    file = save_checkpoint(tmp_path / "faulty.safetensors", faulty)
+    with pytest.raises(CheckpointError, match="fault query_softmax, the given one is without a"):
+        load_checkpoint(file, model)
+    assert load_checkpoint(file, faulty).model is faulty
+
+
 def test_early_positions_grow_on_their_own_grid(model, tmp_path):
     plant(model, "early_positions")
     file = save_checkpoint(tmp_path / "own.safetensors", model)

@@ -189,10 +189,15 @@ def test_modes_and_gradients_are_as_before(digits):
     )
 
 
-@pytest.mark.parametrize("radius", [0, -0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("radius", [0, -0.1, float("nan"), float("inf"), True])
 def test_a_radius_that_is_none(radius, digits):
     with pytest.raises(ValueError, match="expected a number above 0, such as 0.05"):
         sharpness(create_model("vit_micro_patch2_8"), digits, radius)
+
+
+def test_a_step_beyond_all_numbers(digits):
+    with pytest.raises(ValueError, match="over a radius of 1e.30: expected a finite number"):
+        sharpness(create_model("vit_micro_patch2_8"), digits, 1e30)
 
 
 def test_what_cannot_be_asked(digits):

@@ -1,6 +1,5 @@
 """``vitbook sharpness``: how steeply the loss rises around the weights of checkpoints."""
 
-from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -47,13 +46,10 @@ def sharpness(
             shown = images.provenance["name"]
             dataset = dataset or loaded.provenance.get("dataset", "digits")
             results.check_place(KIND, dataset, out)
-        found = measured_sharpness(loaded.model.to(place), images, radius)
-        if not isfinite(found.rise):
-            raise ValueError(
-                f"the loss of {name} goes from {found.loss:.4g} to {found.uphill:g} over a radius "
-                f"of {radius:g}: expected finite numbers, as the ledger takes no others; take a "
-                "smaller --radius"
-            )
+        try:
+            found = measured_sharpness(loaded.model.to(place), images, radius)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
         rows.append(
             {
                 "run": name,

@@ -3,6 +3,8 @@
 Each keeps every shape and every weight. The chapter on pitfalls says where each was seen.
 """
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -133,6 +135,11 @@ _OF_PART = {wrong: fault for fault, (right, wrong) in FAULTS.items() if wrong is
 def faults_of(model: nn.Module) -> tuple[str, ...]:
     """What :func:`plant` has planted into the parts of a model, by name."""
     return tuple(sorted({_OF_PART[type(p)] for p in model.modules() if type(p) in _OF_PART}))
+
+
+def faults_of_parts(faults: Iterable[str]) -> tuple[str, ...]:
+    """Those of these faults that change a part of a model; the others only change its training."""
+    return tuple(sorted(set(faults) & set(_OF_PART.values())))
 
 
 def plant(model: nn.Module, fault: str) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from math import isfinite
+from numbers import Real
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -37,7 +38,8 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
     if not 1 <= len(sizes) <= 2:
         raise ValueError(f"{len(sizes)} models: expected one or two")
     for name, numbers in sizes.items():
-        if len(numbers) != len(POINTS) or not all(isfinite(number) for number in numbers):
+        finite = all(isinstance(number, Real) and isfinite(number) for number in numbers)
+        if len(numbers) != len(POINTS) or not finite:
             raise ValueError(
                 f"{name} has sizes {list(numbers)}: expected {len(POINTS)} finite numbers, for "
                 + ", ".join(POINTS)

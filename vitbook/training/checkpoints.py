@@ -15,7 +15,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
 from vitbook.models import ModelSpec, create_model, plant
 from vitbook.models.constants import constants_of, set_constants
-from vitbook.models.faults import FAULTS, faults_of
+from vitbook.models.faults import FAULTS, faults_of, faults_of_parts
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.checkpoint_file import BESIDE, FORMAT, CheckpointError, read_checkpoint
@@ -128,8 +128,8 @@ def load_checkpoint(
 
     Raises:
         FileNotFoundError: no such file.
-        CheckpointError: the file is damaged, not ours, of a later format, or for another model or
-            size.
+        CheckpointError: the file is damaged, not ours, of a later format, or for another model,
+            size or fault.
 
     Example:
         >>> import vitbook
@@ -174,6 +174,11 @@ def load_checkpoint(
             usual = model if model is not None else _built(spec, faults)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise another(error) from error
+    if model is not None and (theirs := faults_of(model)) != faults_of_parts(faults):
+        raise CheckpointError(
+            f"{path.name} holds weights of a model {_with(faults_of_parts(faults))}, the given one "
+            f"is {_with(theirs)}: expected the same; give no model, and it is built as it was"
+        )
     own = unique_state(usual)
     if model is not None and any(tensor.is_meta for tensor in own.values()):
         raise CheckpointError("the model is on meta, where there is no memory: model.to_empty")
@@ -197,6 +202,10 @@ def _faults(about: dict) -> list[str]:
         if fault not in FAULTS:
             raise UnknownNameError("fault", fault, FAULTS)
     return faults
+
+
+def _with(faults: Sequence[str]) -> str:
+    return f"with the fault {' and '.join(faults)}" if faults else "without a fault"
 
 
 def _built(spec: ModelSpec, faults: Sequence[str]) -> nn.Module:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -47,9 +49,9 @@ def uphill(model: nn.Module, radius: float | int) -> Iterator[None]:
         radius: the length of the step over all weights, above 0.
 
     Raises:
-        ValueError: a radius that is not, or is infinite.
+        ValueError: a radius that is no number, not above 0, or infinite.
     """
-    if not 0 < radius < float("inf"):
+    if not isinstance(radius, Real) or isinstance(radius, bool) or not 0 < radius < float("inf"):
         raise ValueError(f"radius {radius!r}: expected a number above 0, such as 0.05")
     # What was frozen may still have a gradient, of an earlier loss.
     moved = [each for each in model.parameters() if each.requires_grad and each.grad is not None]
@@ -90,7 +92,8 @@ def sharpness(
         batch_size: images that it is given at once, 1 or more.
 
     Raises:
-        ValueError: a radius or a batch size that is not above 0, no images, fewer outputs than
+        ValueError: a radius or a batch size that is not above 0, a radius so long that the loss
+            there is no finite number, no images, fewer outputs than
             classes, or no weight that learns.
 
     Example:
@@ -133,4 +136,9 @@ def sharpness(
         finally:
             for weight, gradient in zip(weights, gradients, strict=True):
                 weight.grad = gradient
+    if not isfinite(there):
+        raise ValueError(
+            f"the loss goes from {here:.4g} to {there:g} over a radius of {radius:g}: expected a "
+            "finite number; take a smaller radius"
+        )
     return Sharpness(here, there)
