@@ -37,6 +37,7 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_micro_patch2_8": 136_138,
     "vit_micro_d1_patch2_8": 136_138 - 3 * 33_472,
     "vit_micro_d8_patch2_8": 136_138 + 4 * 33_472,
+    "vit_micro_d10_patch2_8": 136_138 + 6 * 33_472,
     "vit_micro_d16_patch2_8": 136_138 + 12 * 33_472,
     # A block, then patches, class token, places, last norm and head.
     **{
