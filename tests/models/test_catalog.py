@@ -60,6 +60,8 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_relpos_tiny_patch4_32": 2_698_666,  # 9 x (127 + 3) x 16 on none
     "vit_relpos2d_tiny_patch4_32": 2_684_698,  # 9 x (15 + 15 + 3) x 16 on none
     "vit_nopos_micro_patch2_8": 135_050,  # less 17 x 64
+    "vit_nopos_micro_patch1_8": 134_858,
+    "vit_nopos_micro_patch4_8": 135_818,
     "vit_pos2d_micro_patch2_8": 135_370,  # and then (4 + 4) x 32 + 64
     "vit_sinusoid_micro_patch2_8": 135_050,
     "vit_sinusoid2d_micro_patch2_8": 135_050,

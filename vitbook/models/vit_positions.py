@@ -135,7 +135,12 @@ STEM_POSITION_MODELS = _of_both_bodies(
         "sinusoid2d": dict(make_position=SinusoidPosition2D),
         "overlap": dict(make_tokenizer=OverlappingPatches),
     }
-)
+) | {  # a set of other patches: what is a place worth when a patch shows less, or more?
+    f"vit_nopos_micro_patch{patch}_8": DIGITS
+    | MICRO_BODY
+    | dict(patch_size=patch, make_position=NoPosition)
+    for patch in (1, 4)
+}
 
 # Settings of `vit_every_layer`.
 LAYER_POSITION_MODELS = _of_both_bodies(
