@@ -91,7 +91,7 @@ MICRO_DESIGNS = SMALL_DESIGNS | dict(
     sw=dict(width=80, depth=2, num_heads=5, mlp_width=240),
     resnext=dict(num_heads=16),
 )
-# As many multiply-adds as the plain micro, to 2 %: deeper by three layers and narrower by a quarter,
+# As many multiply-adds as the plain micro, to 2 %: three layers more and a quarter narrower,
 # shallow with a wider MLP, and Ghost wider by what it saves. SE and ResNeXt cost the same already.
 EQUAL_DESIGNS = dict(
     dn=dict(width=48, depth=7, num_heads=3, mlp_width=96),
