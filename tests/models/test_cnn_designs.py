@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitbook import create_model
+from vitbook import create_model, list_models
 from vitbook.analysis import capture_attention
 from vitbook.layers.cnn_designs import GhostMLP, SqueezedSelfAttention
 from vitbook.layers.sinusoid import SinusoidPosition
@@ -124,3 +124,14 @@ def test_a_design_swaps_one_part():
         "vit_resnext": 32,
         "vit_dn": 6,
     }
+
+
+@pytest.mark.parametrize("kind", ["vit", "t2t_vit"])
+def test_equal_designs_cost_what_the_plain_model_costs(kind):
+    names = [n for n in list_models() if n.startswith(f"{kind}_") and "_equal_micro" in n]
+    image = torch.empty(1, 1, 8, 8, device="meta")
+    plain, *others = (
+        count_macs(on_meta(create_model, {"name": name}).eval(), image)
+        for name in (f"{kind}_micro_patch2_8", *names)
+    )
+    assert others and others == [pytest.approx(plain, rel=0.02)] * len(others)

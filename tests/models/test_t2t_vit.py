@@ -51,6 +51,8 @@ COUNTS = {
     "t2t_vit_se_micro_patch2_8": (146_636, 17 * 64, 8 * 16, 147_852),
     "t2t_vit_resnext_micro_patch2_8": (144_588, 17 * 64, 8 * 16, 145_804),
     "t2t_vit_ghost_micro_patch2_8": (127_148, 17 * 64, 8 * 16, 128_364),
+    "t2t_vit_dn_equal_micro_patch2_8": (140_652, 17 * 48, 8 * 16, 141_596),
+    "t2t_vit_ghost_equal_micro_patch2_8": (143_324, 17 * 76, 8 * 16, 144_744),
     "t2t_vit_dense_micro_patch2_8": (150_820, 17 * 32, 8 * 16, 151_492),
 }
 MODELS = {name: (t2t_vit, settings) for name, settings in T2T_VIT_MODELS.items()} | {

@@ -75,6 +75,7 @@ from vitbook.analysis.positions import (
 )
 from vitbook.analysis.precision import channel_ranges, round_activations
 from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
+from vitbook.analysis.redundancy import effective_channels
 from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.residual import ResidualStream, residual_stream
 from vitbook.analysis.rollout import attention_rollout
@@ -123,6 +124,7 @@ __all__ = [
     "dead_and_saturated",
     "deletion",
     "edge_maps",
+    "effective_channels",
     "effective_field",
     "embedding_filters",
     "energy_pointing",

@@ -165,6 +165,9 @@ MICRO_DESIGNS = dict(
     se=dict(make_attention=SqueezedSelfAttention),
     resnext=dict(num_heads=16),
     ghost=dict(depth=5, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+    # As many multiply-adds as the plain micro, to 2 %.
+    dn_equal=dict(width=48, depth=7, num_heads=3, mlp_width=96),
+    ghost_equal=dict(width=76, mlp_width=152, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
 )
 
 # Everything that `t2t_vit` takes, by name: the paper's sizes, T2T-ViT-14 with one idea of a
