@@ -89,6 +89,12 @@ def test_its_code_is_short(chapter):
         pytest.fail(f"{count} lines, at most {CELL_LINES} ({LISTING_LINES} once):\n{source}")
 
 
+def test_a_number_of_the_text_shows_its_code(chapter):
+    """Folded, a click away: a removed cell may fetch data, it does not compute a claim."""
+    removed = [c.source for c in chapter.cells if "remove-cell" in tags(c)]
+    assert not [source for source in removed if "glue(" in source]
+
+
 def test_its_prose_is_short(chapter):
     counts = {text: words(text) for text in paragraphs(chapter) if words(text)}
     total = sum(counts.values())

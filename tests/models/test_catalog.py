@@ -184,6 +184,15 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_se_micro_patch2_8": 136_138 + 4 * 2 * 64 * 4,
     "vit_resnext_micro_patch2_8": 136_138,
     "vit_ghost_micro_patch2_8": 136_138 - 4 * (96 * 65 - 96) - 4 * (64 * 65 - 64),
+    # At the plain micro's cost. Patches, class token, places, last norm and head are 35 widths and
+    # 10; a block's weights, its norms and its biases.
+    "vit_dn_equal_micro_patch2_8": 35 * 48 + 10 + 7 * (4 * 48**2 + 2 * 48 * 96 + 9 * 48 + 96),
+    "vit_sw_equal_micro_patch2_8": 35 * 80 + 10 + 2 * (4 * 80**2 + 2 * 80 * 260 + 9 * 80 + 260),
+    "vit_ghost_equal_micro_patch2_8": 35 * 76
+    + 10
+    + 4 * (4 * 76**2 + 2 * 76 * 152 + 9 * 76 + 152 - 114 * 76 - 76 * 76),
+    "t2t_vit_dn_equal_micro_patch2_8": 140_652,  # test_t2t_vit counts the parts
+    "t2t_vit_ghost_equal_micro_patch2_8": 143_324,
     # Patches, class token, places, last norm and head; blocks of 4 x 32^2 + 2 x 32 x 64 weights.
     "vit_dn_micro_patch2_8": 160 + 32 + 17 * 32 + 64 + 330 + 8 * (8192 + 128 + 128 + 96),
     "resnet20": 269_722,
