@@ -94,9 +94,9 @@ MICRO_DESIGNS = SMALL_DESIGNS | dict(
 # As many multiply-adds as the plain micro, to 2 %: three layers more and a quarter narrower,
 # shallow with a wider MLP, and Ghost wider by what it saves. SE and ResNeXt cost the same already.
 EQUAL_DESIGNS = dict(
-    dn=dict(width=48, depth=7, num_heads=3, mlp_width=96),
-    sw=dict(width=80, depth=2, num_heads=5, mlp_width=260),
-    ghost=SMALL_DESIGNS["ghost"] | dict(width=76, mlp_width=152),
+    dn_equal=dict(width=48, depth=7, num_heads=3, mlp_width=96),
+    sw_equal=dict(width=80, depth=2, num_heads=5, mlp_width=260),
+    ghost_equal=SMALL_DESIGNS["ghost"] | dict(width=76, mlp_width=152),
 )
 SMALL_DESIGN_MODELS = {
     f"vit_{name}_mini_{patches}": images | MINI_BODY | design
@@ -104,9 +104,7 @@ SMALL_DESIGN_MODELS = {
     for patches, images in SMALL_IMAGES.items()
 } | {
     f"vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | design
-    for name, design in (
-        MICRO_DESIGNS | {f"{name}_equal": design for name, design in EQUAL_DESIGNS.items()}
-    ).items()
+    for name, design in (MICRO_DESIGNS | EQUAL_DESIGNS).items()
 }
 
 # Everything that `vit_dense` takes, by name. The paper prints 19 layers and widths from 128 to 736;

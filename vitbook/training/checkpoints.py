@@ -174,10 +174,11 @@ def load_checkpoint(
             usual = model if model is not None else _built(spec, faults)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise another(error) from error
-    if model is not None and (theirs := faults_of(model)) != faults_of_parts(faults):
+    ours, theirs = faults_of_parts(faults), faults_of(usual)
+    if ours != theirs:  # of a given model: a built one has them
         raise CheckpointError(
-            f"{path.name} holds weights of a model {_with(faults_of_parts(faults))}, the given one "
-            f"is {_with(theirs)}: expected the same; give no model, and it is built as it was"
+            f"{path.name} holds weights of a model {_with(ours)}, the given one is "
+            f"{_with(theirs)}: expected the same; give no model, and it is built as it was"
         )
     own = unique_state(usual)
     if model is not None and any(tensor.is_meta for tensor in own.values()):

@@ -93,8 +93,8 @@ def sharpness(
 
     Raises:
         ValueError: a radius or a batch size that is not above 0, a radius so long that the loss
-            there is no finite number, no images, fewer outputs than
-            classes, or no weight that learns.
+            there is no finite number, no images, fewer outputs than classes, or no weight that
+            learns.
 
     Example:
         >>> import vitbook
