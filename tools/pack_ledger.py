@@ -24,7 +24,7 @@ class LedgerHook(BuildHookInterface):
             packed = Path(self.made.name) / f"{kind}.json.xz"
             rows = {file.name: json.loads(file.read_text()) for file in files}
             text = json.dumps(rows, separators=(",", ":"))
-            packed.write_bytes(lzma.compress(text.encode(), preset=9))
+            packed.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
             build_data["force_include"][str(packed)] = f"vitbook/_data/{packed.name}"
 
     def finalize(self, version: str, build_data: dict, artifact_path: str) -> None:
