@@ -34,3 +34,19 @@ def test_neither_units_nor_shape_nor_a_constant_channel_matter():
 def test_what_has_no_answer_is_refused(outputs, what):
     with pytest.raises(ValueError, match=what):
         effective_channels(outputs)
+
+
+def test_neither_tiny_nor_huge_channels_are_lost():
+    outputs = torch.randn(50, 6, generator=torch.manual_seed(2), dtype=torch.float64)
+    found = effective_channels(outputs)
+    mixed = torch.tensor([1e-20, 1, 1e15, 1, 1e-300, 1e300], dtype=torch.float64)
+    for units in (1e-200, 1e200, mixed):
+        assert effective_channels(outputs * units) == pytest.approx(found)
+
+
+def test_a_constant_that_a_mean_would_round_is_one():
+    tenths = torch.full((1000, 5), 0.1, dtype=torch.float64)
+    with pytest.raises(ValueError, match="5 channels that never change"):
+        effective_channels(tenths)
+    with pytest.raises(ValueError, match="0 channels that never change"):
+        effective_channels(torch.empty(5, 0))

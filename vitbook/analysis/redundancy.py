@@ -32,19 +32,20 @@ def effective_channels(outputs: Float[Tensor, "*lead channels"]) -> float:
         1.0
     """
     rows = rearrange(to_float64(outputs), "... channels -> (...) channels")
+    rows = rows - rows[:1]  # what never changes is 0 to the bit
     if len(rows) < 2 or not rows.isfinite().all():
         raise ValueError(
             f"outputs of shape {tuple(outputs.shape)} with {len(rows)} observations: expected two "
             "or more, all of finite numbers; run the model on more images, or mend it"
         )
-    rows = rows - rows.mean(0)
-    spread = rows.square().mean(0).sqrt()
-    rows = rows[:, spread > 1e-12 * spread.max()] if spread.max() > 0 else rows[:, :0]
-    if not rows.shape[1]:
+    reach = rows.abs().amax(0)
+    if not reach.any():
         raise ValueError(
             f"{outputs.shape[-1]} channels that never change: expected one or more that do; run "
             "the model on different images"
         )
+    rows = rows[:, reach > 0] / reach[reach > 0]  # before squares: of tiny numbers they are 0
+    rows = rows - rows.mean(0)
     rows = rows / rows.square().mean(0).sqrt()
     correlations = rows.mT @ rows / len(rows)
     return (correlations.trace() ** 2 / correlations.square().sum()).item()
