@@ -30,6 +30,20 @@ def test_several_seeds_have_students_interval():
     assert (gain.low, gain.high) == (pytest.approx(3 - half), pytest.approx(3 + half))
 
 
+def test_seeds_that_agree_say_nothing_of_luck():
+    gain = results.gain(rows(new=[60, 60, 60], old=[50, 50, 50]), "new", "old", 100)
+    one = results.gain(rows(new=[60], old=[50]), "new", "old", 100)
+    assert (gain.low, gain.high) == (pytest.approx(one.low), pytest.approx(one.high))
+    assert gain.seeds == (0, 1, 2) and gain.verdict(1) == "undecided"
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_all_right_is_known_to_half_an_image(seeds):
+    gain = results.gain(rows(new=[100] * seeds, old=[99] * seeds), "new", "old", 100)
+    half = 1.96 * (0.5 * 99.5 / 100 + 0.99) ** 0.5
+    assert (gain.low, gain.high) == (pytest.approx(1 - half), pytest.approx(1 + half))
+
+
 def test_only_seeds_of_both_count():
     gain = results.gain(rows(new=[60, 61], old=[50, 52, 90]), "new", "old", 100)
     assert gain.seeds == (0, 1) and gain.mean == pytest.approx(9.5)

@@ -38,9 +38,11 @@ class Gain:
 def gain(rows: Sequence[Result], model: str, baseline: str, held_out: int) -> Gain | None:
     """The gain of a model on a baseline in the seeds that both have; None if they share none.
 
-    With several seeds the interval is Student's t for two means, and covers the seeds. With one
-    seed it is that of two shares of ``held_out`` images, and covers the choice of these images
-    alone: the two are taken as independent, which makes it wide.
+    With several seeds the interval is Student's t for two means, and covers the seeds: they are
+    not paired, as one seed draws different weights for two models. With one seed, or where all
+    seeds of a model agree to the image, there is no luck of seeds to be seen: it is then that of
+    two shares of ``held_out`` images, and covers the choice of these images alone. The two are
+    taken as independent, which makes it wide. A share of 0 or 1 counts as half an image off it.
 
     Args:
         rows: runs that differ in nothing but model and seed.
@@ -65,8 +67,10 @@ def gain(rows: Sequence[Result], model: str, baseline: str, held_out: int) -> Ga
         return None
     first, second = ([side[seed] for seed in seeds] for side in (ours, theirs))
     mean = sum(first) / len(seeds) - sum(second) / len(seeds)
-    if len(seeds) == 1:
-        half = 1.96 * sqrt(sum(x * (100 - x) for x in first + second) / held_out)
+    if len(set(first)) == len(set(second)) == 1:
+        half_image = 50 / held_out
+        shares = [min(max(side[0], half_image), 100 - half_image) for side in (first, second)]
+        half = 1.96 * sqrt(sum(x * (100 - x) for x in shares) / held_out)
         return Gain(mean, mean - half, mean + half, seeds)
     with from_extra("data"):
         from scipy.stats import ttest_ind
