@@ -183,6 +183,19 @@ def test_maps_are_those_of_the_fault(model, images):
         twin(images)
 
 
+@pytest.mark.parametrize("count", [1, 6, 17])
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [("batch_as_sequence", "mixes images"), ("reshaped_heads", "mixes parts of tokens")],
+)
+@torch.no_grad()
+def test_what_is_no_map_of_tokens_is_refused(fault, why, count, model):
+    twin = with_fault(model, fault)
+    refused = pytest.raises(RuntimeError, match=f"0 attentions.*, but 4 that ran .* {why}")
+    with refused, analysis.capture_attention(twin):
+        twin(torch.rand(count, 1, 8, 8))
+
+
 @pytest.mark.parametrize("fault", ACTING)
 @torch.no_grad()
 def test_a_file_keeps_the_fault(fault, images, tmp_path):

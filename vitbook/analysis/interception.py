@@ -231,6 +231,10 @@ class Interception(TorchFunctionMode):
         # The layer that projects, and not a leaf that is given its queries.
         layers = [each for each in self.running if each.attends and list(each.module.children())]
         where = layers[-1] if layers else self.running[-1]
+        for each in self.running:
+            if why := getattr(each.module, "no_map", ""):  # a planted fault knows it of itself
+                self.miss(self.running[-1], why)
+                return
         tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
         if output.ndim == 3 and not where.gives_batch(len(output), tensors):
             self.miss(where, "folds its heads into the batch in an order that is not known")

@@ -76,16 +76,14 @@ class _QuerySoftmax(Attention):
     """Softmax over the queries: what a token sends sums to 1, not what it gets."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        scores = q @ k.mT / q.shape[-1] ** 0.5
-        if mask is not None and mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, -torch.inf)
-        elif mask is not None:
-            scores = scores + mask
-        return scores.softmax(dim=-2) @ v
+        weights = self.weights(k, q, None if mask is None else mask.mT).mT
+        return weights.to(v.dtype) @ v
 
 
 class _ReshapedHeads(Attention):
     """Heads are split by a reshape without a transpose: groups of tokens that are neighbours."""
+
+    no_map = "mixes parts of tokens, and no tokens"
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         heads = q.shape[1]
@@ -103,6 +101,8 @@ class _ModelScale(Attention):
 
 class _BatchAsSequence(SelfAttention):
     """The batch is taken for the sequence: a token meets the same token of other images."""
+
+    no_map = "mixes images, and no tokens of one"
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
         return super().forward(tokens.transpose(0, 1)).transpose(0, 1)
