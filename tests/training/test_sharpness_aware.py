@@ -7,7 +7,7 @@ from torch import nn
 from vitbook import create_model, datasets
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import UnknownNameError
-from vitbook.training import get_recipe, sharpness, train
+from vitbook.training import TrainingDivergedError, get_recipe, sharpness, train
 from vitbook.training.batches import Batches
 from vitbook.training.loss import cross_entropy
 from vitbook.training.sharpness_aware import uphill
@@ -198,6 +198,33 @@ def test_a_radius_that_is_none(radius, digits):
 def test_a_step_beyond_all_numbers(digits):
     with pytest.raises(ValueError, match="over a radius of 1e.30: expected a finite number"):
         sharpness(create_model("vit_micro_patch2_8"), digits, 1e30)
+
+
+def test_a_loss_that_is_no_number_has_no_slope(digits):
+    model = create_model("vit_micro_patch2_8")
+    torch.nn.init.constant_(model.head.classifier.bias, torch.nan)
+    with pytest.raises(ValueError, match="the loss at the weights is nan: .* check the weights"):
+        sharpness(model, digits, 0.05)
+
+
+def test_it_needs_gradients_where_there_are_none(digits):
+    model = create_model("vit_micro_patch2_8")
+    with torch.inference_mode():
+        found = sharpness(model, digits, 0.05)
+    assert found == sharpness(model, digits, 0.05)
+
+
+@pytest.mark.parametrize("batch_size", [25, 50])
+def test_a_run_that_steps_too_far_says_what_to_try(digits, batch_size, tmp_path):
+    few = Dataset(digits.images[:50], digits.labels[:50], digits.class_names, digits.provenance)
+    recipe = get_recipe(
+        "digits", epochs=1, batch_size=batch_size, warmup_epochs=0.0, sharpness_radius=1e15
+    )
+    became = "loss became nan" if batch_size == 25 else "weights became NaN or infinite"
+    state = tmp_path / "state"
+    with pytest.raises(TrainingDivergedError, match=f"{became} .* smaller sharpness_radius"):
+        train(create_model("vit_micro_patch2_8"), few, recipe, state=state, progress=False)
+    assert not state.exists()
 
 
 def test_what_cannot_be_asked(digits):

@@ -137,7 +137,8 @@ def train(
         stop: asked after every step; if it says so, ``state`` is written and the run left.
 
     Raises:
-        TrainingDivergedError: the loss is not a number any more; says when, and what to try.
+        TrainingDivergedError: the loss is not a number any more, or the last weights are not; says
+            when, and what to try.
         BatchTooLargeError: out of memory; says which batch would fit.
         TeacherError: a teacher of other classes or for other images; a recipe with distillation
             and no teacher, or the reverse.

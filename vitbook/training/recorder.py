@@ -21,7 +21,7 @@ from vitbook.training.state import load_state, save_state
 
 
 class TrainingDivergedError(ArithmeticError):
-    """The loss is no number any more."""
+    """The loss is no number any more, or the weights are none in the end."""
 
 
 class RunStoppedError(RuntimeError):
@@ -144,11 +144,18 @@ class Recorder:
 
     def _check(self, epoch: int) -> None:
         self.progress.loss = self.loss.item()  # a GPU has finished its steps when this is known
+        wrong = ""
         if not math.isfinite(self.progress.loss):
+            wrong = f"loss became {self.progress.loss}"
+        elif self.progress.step == self.bar.total and not _finite(self.kept):
+            wrong = "weights became NaN or infinite"  # which no later loss would show
+        if wrong:
+            radius = self.recipe.sharpness_radius
+            shorter = f", take a smaller sharpness_radius (now {radius:g})" if radius else ""
             raise TrainingDivergedError(
-                f"the loss became {self.progress.loss} in epoch {epoch} of {self.recipe.epochs}: "
+                f"the {wrong} in epoch {epoch} of {self.recipe.epochs}: "
                 f"lower the learning rate (now {self.recipe.learning_rate:g}), warm up longer "
-                f"(now {self.recipe.warmup_epochs:g} epochs), and check the images for NaN"
+                f"(now {self.recipe.warmup_epochs:g} epochs){shorter}, and check the images for NaN"
             )
 
     def _tick(self, training: bool) -> None:
@@ -163,3 +170,7 @@ class Recorder:
             save_state(self.state, *self.parts, asdict(self.progress), self.identity)
         self._tick(training=False)
         self.saved = time.perf_counter()
+
+
+def _finite(model: nn.Module) -> bool:
+    return all(bool(weight.isfinite().all()) for weight in model.parameters())

@@ -92,8 +92,8 @@ def sharpness(
         batch_size: images that it is given at once, 1 or more.
 
     Raises:
-        ValueError: a radius or a batch size that is not above 0, a radius so long that the loss
-            there is no finite number, no images, fewer outputs than classes, or no weight that
+        ValueError: a radius or a batch size that is not above 0, a loss that is no finite number
+            here or so far uphill, no images, fewer outputs than classes, or no weight that
             learns.
 
     Example:
@@ -123,7 +123,7 @@ def sharpness(
             share = len(images) / len(dataset)
             yield share * cross_entropy(logits, labels.to(device), 0.0)
 
-    with evaluating(model), torch.enable_grad():
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad():
         try:
             for weight in weights:
                 weight.grad = None
@@ -131,6 +131,11 @@ def sharpness(
             for part in losses():
                 part.backward()
                 here += part.item()
+            if not isfinite(here):
+                raise ValueError(
+                    f"the loss at the weights is {here:g}: expected a finite number; check the "
+                    "weights for NaN and infinity"
+                )
             with uphill(model, radius), torch.no_grad():
                 there = sum(part.item() for part in losses())
         finally:
