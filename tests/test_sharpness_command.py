@@ -27,6 +27,14 @@ def test_the_row_says_what_the_library_measures(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["run", "loss", "uphill"]
 
 
+def test_images_are_loaded_once(tmp_path, monkeypatch):
+    asked, load = [], datasets.load
+    monkeypatch.setattr(datasets, "load", lambda *a, **k: asked.append(a) or load(*a, **k))
+    words = ["sharpness", MICRO, OTHER, "--split", "test", "--threads", "1", "--device", "cpu"]
+    app([*words, "--out", str(tmp_path)], standalone_mode=False)
+    assert asked == [("digits", "test")]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,5 +1,6 @@
 """A checkpoint, and the images that it is asked about."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from vitbook import datasets
@@ -8,13 +9,17 @@ from vitbook.training import Checkpoint, load_checkpoint
 
 
 def load_with_data(
-    checkpoint: str | Path, dataset: str | None = None, split: str | None = None
+    checkpoint: str | Path,
+    dataset: str | None = None,
+    split: str | None = None,
+    load: Callable[..., datasets.Dataset] = datasets.load,
 ) -> tuple[Checkpoint, datasets.Dataset]:
     """Read a checkpoint, and images of its size from a data set whose classes it tells apart.
 
     Args:
         dataset: by default the one that it was trained on.
         split: by default the held-out one.
+        load: in the place of :func:`vitbook.datasets.load`, for who asks for the same again.
 
     Raises:
         ValueError: its classes are not those of the data set, or it learned none.
@@ -29,7 +34,7 @@ def load_with_data(
         )
     dataset = dataset or loaded.provenance.get("dataset", "digits")
     split = split or datasets.held_out_split(dataset)
-    images = datasets.load(dataset, split, image_size=loaded.model.spec.image_size)
+    images = load(dataset, split, image_size=loaded.model.spec.image_size)
     if loaded.class_names and loaded.class_names != images.class_names:
         raise ValueError(
             f"{checkpoint} tells apart {_classes(loaded.class_names)}; {dataset} has "

@@ -1,12 +1,13 @@
 """``vitbook sharpness``: how steeply the loss rises around the weights of checkpoints."""
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from torch import nn
 
-from vitbook import results
+from vitbook import datasets, results
 from vitbook.commands.checkpoint_data import load_with_data
 from vitbook.commands.options import Device, stem
 from vitbook.commands.tables import print_table
@@ -39,9 +40,9 @@ def sharpness(
         raise ValueError(f"{twice[0]} stands there {names.count(twice[0])} times: name it once")
     set_threads(threads)
     place = choose_device(device)
-    rows, shown = [], ""
+    rows, shown, load = [], "", cache(datasets.load)
     for name, checkpoint in zip(names, checkpoints, strict=True):
-        loaded, images = load_with_data(checkpoint, dataset, split)
+        loaded, images = load_with_data(checkpoint, dataset, split, load)
         if not shown:  # the others are asked about the first one's images
             shown = images.provenance["name"]
             dataset = dataset or loaded.provenance.get("dataset", "digits")
