@@ -79,7 +79,7 @@ export function render(root, data) {
     const half = firstUnderHalf(points);
     const reached = explanation === data.rival && areaOf(data.rival) < areaOf(data.truth) &&
       `${data.rival} ${areaOf(data.rival).toFixed(3)}, ${data.truth} ` +
-      `${areaOf(data.truth).toFixed(3)}. Deletion prefers what knows nothing of the model.`;
+      `${areaOf(data.truth).toFixed(3)}. Here deletion sets ${data.rival} before ${data.truth}.`;
     const says = half < 0 ? "The class keeps more than half of the probability to the end. "
       : half === 0 ? "The class has less than half of the probability from the start. "
         : `The class first falls below one half after ${half} of ${cells} cells. `;
