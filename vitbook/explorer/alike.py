@@ -94,10 +94,11 @@ def alike_patches(
         "start": {"photo": number, "patch": patch}, "task": task or "",
     }  # fmt: skip
     finding = (
-        f"At the start a patch of the {names[number]} is touched. A patch is as bright as its "
-        "token is like the touched one's (their cosine). Right: the tokens' three largest "
-        f"components as red, green and blue, what stands out alone. {count} of "
-        f"{tokens.shape[-1]} components, {float(shares.sum()):.0%} of the variance."
+        "A patch is as bright as its token is like the touched one's: the cosine, less the mean "
+        f"token, in the {count} largest of {tokens.shape[-1]} components "
+        f"({float(shares.sum()):.0%} of the variance). It stays dark up to {FLOOR}. Right: the "
+        "three largest components of the tokens that stand out, as red, green and blue; the rest "
+        "is black."
     )
     likeness = _cosines(levels, number, patch).reshape(-1, rows, columns)
     still = _still(data, images, colors[number].reshape(rows, columns, 3), likeness)
@@ -143,5 +144,5 @@ def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndar
     below = small * height / width
     for i, image in enumerate(veiled):
         parts.append(pixels(jpeg(image, 96), i * (small + 6), top + high + 14, small, below))
-    words = f"The {name} and its tokens as colours; a patch is touched, and its like is bright."
+    words = f"The {name} and its tokens as colours; a patch is touched, those like it are bright."
     return drawing(2 * side + gap, top + high + 14 + below, words, *parts)
