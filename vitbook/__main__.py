@@ -16,6 +16,7 @@ try:
         from vitbook.commands.checkpoint_data import load_with_data
         from vitbook.commands.collages import collages
         from vitbook.commands.costs import costs
+        from vitbook.commands.export import export
         from vitbook.commands.few_shot import few_shot
         from vitbook.commands.linear_probe import linear_probe
         from vitbook.commands.models import models
@@ -49,6 +50,7 @@ app.command(name="ablate")(ablate)
 app.command(name="bench")(bench)
 app.command(name="collages")(collages)
 app.command(name="costs")(costs)
+app.command(name="export")(export)
 app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)

@@ -149,7 +149,7 @@ class Interception(TorchFunctionMode):
             attn_mask = ones.tril()
         if output.ndim not in AXES:
             self.miss(self.running[-1], f"attends over {output.ndim} axes, expected 3 to 5")
-        elif attn_mask is not None and type(attn_mask) not in (Tensor, nn.Parameter):
+        elif not (attn_mask is None or _is_plain(attn_mask)):
             self.miss(self.running[-1], f"has a mask that is a {type(attn_mask).__name__}")
         else:
             mask = None if attn_mask is None else torch.atleast_2d(attn_mask.detach())
@@ -271,3 +271,8 @@ def _turns(function: Callable, result: Tensor, given: list) -> bool:
 
 def _within(path: str, inner: str) -> bool:
     return f"{inner}.".startswith(f"{path}.") if path else True
+
+
+def _is_plain(mask: Tensor) -> bool:
+    """Whether it is numbers, and no subclass that only stands for some; a traced one is."""
+    return torch.compiler.is_compiling() or type(mask) in (Tensor, nn.Parameter)
