@@ -183,7 +183,7 @@ class Depends(nn.Module):
         (Depends(), {}, "Depends cannot be traced"),
         (Linear(), {"attention": True}, "no attention ran"),
         (Linear(), {"tokens": True}, "Linear stacks no blocks: leave tokens out"),
-        (Linear().double(), {}, "Linear does not run as asked"),
+        (Linear().double(), {}, r"Linear has weights of torch.float64: call its float\(\) first"),
     ],
 )
 def test_what_cannot_be_written_leaves_the_old_file(model, asked, said, tmp_path, digits):

@@ -90,9 +90,9 @@ def export_onnx(
         True
 
     Raises:
-        ExportError: the model cannot be traced, does not give one tensor, is larger than 2 GB, or
-            its file differs by more than 10^-4 of an output's largest number (float16: 10^-2);
-            nothing is written.
+        ExportError: the model cannot be traced, does not give one tensor, is not of float32 or
+            larger than 2 GB, or its file differs by more than 10^-4 of an output's largest number
+            (float16: 10^-2); nothing is written.
         UnknownNameError: no such precision.
         ValueError: no images, or not of uint8.
         OSError: the file cannot be written.
@@ -108,6 +108,9 @@ def export_onnx(
     num_bytes = sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
     if num_bytes > MOST_BYTES:
         raise ExportError(f"{name} has {num_bytes / 1e9:.1f} GB of weights: a file holds 2 GB")
+    others = {each.dtype for each in model.parameters()} - {torch.float32}
+    if others:
+        raise ExportError(f"{name} has weights of {others.pop()}: call its float() first")
     check_file_writable(path)
     with from_extra("export"):
         import onnxscript  # noqa: F401  torch would ask for it in words of its own
@@ -205,7 +208,10 @@ def _differences(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+    except Exception as error:  # its own have no common kind
+        raise ExportError(f"onnxruntime refuses the file: {error}") from error
     names = list(expected[0])
     errors = dict.fromkeys(names, 0.0)
     for image, wanted in zip(images, expected, strict=True):
