@@ -7,7 +7,7 @@ import torch
 import typer
 
 import vitbook
-from vitbook.commands.options import stem
+from vitbook.commands.options import AnyModel, Pretrained, stem
 from vitbook.commands.probed_model import load_probed_model, read_images
 from vitbook.commands.tables import print_table
 from vitbook.devices import set_threads
@@ -15,13 +15,7 @@ from vitbook.export import export_onnx
 
 
 def export(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A name from `vitbook weights list` or `vitbook models`, timm:NAME, or a "
-            "checkpoint."
-        ),
-    ] = "vit_small_patch14_focus",
+    model: AnyModel = "vit_small_patch14_focus",
     out: Annotated[
         Path | None, typer.Option(help="The file; by default the model's name with .onnx.")
     ] = None,
@@ -41,9 +35,7 @@ def export(
             "default nine photographs."
         ),
     ] = None,
-    pretrained: Annotated[
-        bool, typer.Option(help="timm's pretrained weights, which it fetches.")
-    ] = False,
+    pretrained: Pretrained = False,
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
 ) -> None:
     """Write a model as an ONNX file, and say how far its outputs are from torch's.

@@ -12,6 +12,15 @@ Device = Annotated[
     str | None, typer.Option(help="cpu, cuda or mps; by default the GPU if there is one.")
 ]
 
+# What `load_probed_model` takes.
+AnyModel = Annotated[
+    str,
+    typer.Argument(
+        help="A name from `vitbook weights list` or `vitbook models`, timm:NAME, or a checkpoint."
+    ),
+]
+Pretrained = Annotated[bool, typer.Option(help="timm's pretrained weights, which it fetches.")]
+
 
 def stem(model: str) -> str:
     """What rows are called after: a model's name, or that of its file, whatever its ending."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from vitbook.commands.options import Device
+from vitbook.commands.options import AnyModel, Device, Pretrained
 from vitbook.commands.probed_model import load_probed_model, read_images
 from vitbook.devices import choose_device
 from vitbook.errors import UnknownNameError
@@ -14,13 +14,7 @@ from vitbook.measure import count_parameters
 
 
 def probe(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A name from `vitbook weights list` or `vitbook models`, timm:NAME, or a "
-            "checkpoint."
-        ),
-    ] = "vit_small_patch14_focus",
+    model: AnyModel = "vit_small_patch14_focus",
     images: Annotated[
         Path | None,
         typer.Option(help="A folder of JPEG or PNG, or one file; by default nine photographs."),
@@ -29,9 +23,7 @@ def probe(
         str, typer.Option("--probe", help="Which, by name, with commas.")
     ] = "colors,heads,distance,rollout,relevance,filters,positions",
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("probe"),
-    pretrained: Annotated[
-        bool, typer.Option(help="timm's pretrained weights, which it fetches.")
-    ] = False,
+    pretrained: Pretrained = False,
     device: Device = None,
 ) -> None:
     """Write figures and one HTML page of what the probes see."""

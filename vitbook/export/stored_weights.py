@@ -11,7 +11,7 @@ import numpy as np
 from vitbook.extras import from_extra
 
 with from_extra("export"):
-    from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+    from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 # Smaller tensors (biases, norms, a class token) stay as they are: they weigh next to nothing.
 LARGE = 1024
@@ -28,7 +28,8 @@ def as_float16(graph: ModelProto) -> None:
         if np.abs(values).max() > np.finfo(np.float16).max:
             continue
         weight.CopyFrom(numpy_helper.from_array(values.astype(np.float16), f"{name}:float16"))
-        _put_first(graph, helper.make_node("Cast", [weight.name], [name], to=TensorProto.FLOAT))
+        cast = helper.make_node("Cast", [weight.name], [name], to=TensorProto.FLOAT)
+        graph.graph.node.insert(0, cast)
 
 
 def as_int8(graph: ModelProto) -> None:
@@ -47,7 +48,8 @@ def as_int8(graph: ModelProto) -> None:
         scales = numpy_helper.from_array(scale.astype(np.float32).ravel(), f"{name}:scale")
         graph.graph.initializer.append(scales)
         given = [weight.name, scales.name]
-        _put_first(graph, helper.make_node("DequantizeLinear", given, [name], axis=axis))
+        scaled = helper.make_node("DequantizeLinear", given, [name], axis=axis)
+        graph.graph.node.insert(0, scaled)
 
 
 STORED = {"float32": as_float32, "float16": as_float16, "int8": as_int8}
@@ -69,7 +71,3 @@ def _output_axes(graph: ModelProto) -> Iterator[tuple[str, int]]:
         elif node.op_type in ("MatMul", "Gemm"):
             flipped = any(each.name == "transB" and each.i for each in node.attribute)
             yield node.input[1], 0 if flipped else 1
-
-
-def _put_first(graph: ModelProto, node: NodeProto) -> None:
-    graph.graph.node.insert(0, node)
