@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import page_model
 import yaml
 from jupyter_cache import get_cache
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
@@ -145,6 +146,7 @@ def main(root: Path) -> int:
         report_failures(root, start)
         print("The book was not built: see above, and _build/build.log", file=sys.stderr)
         return code
+    page_model.lay(root)
     report(root, start)
     (root / "_build" / ".built").touch()
     return 0

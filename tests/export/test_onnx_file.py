@@ -151,8 +151,39 @@ class Fickle(nn.Module):
 
 
 class Parts(nn.Module):
+    def __init__(self, *more):
+        super().__init__()
+        self.layer, self.more = nn.Linear(64, 40), more
+
     def forward(self, images):
-        return {"logits": images}
+        sums = self.layer(images.flatten(1))
+        return {"all": sums, "least": sums.min(1).values} | dict.fromkeys(self.more, "no tensor")
+
+
+def test_a_dict_of_tensors_keeps_its_names(tmp_path, digits):
+    model = Parts()
+    given = export_onnx(model, tmp_path / "a.onnx", digits, lambda images: images / 255)
+    assert list(given.errors) == ["answer:all", "answer:least"]
+    found = run(tmp_path / "a.onnx", digits[1])
+    with torch.no_grad():
+        wanted = model(digits[1:2] / 255)
+    for name, each in wanted.items():
+        torch.testing.assert_close(torch.from_numpy(found[f"answer:{name}"]), each)
+
+
+def test_transposed_convolutions_have_a_scale_for_each_output_channel(tmp_path):
+    torch.manual_seed(0)
+    model = nn.ConvTranspose2d(4, 24, 4, stride=2, padding=1)
+    step = 2.0 ** torch.arange(-12, 12)[None, :, None, None]
+    whole = torch.randint(-127, 128, model.weight.shape).float()
+    whole[0, :, 0, 0] = 127
+    model.weight.data = whole * step
+    images = torch.randint(0, 256, (2, 4, 8, 8), dtype=torch.uint8)
+    file = tmp_path / "a.onnx"
+    given = export_onnx(model, file, images, lambda each: each / 255, precision="int8")
+    assert given.errors["answer"] < 1e-6, "the weights are whole steps of their channel"
+    stored = {each.name: each for each in onnx.load(file).graph.initializer}
+    assert any(name.endswith(":int8") for name in stored)
 
 
 class Named(nn.Module):
@@ -178,7 +209,7 @@ class Depends(nn.Module):
     ("model", "asked", "said"),
     [
         (Fickle(), {}, "away from torch's, expected at most 0.0001 for float32"),
-        (Parts(), {}, "Parts gives a dict: expected one tensor"),
+        (Parts("word"), {}, "Parts gives a dict: expected one tensor, or a dict of tensors"),
         (Named(), {}, "Named gives a ImageClassifierOutput: expected one tensor"),
         (Depends(), {}, "Depends cannot be traced"),
         (Linear(), {"attention": True}, "no attention ran"),

@@ -17,6 +17,7 @@ from vitbook.explorer.locality import locality_dial
 from vitbook.explorer.lookup import soft_lookup
 from vitbook.explorer.maps import attention_maps
 from vitbook.explorer.masked import masked_photograph
+from vitbook.explorer.photos import photo_reader
 from vitbook.explorer.quarters import missing_quarters
 from vitbook.explorer.ranking import Candidate, checkpoint_ranking
 from vitbook.explorer.reader import digit_reader
@@ -48,6 +49,7 @@ __all__ = [
     "missing_quarters",
     "panel",
     "patch_shuffle",
+    "photo_reader",
     "place_waves",
     "rollout_map",
     "rounding_grid",

@@ -17,6 +17,13 @@ def _source(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
+@cache
+def _style(module: str) -> str:
+    """The style of all figures, and of one that has its own beside its module."""
+    own = files(__package__) / f"{module.removesuffix('.js')}.css"
+    return _source("figure.css") + (_source(own.name) if own.is_file() else "")
+
+
 def _needs(name: str) -> list[str]:
     """A module after everything that it imports."""
     names = [each for other in _IMPORT.findall(_source(name)) for each in _needs(other)]
@@ -72,7 +79,7 @@ class Figure:
         return (
             f'<div class="vitbook-figure" id="{root_id}" role="group"'
             f' aria-label="{escape(self.title)}">\n'
-            f"<style>{_source('figure.css')}</style>\n"
+            f"<style>{_style(self.module)}</style>\n"
             f'<p class="vb-title">{escape(self.title)}</p>\n'
             f'<div class="vb-still">{self.still}</div>\n'
             f'<p class="vb-caption">{escape(self.description)}</p>\n'

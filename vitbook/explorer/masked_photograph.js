@@ -5,19 +5,13 @@ import { canvas, div, frame, grid, image, label, labelled, term, track } from ".
 import { live } from "./live.js";
 import { shelf } from "./pieces.js";
 import { address, linkTo, MASKS, restored, stated } from "./address.js";
+import { way } from "./strokes.js";
 import { encode, linear, load } from "./vision_transformer.js";
 import {
   answerOf, colorClass, commonest, levelsOf, maskedBy, meanColors, middleOf, nearestClass, wordLimits, wordsOf,
 } from "./color_guesses.js";
 
 const HATCH = [104, 144], STRIPE = 2; // what hides a patch, as in masked_still.py
-
-/** Cells on the way from one to another, both included. */
-export function way(from, to) {
-  const steps = Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]), 1);
-  return Array.from({ length: steps + 1 }, (_, i) =>
-    [0, 1].map((axis) => Math.round(from[axis] + (to[axis] - from[axis]) * i / steps)));
-}
 
 /** What a link says of a state, as far as the page has it. */
 export function maskedState(text, photos, patches) {

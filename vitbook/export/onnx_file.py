@@ -62,7 +62,8 @@ def export_onnx(
     """Write what a model computes of one image as an ONNX file, if the file computes the same.
 
     The file takes ``pixels``, uint8 "1 channels height width" of the size of ``images``, and gives
-    ``answer``, which is ``model(prepare(pixels))``.
+    ``answer``, which is ``model(prepare(pixels))``; of a model that gives a dict of tensors, each
+    as ``answer:KEY``.
 
     Args:
         model: ours or not, in any mode; the file evaluates.
@@ -90,7 +91,7 @@ def export_onnx(
         True
 
     Raises:
-        ExportError: the model cannot be traced, does not give one tensor, is not of float32 or
+        ExportError: the model cannot be traced, does not give tensors, is not of float32 or
             larger than 2 GB, or its file differs by more than 10^-4 of an output's largest number
             (float16: 10^-2); nothing is written.
         UnknownNameError: no such precision.
@@ -157,17 +158,23 @@ class _Watched(nn.Module):
                 blocks = stack.enter_context(
                     capture_outputs(self.model, self.blocks, lambda path, output: output)
                 )
-            answer = self.model(self.prepare(pixels))
-        if not isinstance(answer, Tensor):
-            raise ExportError(
-                f"{type(self.model).__name__} gives a {type(answer).__name__}: expected one "
-                "tensor; wrap it in a module that returns the one that you want"
-            )
+            answers = self._by_name(self.model(self.prepare(pixels)))
         return {
-            ANSWER: answer,
+            **answers,
             **{f"tokens:{path}": each for path, each in blocks.items()},
             **{f"attention:{path}": each for path, each in maps.items()},
         }
+
+    def _by_name(self, given: object) -> dict[str, Tensor]:
+        if isinstance(given, Tensor):
+            return {ANSWER: given}
+        parts = given if isinstance(given, dict) else {}
+        if not parts or not all(isinstance(each, Tensor) for each in parts.values()):
+            raise ExportError(
+                f"{type(self.model).__name__} gives a {type(given).__name__}: expected one tensor, "
+                "or a dict of tensors; wrap it in a module that returns what you want"
+            )
+        return {f"{ANSWER}:{name}": each for name, each in parts.items()}
 
 
 class _Values(nn.Module):

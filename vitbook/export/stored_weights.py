@@ -68,6 +68,8 @@ def _output_axes(graph: ModelProto) -> Iterator[tuple[str, int]]:
     for node in graph.graph.node:
         if node.op_type == "Conv":
             yield node.input[1], 0
+        elif node.op_type == "ConvTranspose":
+            yield node.input[1], 1
         elif node.op_type in ("MatMul", "Gemm"):
             flipped = any(each.name == "transB" and each.i for each in node.attribute)
             yield node.input[1], 0 if flipped else 1

@@ -1,0 +1,62 @@
+import { node } from "./page.js";
+import { div } from "./parts.js";
+import { megabytes, modelFolder, photoModel } from "./photo_model.js";
+
+/** The button that fetches the model, its bar, and what is said of both. */
+export function loader(figure, opened) {
+  const bar = node("i"), track = node("span", { class: "vb-track vb-loading" }, bar);
+  const words = node("span", { role: "status" }), terms = node("p", { class: "vb-note vb-terms-of" });
+  const button = figure.button("load", "Load the model", load);
+  const element = div("vb-load vb-controls", button, track, words);
+  const listeners = [];
+  const engine = photoModel(modelFolder(), ({ got, of }) => {
+    bar.style.width = `${100 * got / of}%`;
+    words.textContent = `${megabytes(got)} of ${megabytes(of)} MB`;
+  });
+  let manifest = null, ready = false, apart = null;
+  track.hidden = true;
+
+  const known = engine.describe().then((found) => {
+    manifest = found;
+    const { weights, runtime } = engine.sizes;
+    button.textContent = `Load the model (${megabytes(weights, 0)} MB, and ${megabytes(runtime, 0)} MB that compute it)`;
+    terms.textContent = `Weights: ${manifest.about.source}, ${manifest.about.terms}; ${manifest.about.learned}. ` +
+      "Runtime: onnxruntime-web, MIT. Your photograph stays in this page.";
+    listeners.forEach((listen) => listen(manifest.heads));
+  }).catch((error) => {
+    words.textContent = error.message;
+    button.hidden = true;
+  });
+
+  async function load() {
+    await known;
+    if (!manifest || ready || button.disabled) return;
+    button.disabled = true;
+    track.hidden = false;
+    try {
+      await engine.load(figure.state.size);
+      words.textContent = "Starting it, and comparing it with torch …";
+      ready = true;
+      await opened(engine);
+      button.hidden = track.hidden = true;
+    } catch (error) {
+      ready = false;
+      words.textContent = error.message;
+      button.disabled = false;
+      button.textContent = "Load again";
+    }
+  }
+
+  return {
+    element, engine, terms,
+    ready: () => ready && apart !== null,
+    heads: () => manifest.heads,
+    whenKnown: (listen) => (manifest ? listen(manifest.heads) : listeners.push(listen)),
+    /** What the comparison with torch found. */
+    checked(most) {
+      apart = most;
+      words.textContent = `Ready. On the first photograph this page and torch differ by at most ${most.toFixed(3)} ` +
+        "in what draws the eye, which goes from 0 to 1; 8-bit weights cost that. " + [...engine.notes].join(" ");
+    },
+  };
+}
