@@ -21,6 +21,29 @@ RUNTIME = {
     "webgpu": ("ort.webgpu.bundle.min.mjs", "ort-wasm-simd-threaded.asyncify.wasm"),
 }
 
+NOTICE = """\
+The files in this folder are not all of one author.
+
+*.onnx, weights-*.bin: made by vitbook's `vitbook/export/page_model.py` from {source},
+  whose terms are {terms}: {learned}.
+  DINOv2 is of Meta AI, under the Apache License 2.0. The linear heads are of vitbook, MIT.
+ort*: onnxruntime-web {version}, as it came. Copyright (c) Microsoft Corporation, MIT.
+photo_worker.js: of vitbook, MIT.
+
+The MIT License: permission is hereby granted, free of charge, to any person obtaining a copy of
+this software and associated documentation files (the "Software"), to deal in the Software without
+restriction, including without limitation the rights to use, copy, modify, merge, publish,
+distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the
+Software is furnished to do so, subject to the following conditions: the above copyright notice and
+this permission notice shall be included in all copies or substantial portions of the Software. The
+Software is provided "as is", without warranty of any kind, express or implied, including but not
+limited to the warranties of merchantability, fitness for a particular purpose and noninfringement.
+In no event shall the authors or copyright holders be liable for any claim, damages or other
+liability, whether in an action of contract, tort or otherwise, arising from, out of or in
+connection with the Software or the use or other dealings in the Software.
+The Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0
+"""
+
 
 def fetch_runtime(folder: Path) -> None:
     """Take the files out of the package with npm, by the user's own settings.
@@ -78,6 +101,7 @@ def lay(root: Path) -> None:
         shutil.copy(runtime / file, target)
     worker = root / "vitbook" / "explorer" / "photo_worker.js"
     shutil.copy(worker, target)
+    (target / "NOTICE.txt").write_text(NOTICE.format(version=VERSION, **manifest["about"]))
     (target / "manifest.json").write_text(json.dumps(manifest))
     megabytes = sum(file.stat().st_size for file in target.iterdir()) / 1e6
     print(f"  the model of the page: {megabytes:.0f} MB", flush=True)

@@ -187,8 +187,9 @@ def test_transposed_convolutions_have_a_scale_for_each_output_channel(tmp_path):
 
 
 class Named(nn.Module):
-    def __init__(self):
+    def __init__(self, states=False):
         super().__init__()
+        self.states = states
         transformers = pytest.importorskip("transformers")
         self.config = transformers.ViTConfig(
             hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
@@ -197,7 +198,7 @@ class Named(nn.Module):
         self.inner = transformers.ViTForImageClassification(self.config)
 
     def forward(self, images):
-        return self.inner(images)
+        return self.inner(images, output_hidden_states=self.states)
 
 
 class Depends(nn.Module):
@@ -210,7 +211,7 @@ class Depends(nn.Module):
     [
         (Fickle(), {}, "away from torch's, expected at most 0.0001 for float32"),
         (Parts("word"), {}, "Parts gives a dict: expected one tensor, or a dict of tensors"),
-        (Named(), {}, "Named gives a ImageClassifierOutput: expected one tensor"),
+        (Named(states=True), {}, "Named gives a ImageClassifierOutput: expected one tensor"),
         (Depends(), {}, "Depends cannot be traced"),
         (Linear(), {"attention": True}, "no attention ran"),
         (Linear(), {"tokens": True}, "Linear stacks no blocks: leave tokens out"),

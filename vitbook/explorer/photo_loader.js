@@ -1,12 +1,13 @@
 import { node } from "./page.js";
 import { div } from "./parts.js";
+import { press } from "./photo_sources.js";
 import { megabytes, modelFolder, photoModel } from "./photo_model.js";
 
 /** The button that fetches the model, its bar, and what is said of both. */
-export function loader(figure, opened) {
+export function loader(size, opened) {
   const bar = node("i"), track = node("span", { class: "vb-track vb-loading" }, bar);
   const words = node("span", { role: "status" }), terms = node("p", { class: "vb-note vb-terms-of" });
-  const button = figure.button("load", "Load the model", load);
+  const button = press("load", "Load the model", load);
   const element = div("vb-load vb-controls", button, track, words);
   const listeners = [];
   const engine = photoModel(modelFolder(), ({ got, of }) => {
@@ -21,7 +22,8 @@ export function loader(figure, opened) {
     const { weights, runtime } = engine.sizes;
     button.textContent = `Load the model (${megabytes(weights, 0)} MB, and ${megabytes(runtime, 0)} MB that compute it)`;
     terms.textContent = `Weights: ${manifest.about.source}, ${manifest.about.terms}; ${manifest.about.learned}. ` +
-      "Runtime: onnxruntime-web, MIT. Your photograph stays in this page.";
+      "Runtime: onnxruntime-web, MIT. Your photograph stays in this page. ";
+    terms.append(node("a", { href: `${modelFolder()}NOTICE.txt` }, "Their licences"));
     listeners.forEach((listen) => listen(manifest.heads));
   }).catch((error) => {
     words.textContent = error.message;
@@ -34,7 +36,7 @@ export function loader(figure, opened) {
     button.disabled = true;
     track.hidden = false;
     try {
-      await engine.load(figure.state.size);
+      await engine.load(size());
       words.textContent = "Starting it, and comparing it with torch …";
       ready = true;
       await opened(engine);

@@ -52,7 +52,7 @@ export function render(root, data) {
   let base = null, planes = null, soft = null, marks = null, trouble = "";
   let found = null, clean = null, axes = new Map(), wanted = null, busy = false;
 
-  const model = loader(figure, async (engine) => {
+  const model = loader(() => state.size, async (engine) => {
     await check(engine);
     request();
   });
@@ -188,7 +188,7 @@ export function render(root, data) {
     await shown.decode();
     if (state.photo === i) take(middleSquare(shown, shown.naturalWidth, shown.naturalHeight));
   }
-  const own = sources(root, figure, (square) => {
+  const own = sources(root, (square) => {
     change({ photo: -1 });
     take(square);
   });
@@ -280,7 +280,7 @@ export function render(root, data) {
     }
     results.hidden = classes.hidden = !found;
     const marked_ = marks ? marks.filter(Boolean).length : 0;
-    clear.disabled = !marked_;
+    clear.hidden = !marked_;
     const says = [];
     let told = null;
     if (found) {

@@ -8,8 +8,11 @@ const REFUSED = {
   NotReadableError: "Another program holds the camera: close it, or choose a file.",
 };
 
+/** A button for what no state of a figure holds. */
+export const press = (name, words, onclick) => node("button", { type: "button", "data-press": name, onclick }, words);
+
 /** A photograph by file, drop, paste or camera; `take` gets it as a square canvas. */
-export function sources(root, figure, take) {
+export function sources(root, take) {
   const said = node("span", { class: "vb-note", role: "status" });
   const input = node("input", { type: "file", accept: "image/*", class: "vb-spoken", tabindex: -1, "aria-hidden": true });
   const video = node("video", { playsinline: true, muted: true, class: "vb-video" });
@@ -39,7 +42,7 @@ export function sources(root, figure, take) {
     shot.hidden = true;
     camera.textContent = "Use the camera";
   };
-  const camera = figure.button("camera", "Use the camera", async () => {
+  const camera = press("camera", "Use the camera", async () => {
     if (stream) return stop();
     if (!navigator.mediaDevices?.getUserMedia) {
       said.textContent = "This page may not use a camera here: choose a file, drop one or paste one.";
@@ -56,7 +59,7 @@ export function sources(root, figure, take) {
       said.textContent = REFUSED[error.name] ?? `The camera could not start (${error.message}): choose a file.`;
     }
   });
-  const release = figure.button("shoot", "Take the photograph", () => {
+  const release = press("shoot", "Take the photograph", () => {
     take(middleSquare(video, video.videoWidth, video.videoHeight));
     said.textContent = "Your photograph: its middle square. It stays in this page.";
     stop();
@@ -83,6 +86,6 @@ export function sources(root, figure, take) {
     event.preventDefault();
     read(file);
   });
-  const choose = figure.button("file", "Choose a photograph", () => input.click());
+  const choose = press("file", "Choose a photograph", () => input.click());
   return { element: div("", div("vb-controls", choose, camera, node("span", { class: "vb-note" }, "or drop or paste one"), input, said), shot) };
 }
