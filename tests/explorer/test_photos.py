@@ -362,10 +362,10 @@ def test_a_browser_that_cannot_compute_is_told(visit, prepare, told):
 
 @browser_only
 def test_from_a_file_and_without_a_model_it_says_so(show, plain, browser, tmp_path):
-    page = show(plain)
-    page.wait_for_selector(".vb-load:has-text('make serve')")
+    show(plain).wait_for_selector(".vb-load:has-text('make serve')")
     (tmp_path / "alone.html").write_text(f"<!doctype html><body>{plain._repr_html_()}")
-    with serve(tmp_path) as site:
+    with serve(tmp_path) as site, browser.new_context() as context:
+        page = context.new_page()
         page.goto(f"{site}/alone.html")
         page.wait_for_selector(".vb-load:has-text('make book')")
         (tmp_path / "_model").mkdir()
@@ -384,6 +384,7 @@ def test_from_a_file_and_without_a_model_it_says_so(show, plain, browser, tmp_pa
         ("apple.heic", b"\0\0\0\x18ftypheic" + bytes(80), "apple.heic is a HEIC"),
         ("<img src=x onerror=alert(1)>.png", b"x", "is no picture"),
     ],
+    ids=["words", "empty", "cut", "heic", "markup"],
 )
 def test_what_is_no_picture_is_told_in_a_sentence(show, plain, name, content, told):
     page = show(plain)
