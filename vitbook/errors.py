@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Integral
+from numbers import Integral, Real
 
 
 class UnknownNameError(KeyError):
@@ -31,6 +31,25 @@ def check_count(name: str, value: object) -> None:
     """
     if not is_whole_number(value) or value < 1:
         raise ValueError(f"{name} {value!r}: expected a whole number, 1 or more")
+
+
+def is_number(value: object) -> bool:
+    """A number of Python or numpy that is no complex one; ``True`` is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_temperature(value: object, highest: float = float("inf")) -> None:
+    """Refuse what no logits can be divided by.
+
+    Args:
+        highest: from which on nothing would be left of them.
+
+    Raises:
+        ValueError: no number, or one that is not above 0, or above the highest.
+    """
+    if not is_number(value) or not 0 < value <= highest or value == float("inf"):
+        up_to = "and finite" if highest == float("inf") else f"up to {highest:g}"
+        raise ValueError(f"temperature {value!r}: expected more than 0, {up_to}")
 
 
 def first_few(names: Iterable[str], at_most: int = 5) -> str:

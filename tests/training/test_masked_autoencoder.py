@@ -208,6 +208,8 @@ def test_an_encoder_that_takes_all_tokens_or_none(name):
         (dict(share=1.0), "share 1.0: expected more than 0 and less than 1"),
         (dict(share=0.99), "a share of 0.99 of 16 patches is 16: expected 1 to 15"),
         (dict(decoder_width=30), "width 30 is not divisible by 4 heads"),
+        (dict(decoder_width=0), "decoder_width 0: expected a whole number, 1 or more"),
+        (dict(decoder_depth=-1), "decoder_depth -1: expected a whole number, 1 or more"),
     ],
 )
 def test_what_cannot_be_hidden_or_decoded(options, told):
@@ -244,6 +246,8 @@ def test_hidden_patches_of_other_images(plain_vitbook):
         ([list(range(16))] * 2, "so that some are hidden and some are not"),
         ([[1, 1], [1, 2]], "came twice for one image"),
         ([[1, 1], [2, 2]], "came twice for one image"),
+        ([[1], [16]], "hidden patches from 1 to 16: expected 0 to 15"),
+        ([[-1], [3]], "hidden patches from -1 to 3: expected 0 to 15"),
     ],
 )
 def test_hidden_patches_of_which_nothing_can_be_asked(hidden, told):

@@ -216,6 +216,14 @@ def test_what_is_no_grey_image():
         continue_pixels(learner, some_digits()[:, :, :4], 2)
 
 
+def test_no_images():
+    learner, none = random_learner(), some_digits(0)
+    with pytest.raises(ValueError, match="no images to score: expected one at least"):
+        evaluate_pixels(learner, as_data(none))
+    with pytest.raises(ValueError, match="no images: expected one at least"):
+        learner(normalize(none))
+
+
 def test_what_has_another_type_or_shape(plain_vitbook):
     plain_vitbook(
         """

@@ -59,5 +59,6 @@ def score_guesses(
             right = right + (guesses.logits.argmax(dim=-1) == guesses.targets).sum()
             loss = loss + guesses.loss * guesses.targets.numel()
             asked += guesses.targets.numel()
-    count = here.sum(asked).item()
+    if not (count := here.sum(asked).item()):
+        raise ValueError("no images to score: expected one at least")
     return here.sum(right).item() / count, here.sum(loss).item() / count

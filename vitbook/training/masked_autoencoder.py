@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
+from vitbook.errors import check_count
 from vitbook.models.vit import make_encoder
 from vitbook.modes import evaluating
 from vitbook.training.batch_random import seed_of
@@ -83,6 +84,8 @@ class MaskedAutoencoder(MaskedLearner):
     ):
         super().__init__()
         check_plain(model, "a masked autoencoder")
+        check_count("decoder_width", decoder_width)
+        check_count("decoder_depth", decoder_depth)
         rows, columns = model.grid_size
         hidden = num_masked(rows * columns, share)
         _check_takes_fewer(model, rows * columns - hidden)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from vitbook.errors import check_count
+from vitbook.errors import check_count, is_number
 from vitbook.models import VisionTransformer
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
@@ -86,8 +86,8 @@ def num_masked(patches: int, share: float = 0.5) -> int:
     Raises:
         ValueError: as in :func:`choose_masked`.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share {share}: expected more than 0 and less than 1")
+    if not is_number(share) or not 0 < share < 1:
+        raise ValueError(f"share {share!r}: expected more than 0 and less than 1")
     if patches < 2:
         raise ValueError(f"a grid of {patches} patch: expected 2 or more, to mask some of them")
     corrupted = round(share * patches)
@@ -105,8 +105,12 @@ def visible_places(
     """The places of so many that are not hidden, in order.
 
     Raises:
-        ValueError: one place twice for an image.
+        ValueError: one place twice for an image, or one that the grid has not.
     """
+    if hidden.numel() and not 0 <= hidden.min() <= hidden.max() < patches:
+        raise ValueError(
+            f"hidden patches from {hidden.min()} to {hidden.max()}: expected 0 to {patches - 1}"
+        )
     shown = torch.ones(len(hidden), patches, dtype=torch.bool, device=hidden.device)
     shown = shown.scatter(1, hidden, False)
     count = patches - hidden.shape[1]

@@ -56,8 +56,10 @@ def to_bytes(
     """The uint8 images that :func:`vitbook.datasets.normalize` would make these of, rounded.
 
     Raises:
-        ValueError: images that reach beyond -1 to 1, or hold NaN.
+        ValueError: images that reach beyond -1 to 1, or hold NaN; or none.
     """
+    if not images.numel():
+        raise ValueError("no images: expected one at least")
     low, high = images.aminmax()
     if not ((low >= -1.001) & (high <= 1.001)):  # asked once: a GPU is waited for
         raise ValueError(

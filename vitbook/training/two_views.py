@@ -8,12 +8,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
+from vitbook.errors import check_count, check_temperature, is_number
 from vitbook.models.vit import VisionTransformer
 from vitbook.modes import evaluating
 from vitbook.training.batches import Batches
 from vitbook.training.learner import Learner, mean_token, mean_tokens
 from vitbook.training.neighbours import nearest_other
-from vitbook.training.view_losses import Projections, contrastive_loss, prediction_loss, spread
+from vitbook.training.view_losses import (
+    Projections,
+    check_pairs,
+    contrastive_loss,
+    prediction_loss,
+    spread,
+)
 
 Views = Float[Tensor, "batch channels height width"]
 
@@ -41,7 +48,7 @@ class TwoViews(Learner):
         dimensions: of a projection.
 
     Raises:
-        ValueError: a model that is no Vision Transformer.
+        ValueError: a model that is no Vision Transformer, or a width that is none.
     """
 
     one_process = True  # each would see the views of its own images alone
@@ -53,6 +60,8 @@ class TwoViews(Learner):
                 f"two views for a {type(model).__name__}: expected a Vision Transformer, whose "
                 "mean token is read"
             )
+        check_count("hidden", hidden)
+        check_count("dimensions", dimensions)
         self.model = model
         token = model.prefix.shape[1]
         width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
@@ -112,9 +121,11 @@ class SimCLR(TwoViews):
         temperature: float | int = 0.5,
     ):
         super().__init__(model, hidden, dimensions)
+        check_temperature(temperature)
         self.temperature = temperature
 
     def forward(self, first: Views, second: Views) -> Projected:
+        check_pairs(first, second)
         count = len(first)  # both views in one batch, whose statistics batch norm takes
         features = mean_token(self.model, torch.cat([first, second]))
         projections = self.projector(features)
@@ -146,8 +157,8 @@ class BYOL(TwoViews):
         predictor: bool = True,
     ):
         super().__init__(model, hidden, dimensions)
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum {momentum}: expected 0 up to, but not, 1")
+        if not is_number(momentum) or not 0 <= momentum < 1:
+            raise ValueError(f"momentum {momentum!r}: expected 0 up to, but not, 1")
         self.momentum = momentum
         self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
         self.begin_again()
@@ -159,11 +170,7 @@ class BYOL(TwoViews):
             weight.requires_grad_(False)
 
     def forward(self, first: Views, second: Views) -> Projected:
-        if first.shape != second.shape:
-            raise ValueError(
-                f"views of shapes {tuple(first.shape)} and {tuple(second.shape)}: expected two of "
-                "each image, in the same order"
-            )
+        check_pairs(first, second)
         if self.training:
             self.follow()  # the step before: at the first one the copy is the body
         count, both = len(first), torch.cat([first, second])

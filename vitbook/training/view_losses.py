@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from vitbook.errors import check_temperature
+
 Projections = Float[Tensor, "batch dimensions"]
 
 
@@ -40,18 +42,13 @@ def contrastive_loss(
         >>> round(contrastive_loss(views, views, 0.5).item(), 4)  # log(1 + 6 / e^2)
         0.5944
     """
-    if first.shape != second.shape:
-        raise ValueError(
-            f"views of shapes {tuple(first.shape)} and {tuple(second.shape)}: expected two of each "
-            "image, in the same order"
-        )
+    check_pairs(first, second)
     if len(first) < 2:
         raise ValueError(
             f"{len(first)} images in a batch: expected two at least, as a view is told from those "
             "of other images"
         )
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature {temperature}: expected more than 0, and finite")
+    check_temperature(temperature)
     views = F.normalize(torch.cat([first, second]).float(), dim=1)
     with torch.autocast(views.device.type, enabled=False):  # it would round the cosines
         alike = views @ views.T / temperature
@@ -65,7 +62,11 @@ def prediction_loss(predicted: Projections, target: Projections) -> Float[Tensor
 
     BYOL (Grill et al. 2020), equation 2. 0 if they point the same way, 2 if they are orthogonal,
     4 if opposite. No gradient reaches the target.
+
+    Raises:
+        ValueError: another number of targets.
     """
+    check_pairs(predicted, target)
     return 2 - 2 * F.cosine_similarity(predicted, target.detach(), dim=1).mean()
 
 
@@ -73,6 +74,20 @@ def spread(projections: Projections) -> float:
     """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
 
     The share of the unit-length projections that is not their common mean: one less the squared
-    length of the mean.
+    length of the mean. A projection of zeros has no direction, and adds nothing.
     """
-    return 1 - F.normalize(projections.float(), dim=1).mean(dim=0).square().sum().item()
+    unit = F.normalize(projections.float(), dim=1)
+    return (unit.square().sum(dim=1).mean() - unit.mean(dim=0).square().sum()).item()
+
+
+def check_pairs(first: Tensor, second: Tensor) -> None:
+    """Refuse what is not two views of each image.
+
+    Raises:
+        ValueError: they have different shapes.
+    """
+    if first.shape != second.shape:
+        raise ValueError(
+            f"views of shapes {tuple(first.shape)} and {tuple(second.shape)}: expected two of each "
+            "image, in the same order"
+        )
