@@ -2,6 +2,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
@@ -138,6 +139,13 @@ def test_the_gradient_is_the_difference_of_the_shares():
     torch.testing.assert_close(ours.grad, tau * (shares[0] - shares[1]).detach() / len(ours))
 
 
+def test_no_gradient_reaches_the_answers():
+    for loss in (soft_loss, hard_loss):
+        ours, theirs = (logits(seed=seed).requires_grad_() for seed in (0, 1))
+        loss(ours, theirs).backward()
+        assert theirs.grad is None and ours.grad.abs().min() > 0
+
+
 def test_half_precision_does_not_reach_the_loss():
     ours, theirs = (logits(seed=seed).bfloat16() for seed in (0, 1))
     found = soft_loss(ours, theirs, 3.0)
@@ -194,9 +202,26 @@ def test_the_code_s_share_has_one_of_the_paper_s():
 def test_losses_that_cannot_be():
     with pytest.raises(UnknownNameError, match="unknown scaling 'papr': did you mean paper"):
         soft_loss(EVEN, SURE, scaling="papr")
-    for temperature in (0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="expected more than 0, and finite"):
+    for temperature in (0, -1.0, 1e7, 1e200, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r"expected more than 0, up to 1e\+06"):
             soft_loss(EVEN, SURE, temperature)
+
+
+def test_answers_and_temperatures_that_cannot_be(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch
+        from vitbook.training import contrastive_loss, hard_loss, soft_loss
+        for temperature in ("3", None, True):
+            for loss in (soft_loss, contrastive_loss):
+                with pytest.raises(ValueError, match=f"{temperature!r}: expected more than 0"):
+                    loss(torch.eye(2), torch.eye(2), temperature)
+        for loss in (soft_loss, hard_loss):
+            for shape in ((1, 4), (3, 5)):
+                with pytest.raises(ValueError, match="with .3, 4. and the teacher with .[13],"):
+                    loss(torch.zeros(3, 4), torch.zeros(shape))
+        """
+    )
 
 
 @pytest.mark.parametrize(
@@ -411,12 +436,31 @@ class Foreign(nn.Module):
         (lambda: Foreign(lambda x: x[:1]), r"answers 2 images with \(1, 10\): expected logits"),
         (lambda: Foreign(lambda x: x > 0), "answers with bool: expected floating-point logits"),
         (lambda: Foreign(lambda x: x / 0), "answers NaN or infinity"),
+        (lambda: Foreign(lambda x: {}["logits"]), r"pixels .'logits'.: take one that is made for"),
+        (
+            lambda: timm.create_model("vit_tiny_patch16_224", num_classes=10, in_chans=1),
+            r"VisionTransformer, fails on images of 1 channels .*\(Input height \(8\) doesn't",
+        ),
     ],
 )
 def test_a_teacher_that_cannot_teach(teacher, words):
     with pytest.raises(TeacherError, match=words) as refused:
         train(student(), few_digits(), PLAIN, teacher=teacher(), device="cpu", progress=False)
     assert "\n" not in str(refused.value)
+
+
+def test_a_teacher_that_is_no_module(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, vitbook
+        from vitbook import datasets
+        from vitbook.training import TeacherError, get_recipe, train
+        student = vitbook.create_model("vit_micro_patch2_8")
+        recipe = get_recipe("digits", distillation="hard")
+        with pytest.raises(TeacherError, match="is a function: expected a torch.nn.Module"):
+            train(student, datasets.load("digits", "train"), recipe, teacher=lambda x: x)
+        """
+    )
 
 
 def test_a_teacher_whose_weights_lie_where_the_student_s_do():

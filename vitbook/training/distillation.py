@@ -6,13 +6,13 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.devices import to_float64
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, check_temperature
 from vitbook.modes import evaluating
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches, Targets
 from vitbook.training.loss import Logits, cross_entropy
 from vitbook.training.processes import processes
-from vitbook.training.recipe import Recipe
+from vitbook.training.recipe import HOTTEST, Recipe
 
 SCALINGS = ("paper", "code", "sum")
 
@@ -42,13 +42,15 @@ def soft_loss(
 
     Args:
         logits: of the student.
-        answers: logits of the teacher.
-        temperature: 1 takes the logits as they are; a higher one makes the shares more equal.
+        answers: logits of the teacher. No gradient reaches them.
+        temperature: 1 takes the logits as they are; a higher one makes the shares more equal. Above
+            :data:`~.recipe.HOTTEST` they differ by less than their rounding.
         scaling: one of :data:`SCALINGS`.
 
     Raises:
         UnknownNameError: another scaling.
-        ValueError: a temperature that is not above 0.
+        ValueError: a temperature that is not above 0, or is too high; answers of other images or
+            classes.
 
     Example:
         >>> import torch
@@ -59,11 +61,11 @@ def soft_loss(
     """
     if scaling not in SCALINGS:
         raise UnknownNameError("scaling", scaling, SCALINGS)
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature {temperature}: expected more than 0, and finite")
+    check_temperature(temperature, HOTTEST)
+    _check_answers(logits, answers)
     # Nearly equal shares cancel: in float32 nothing is left of them from a temperature of 1e4 on.
     ours, theirs = (
-        F.log_softmax(to_float64(each) / temperature, dim=1) for each in (logits, answers)
+        F.log_softmax(to_float64(each) / temperature, dim=1) for each in (logits, answers.detach())
     )
     exact = F.kl_div(ours, theirs, reduction="sum", log_target=True)
     total = exact.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
@@ -81,7 +83,11 @@ def hard_loss(logits: Logits, answers: Logits) -> Float[Tensor, ""]:
     Args:
         logits: of the student.
         answers: logits of the teacher.
+
+    Raises:
+        ValueError: answers of other images or classes.
     """
+    _check_answers(logits, answers)
     loss = F.cross_entropy(logits, answers.argmax(dim=1))
     return torch.where(answers.isfinite().all(), loss, torch.nan)
 
@@ -118,6 +124,15 @@ def distillation_loss(
         taught = soft_loss(distilled, answers, recipe.temperature)
     share = recipe.distillation_share
     return (1 - share) * cross_entropy(own, targets, recipe.label_smoothing) + share * taught
+
+
+def _check_answers(logits: Tensor, answers: Tensor) -> None:
+    """Fewer answers would be repeated, and more classes cut off, without a word."""
+    if logits.shape != answers.shape:
+        raise ValueError(
+            f"the student answers with {tuple(logits.shape)} and the teacher with "
+            f"{tuple(answers.shape)}: expected the same (images, classes)"
+        )
 
 
 class Teacher:

@@ -167,7 +167,7 @@ def train(
         check_outputs(logits := predict(body, dataset.images[:1]), dataset)
     if teacher is not None:  # which a recipe with an objective has not
         some = normalize(dataset.images[:2].to(device))
-        check_teacher(teacher.to(device), model, some, logits.shape[1])
+        check_teacher(teacher, model, some, logits.shape[1])
     set_stochastic_depth(body, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(body, recipe, seed):
         learner = make_learner(model, recipe, seed).to(device)

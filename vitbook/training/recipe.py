@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, check_temperature
 from vitbook.models.catalog import POOLS
 from vitbook.models.faults import FAULTS
 from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
+HOTTEST = 1e6  # from 1e7 on the rounding of the shares is as large as their difference
 TWO_VIEWS = ("simclr", "byol")
 OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
 DECAYS = ("cosine", "linear")
@@ -195,8 +196,7 @@ class Recipe:
         return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
 
     def _check_distillation(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature {self.temperature}: expected more than 0, and finite")
+        check_temperature(self.temperature, HOTTEST)
         if not 0 < self.distillation_share <= 1:
             raise ValueError(
                 f"distillation_share {self.distillation_share}: expected more than 0, up to 1"

@@ -124,13 +124,17 @@ def check_teacher(
     """Refuse a teacher that cannot teach, before the first step.
 
     Args:
-        images: some of the run, normalised, on the device of both.
+        images: some of the run, normalised, on the device to which the teacher is moved.
         num_classes: outputs of the student.
 
     Raises:
-        TeacherError: the teacher shares weights with the student, is made for images of another
-            size or other channels, or does not answer with one finite logit for each class.
+        TeacherError: the teacher is no module, shares weights with the student, is made for images
+            of another size or other channels, or does not answer with one finite logit for each
+            class.
     """
+    if not isinstance(teacher, nn.Module):
+        raise TeacherError(f"the teacher is a {type(teacher).__name__}: expected a torch.nn.Module")
+    teacher.to(images.device)
     learning = {_place(weight) for weight in student.parameters()}
     if any(_place(weight) in learning for weight in teacher.parameters() if weight.numel()):
         raise TeacherError(
@@ -218,7 +222,7 @@ def _first_answers(teacher: nn.Module, images: Tensor) -> object:
     try:
         with torch.no_grad(), evaluating(teacher):
             return teacher(images)
-    except (RuntimeError, ValueError, TypeError) as error:
+    except Exception as error:  # a foreign one says as it likes that these are not its images
         if is_out_of_memory(error):
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
