@@ -27,6 +27,7 @@ from vitbook.training import (
     run,
     train,
 )
+from vitbook.training.recipe import OBJECTIVES
 
 # A run with everything that could remember something: mean, moments, mixing, stochastic depth.
 RECIPE = Recipe(
@@ -278,10 +279,14 @@ def test_a_run_leaves_its_result_and_nothing_else(tmp_path):
     assert result.processes == 1 and result.data_passes == pytest.approx(22 * 64 / 1442)
 
 
-COMMAND = [
-    sys.executable, "-m", "vitbook", "train", "vit_micro_patch2_8", "digits", "--epochs", "4",
-    "--threads", "1", "--device", "cpu", "--save-every", "0",
-]  # fmt: skip
+def training(model, epochs=4):
+    return [
+        sys.executable, "-m", "vitbook", "train", model, "digits", "--epochs", str(epochs),
+        "--threads", "1", "--device", "cpu", "--save-every", "0",
+    ]  # fmt: skip
+
+
+COMMAND = training("vit_micro_patch2_8")
 
 
 def weights(folder):
@@ -290,17 +295,12 @@ def weights(folder):
         return {name: file.get_tensor(name) for name in file.keys()}
 
 
-def kill_and_restart(folder, kills, seed, more):
+def kill_and_restart(folder, kills, seed, command):
     """Start the command, kill it at a random moment of its training, start it again."""
-    chance, states = (
-        random.Random(seed),
-        folder / "digits-vit_micro_patch2_8-digits-seed0.unfinished",
-    )
+    chance, states = random.Random(seed), folder / f"digits-{command[4]}-digits-seed0.unfinished"
     reached = []
     for _ in range(kills):
-        process = subprocess.Popen(
-            [*COMMAND, *more, "--out", str(folder)], stderr=subprocess.DEVNULL
-        )
+        process = subprocess.Popen([*command, "--out", str(folder)], stderr=subprocess.DEVNULL)
         before = states.stat().st_mtime_ns if states.exists() else None
         while process.poll() is None:  # until it has trained at least one step
             if states.exists() and states.stat().st_mtime_ns != before:
@@ -312,14 +312,14 @@ def kill_and_restart(folder, kills, seed, more):
         if states.exists():
             with safe_open(states, framework="pt") as file:  # never half a file
                 reached.append(json.loads(file.metadata()["progress"])["step"])
-    subprocess.run([*COMMAND, *more, "--out", str(folder)], check=True, capture_output=True)
+    subprocess.run([*command, "--out", str(folder)], check=True, capture_output=True)
     return reached
 
 
-def same_bits_after(tmp_path, kills, more=()):
+def same_bits_after(tmp_path, kills, command=COMMAND):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run([*COMMAND, *more, "--out", str(whole)], check=True, capture_output=True)
-    reached = kill_and_restart(cut, kills, kills, more)
+    subprocess.run([*command, "--out", str(whole)], check=True, capture_output=True)
+    reached = kill_and_restart(cut, kills, kills, command)
     assert len(reached) >= kills // 2 and reached == sorted(reached), reached
     print("killed after steps", reached)
     ours, theirs = weights(cut), weights(whole)
@@ -335,4 +335,13 @@ def test_killed_at_random_moments(tmp_path):
 
 @pytest.mark.slow
 def test_killed_beside_a_teacher(tmp_path):
-    same_bits_after(tmp_path, 4, ["--teacher", TEACHER, "--set", "distillation=hard"])
+    same_bits_after(tmp_path, 4, [*COMMAND, "--teacher", TEACHER, "--set", "distillation=hard"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_killed_without_labels(objective, tmp_path):
+    """Masks, second views and a slow copy go on as they would have."""
+    model = "igpt_micro_patch1_8" if objective == "next_pixels" else "vit_micro_patch2_8"
+    changes = ["--set", f"objective={objective}", "--set", "label_smoothing=0"]
+    same_bits_after(tmp_path, 2, [*training(model, epochs=2), *changes, "--share", "0.5"])
