@@ -24,6 +24,7 @@ try:
         from vitbook.commands.probe import probe
         from vitbook.commands.quantize import quantize
         from vitbook.commands.rank import rank
+        from vitbook.commands.redundancy import redundancy
         from vitbook.commands.results import show
         from vitbook.commands.score import score
         from vitbook.commands.sharpness import sharpness
@@ -57,6 +58,7 @@ app.command(name="models")(models)
 app.command(name="probe")(probe)
 app.command(name="quantize")(quantize)
 app.command(name="rank")(rank)
+app.command(name="redundancy")(redundancy)
 app.command(name="results")(show)
 app.command(name="score")(score)
 app.command(name="sharpness")(sharpness)

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 
-from vitbook.analysis import effective_channels
+from vitbook import create_model
+from vitbook.analysis import cka, effective_channels, layer_redundancy
 
 
 def test_independent_channels_count_all_and_copies_count_once():
@@ -50,3 +52,28 @@ def test_a_constant_that_a_mean_would_round_is_one():
         effective_channels(tenths)
     with pytest.raises(ValueError, match="0 channels that never change"):
         effective_channels(torch.empty(5, 0))
+
+
+def test_a_layers_share_is_of_its_own_width():
+    wide, turned = nn.Linear(6, 12), nn.Linear(12, 3)
+    model = nn.Sequential(nn.Sequential(wide), nn.Sequential(turned))
+    images = torch.randn(40, 2, 1, 6, generator=torch.manual_seed(3))
+    found = layer_redundancy(model, images, ["0", "1"])
+    first = wide(images)
+    used = [effective_channels(first), effective_channels(turned(first))]
+    assert found.channels == pytest.approx(sum(used) / 2)
+    assert found.share == pytest.approx((used[0] / 12 + used[1] / 3) / 2)
+    assert found.likeness == pytest.approx(cka(model, model, images, ["0"], ["1"]).item())
+
+
+def test_blocks_of_ours_and_of_one_layer_and_what_is_refused():
+    images = torch.randn(8, 1, 8, 8, generator=torch.manual_seed(4))
+    model = create_model("vit_dense_micro_patch2_8").train()  # its blocks differ in width
+    found = layer_redundancy(model, images)
+    assert model.training and 0 < found.share < 1 and 0 < found.likeness <= 1
+    one = layer_redundancy(model, images, ["encoder.blocks.0"])
+    assert one.likeness != one.likeness and one.channels >= 1  # no neighbour
+    with pytest.raises(ValueError, match="3 images in batches of 32: expected at least 4"):
+        layer_redundancy(model, images[:3])
+    with pytest.raises(ValueError, match="no layers found"):
+        layer_redundancy(nn.Linear(3, 3), images)

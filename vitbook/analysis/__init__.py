@@ -75,7 +75,7 @@ from vitbook.analysis.positions import (
 )
 from vitbook.analysis.precision import channel_ranges, round_activations
 from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
-from vitbook.analysis.redundancy import effective_channels
+from vitbook.analysis.redundancy import Redundancy, effective_channels, layer_redundancy
 from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.residual import ResidualStream, residual_stream
 from vitbook.analysis.rollout import attention_rollout
@@ -104,6 +104,7 @@ __all__ = [
     "OffsetProfile",
     "PositionTable",
     "PrincipalFilters",
+    "Redundancy",
     "ResidualStream",
     "Scores",
     "VarianceParts",
@@ -141,6 +142,7 @@ __all__ = [
     "integrated_gradients",
     "last_attention",
     "last_tokens",
+    "layer_redundancy",
     "lead_within_layers",
     "linear_cka",
     "list_blocks",

@@ -1,11 +1,76 @@
 """How many channels a layer uses, and how many it has."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
+from vitbook.analysis.running import check_images
+from vitbook.analysis.similarity import cka
 from vitbook.devices import to_float64
+
+
+@dataclass(frozen=True)
+class Redundancy:
+    """How far the channels and the layers of a model repeat each other: means over its layers.
+
+    Attributes:
+        channels: :func:`effective_channels` of a layer.
+        share: these over all channels that the layer has; a low share is high redundancy.
+        likeness: :func:`cka` of neighbouring layers; 1 where a layer describes the images as the
+            one before it does. nan for a model of one layer.
+    """
+
+    channels: float
+    share: float
+    likeness: float
+
+
+def layer_redundancy(
+    model: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    layers: Sequence[str] | None = None,
+) -> Redundancy:
+    """Measure :class:`Redundancy` of layers whose channels come last, as those of a Transformer do.
+
+    The model runs in evaluation mode, once on all images and once more in batches.
+
+    Args:
+        model: any model.
+        images: that it takes, 4 at least.
+        layers: paths of modules, in their order; by default every block (:func:`list_blocks`).
+
+    Raises:
+        TypeError: images that are not floating point.
+        ValueError: fewer than 4 images, NaN in them, or no layers.
+        UnknownNameError: a path that leads to no module; names the nearest.
+        RuntimeError: a layer that did not run.
+
+    Example:
+        >>> import torch, vitbook
+        >>> from vitbook.analysis import layer_redundancy
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> found = layer_redundancy(model, torch.randn(8, 1, 8, 8))
+        >>> 1 <= found.channels <= 64 and 0 < found.share <= 1
+        True
+    """
+    check_images(images)
+    chosen = list_blocks(model) if layers is None else tuple(layers)
+    check_layers(model, chosen)
+    alike = cka(model, model, images, chosen, chosen).diag(1)
+    used = outputs_of(
+        model, images, chosen, lambda path, out: (effective_channels(out), out.shape[-1])
+    )
+    counted = [used[layer] for layer in chosen]
+    return Redundancy(
+        channels=sum(some for some, _ in counted) / len(counted),
+        share=sum(some / width for some, width in counted) / len(counted),
+        likeness=alike.mean().item(),
+    )
 
 
 @torch.no_grad()

@@ -25,3 +25,15 @@ Pretrained = Annotated[bool, typer.Option(help="timm's pretrained weights, which
 def stem(model: str) -> str:
     """What rows are called after: a model's name, or that of its file, whatever its ending."""
     return Path(model).name.removesuffix(".safetensors")
+
+
+def stems(models: list[str]) -> list[str]:
+    """:func:`stem` of each.
+
+    Raises:
+        ValueError: two of them are one.
+    """
+    names = [stem(each) for each in models]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]} stands there {names.count(twice[0])} times: name it once")
+    return names

@@ -9,7 +9,7 @@ from torch import nn
 
 from vitbook import datasets, results
 from vitbook.commands.checkpoint_data import load_with_data
-from vitbook.commands.options import Device, stem
+from vitbook.commands.options import Device, stems
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.training import sharpness as measured_sharpness
@@ -35,9 +35,7 @@ def sharpness(
 
     Checkpoints of one architecture can be compared: the length of the step is that of the weights.
     """
-    names = [stem(each) for each in checkpoints]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{twice[0]} stands there {names.count(twice[0])} times: name it once")
+    names = stems(checkpoints)
     set_threads(threads)
     place = choose_device(device)
     rows, shown, load = [], "", cache(datasets.load)

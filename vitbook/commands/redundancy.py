@@ -1,0 +1,83 @@
+"""``vitbook redundancy``: how far the channels and layers of checkpoints repeat each other."""
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vitbook import datasets, results
+from vitbook.analysis import layer_redundancy
+from vitbook.commands.checkpoint_data import load_with_data
+from vitbook.commands.options import Device, stems
+from vitbook.commands.tables import print_table
+from vitbook.devices import choose_device, set_threads
+
+KIND = "redundancy"
+
+
+def redundancy(
+    checkpoints: Annotated[
+        list[str],
+        typer.Argument(help="Files that `vitbook train` wrote, or names of the book's own."),
+    ],
+    dataset: Annotated[
+        str | None, typer.Option(help="By default the one that the first was trained on.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="By default the held-out one.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Device = None,
+) -> None:
+    """Count the channels that a layer uses, their share of its width, and how alike layers are.
+
+    Each number is a mean over the blocks of a checkpoint.
+    """
+    names = stems(checkpoints)
+    set_threads(threads)
+    place = choose_device(device)
+    rows, shown, load = [], {}, cache(datasets.load)
+    for name, checkpoint in zip(names, checkpoints, strict=True):
+        loaded, images = load_with_data(checkpoint, dataset, split, load)
+        if not shown:  # the others are asked about the first one's images
+            shown = images.provenance
+            dataset = dataset or loaded.provenance.get("dataset", "digits")
+            results.check_place(KIND, dataset, out)
+        pixels = datasets.normalize(images.images).to(place)
+        try:
+            found = layer_redundancy(loaded.model.to(place), pixels)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        rows.append(
+            {
+                "run": name,
+                "model": loaded.model.spec.name,
+                "channels": round(found.channels, 4),
+                "share": round(found.share, 5),
+                "likeness": round(found.likeness, 5),
+            }
+        )
+    print_table([_line(row) for row in rows])
+    measured = results.Measurement(
+        kind=KIND,
+        subject=dataset,
+        settings={
+            "dataset": shown["name"], "split": shown["split"], "images": len(pixels),
+            "channels": "effective, by the participation ratio of the channels' correlations",
+            "share": "of them in a layer's channels",
+            "likeness": "linear CKA of neighbouring blocks",
+            "mean": "over the blocks",
+        },
+        rows=rows,
+        **results.made_on(place),
+    )  # fmt: skip
+    typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _line(row: dict) -> dict[str, str]:
+    return {
+        "run": row["run"],
+        "effective channels": f"{row['channels']:.1f}",
+        "share of width": f"{row['share']:.3f}",
+        "CKA of neighbours": f"{row['likeness']:.3f}",
+    }
