@@ -70,6 +70,15 @@ def test_evaluate_counts_by_hand_and_keeps_the_mode():
     assert model.training and not any(part.training for part in model.encoder.modules())
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_model_of_any_precision_is_asked(dtype):
+    data, model = few_digits("test", 70), micro()
+    expected = predict(model, data.images)
+    found = predict(model.to(dtype), data.images)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, atol=0.05, rtol=0)
+
+
 def test_the_learning_rate():
     recipe = Recipe(name="r", epochs=10, batch_size=1, learning_rate=1.0, warmup_epochs=2.0)
     assert learning_rate(0, recipe) == pytest.approx(0, abs=1e-3)
@@ -353,6 +362,35 @@ def test_recipes():
         get_recipe("digits", crop_area=0.0)
     with pytest.raises(ValueError, match="erasing 2.0: expected 0 to 1"):
         get_recipe("digits", erasing=2.0)
+
+
+def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest
+        from vitbook.errors import UnknownNameError
+        from vitbook.training import RECIPES, Recipe
+        known = vars(RECIPES["digits"])
+        for field in known:
+            for came in ("a", None, [1], {}, True, 2, 0.5, object()):
+                try:
+                    Recipe(**known | {field: came})
+                except (ValueError, UnknownNameError) as error:
+                    assert field in str(error)
+        kinds = {"epochs": "a whole number", "zoom": "a number", "pool": "a text",
+                 "flip": "True or False", "policy": "a name, or None"}
+        for field, said in kinds.items():
+            with pytest.raises(ValueError, match=f"{field} .2.: expected {said}"):
+                Recipe(**known | {field: [2]})
+        """
+    )
+
+
+def test_a_fault_of_the_head_is_not_learned_without_one():
+    with pytest.raises(
+        ValueError, match="softmax_twice' with objective 'mae', which knows no head"
+    ):
+        get_recipe("digits", label_smoothing=0.0, objective="mae", fault="softmax_twice")
 
 
 def test_the_recipe_of_sl_vit_is_the_authors():

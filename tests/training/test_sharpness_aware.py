@@ -237,6 +237,16 @@ def test_what_cannot_be_asked(digits):
         sharpness(create_model("vit_micro_patch2_8"), digits, 0.1, batch_size=0)
     with pytest.raises(ValueError, match="the model has 3 outputs"):
         sharpness(create_model("vit_micro_patch2_8", num_classes=3), digits, 0.1)
+    half = create_model("vit_micro_patch2_8").bfloat16()
+    with pytest.raises(ValueError, match="weights of bfloat16, .* call model.float.. first"):
+        sharpness(half, digits, 0.1)
+
+
+def test_double_weights_are_as_sharp(digits):
+    model = create_model("vit_micro_patch2_8")
+    found = sharpness(model, digits, 0.1)
+    exact = sharpness(model.double(), digits, 0.1)
+    assert (found.loss, found.uphill) == pytest.approx((exact.loss, exact.uphill), abs=1e-4)
 
 
 @pytest.mark.parametrize(

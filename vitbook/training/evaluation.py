@@ -36,14 +36,20 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
 def predict(
     model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
 ) -> Float[Tensor, "n classes"]:
-    """Logits of every image, on the model's device.
+    """Logits of every image, on the model's device and in its precision.
 
     The images are bytes and are normalised here. The model runs in evaluation mode, and each of its
     parts is left in the mode in which it came.
     """
-    device = next(model.parameters()).device
     with evaluating(model):
-        return torch.cat([model(normalize(batch.to(device))) for batch in images.split(batch_size)])
+        return torch.cat([model(as_pixels(batch, model)) for batch in images.split(batch_size)])
+
+
+def as_pixels(images: UInt8[Tensor, "n ..."], model: nn.Module) -> Float[Tensor, "n ..."]:
+    """Bytes normalised, on the device of a model and in its precision."""
+    weights = list(model.parameters())
+    kinds = [weight.dtype for weight in weights if weight.is_floating_point()]
+    return normalize(images.to(weights[0].device)).to(kinds[0] if kinds else torch.float32)
 
 
 def check_outputs(logits: Tensor, dataset: Dataset) -> None:

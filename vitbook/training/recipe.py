@@ -1,8 +1,9 @@
 """Recipes are data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Real
 
-from vitbook.errors import UnknownNameError, check_temperature
+from vitbook.errors import UnknownNameError, check_temperature, is_whole_number
 from vitbook.models.catalog import POOLS
 from vitbook.models.faults import FAULTS
 from vitbook.models.initialization import INITIALIZATIONS
@@ -94,7 +95,7 @@ class Recipe:
             :data:`~vitbook.models.faults.FAULTS`; empty is none.
 
     Raises:
-        ValueError: a number that no run can have.
+        ValueError: a number that no run can have, or what is none.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Recipe:
     fault: str = ""
 
     def __post_init__(self):
+        self._check_kinds()
         for field in ("epochs", "batch_size", "learning_rate", "repeats", "policy_group"):
             if not getattr(self, field) > 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected more than 0")
@@ -195,6 +197,18 @@ class Recipe:
     def mixes(self) -> bool:
         return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
 
+    def _check_kinds(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            right, said = {
+                int: (is_whole_number(value), "a whole number"),
+                float: (isinstance(value, Real) and not isinstance(value, bool), "a number"),
+                bool: (isinstance(value, bool), "True or False"),
+                str: (isinstance(value, str), "a text"),
+            }.get(field.type, (value is None or isinstance(value, str), "a name, or None"))
+            if not right:
+                raise ValueError(f"{field.name} {value!r}: expected {said}")
+
     def _check_distillation(self) -> None:
         check_temperature(self.temperature, HOTTEST)
         if not 0 < self.distillation_share <= 1:
@@ -236,6 +250,11 @@ class Recipe:
             raise ValueError(
                 f"train_from {self.train_from!r} with objective {self.objective!r}, which knows no "
                 "head: nothing of the model would learn; name an earlier part"
+            )
+        if self.fault == "softmax_twice":
+            raise ValueError(
+                f"fault {self.fault!r} with objective {self.objective!r}, which knows no head: "
+                "it would change nothing; leave one of them out"
             )
         if self.mixes and self.objective in TWO_VIEWS:
             raise ValueError(

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from vitbook.datasets import Dataset, normalize
+from vitbook.datasets import Dataset
 from vitbook.errors import check_count
 from vitbook.modes import evaluating
-from vitbook.training.evaluation import check_outputs
+from vitbook.training.evaluation import as_pixels, check_outputs
 from vitbook.training.loss import cross_entropy
 
 
@@ -93,8 +93,8 @@ def sharpness(
 
     Raises:
         ValueError: a radius or a batch size that is not above 0, a loss that is no finite number
-            here or so far uphill, no images, fewer outputs than classes, or no weight that
-            learns.
+            here or so far uphill, no images, fewer outputs than classes, no weight that learns,
+            or one of 16 bits.
 
     Example:
         >>> import vitbook
@@ -113,12 +113,17 @@ def sharpness(
         raise ValueError(
             f"no weight of this {type(model).__name__} learns: expected one, whose loss has a slope"
         )
+    if coarse := [weight.dtype for weight in weights if weight.dtype.itemsize < 4]:
+        raise ValueError(
+            f"weights of {str(coarse[0]).removeprefix('torch.')}, which round a step of {radius!r} "
+            "away: expected float32 or more; call model.float() first"
+        )
     device, gradients = weights[0].device, [weight.grad for weight in weights]
 
     def losses() -> Iterator[Tensor]:  # the mean over all images, in parts
         parts = dataset.images.split(batch_size), dataset.labels.split(batch_size)
         for images, labels in zip(*parts, strict=True):
-            logits = model(normalize(images.to(device)))
+            logits = model(as_pixels(images, model))
             check_outputs(logits, dataset)
             share = len(images) / len(dataset)
             yield share * cross_entropy(logits, labels.to(device), 0.0)
