@@ -24,6 +24,7 @@ from vitbook.explorer import (
     channel_browser,
     checkpoint_ranking,
     cutting_board,
+    data_flow,
     deletion_curves,
     design_counter,
     digit_reader,
@@ -48,7 +49,7 @@ from vitbook.training import MaskedPatches
 FIGURES = ("lookup", "maps", "reader", "meter", "footprint", "board", "taken", "dial", "shifts",
            "designs", "hearing", "waves", "rollout", "channels", "shuffle", "alike",
             "quarters", "rounds", "ranking", "budgets", "ladder", "answers",
-            "masked", "gallery")  # fmt: skip
+            "masked", "gallery", "flow")  # fmt: skip
 
 
 @pytest.fixture(params=FIGURES)
@@ -223,6 +224,24 @@ def alike():
     tokens[:, 8:11, 0] += 12
     names = ("cat", "rocket", "flower")
     return alike_patches(images, tokens, (4, 6), names=names, start=(1, (1, 3)), task="Touch.")
+
+
+@pytest.fixture
+def flowing():
+    """A photograph of 4 x 6 patches of 4 pixels, and three layers of random tokens and maps."""
+    powers = np.exp(np.random.default_rng(0).normal(scale=2, size=(3, 25, 25)))
+    return {
+        "photograph": torch.randint(0, 256, (3, 32, 48), dtype=torch.uint8, generator=_seed(2)),
+        "tokens": torch.randn(4, 25, 20, generator=_seed(3)),
+        "attention": powers / powers.sum(-1, keepdims=True),
+        "answer": torch.rand(16, 24, generator=_seed(4)),
+        "grid_size": (4, 6), "patch_size": 4, "start": (1, 2),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def flow(flowing):
+    return data_flow(**flowing)
 
 
 class Brightness(nn.Module):

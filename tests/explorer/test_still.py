@@ -29,6 +29,7 @@ PARTS = {
     "masked": [*IMAGES, (".vb-share", ".vb-guess .vb-track i")],
     "rounds": [("image", ".vb-along canvas")],
     "ranking": IMAGES,
+    "flow": [("image.vb-first", ".vb-flow-main")],
     "alike": [("image", ".vb-touched .vb-image, .vb-album .vb-image")],
     "gallery": [("image:not(.vb-ground)", ".vb-gallery .vb-image, .vb-atlas")],
     "shuffle": [("image:nth-of-type(odd)", ".vb-reader .vb-image"),

@@ -9,6 +9,7 @@ from vitbook.explorer.deletion import deletion_curves
 from vitbook.explorer.designs import design_counter
 from vitbook.explorer.distance import distance_meter
 from vitbook.explorer.figure import Figure
+from vitbook.explorer.flow import data_flow
 from vitbook.explorer.footprint import token_footprint
 from vitbook.explorer.gallery import attention
 from vitbook.explorer.hearing import hearing_map
@@ -37,6 +38,7 @@ __all__ = [
     "channel_browser",
     "checkpoint_ranking",
     "cutting_board",
+    "data_flow",
     "deletion_curves",
     "design_counter",
     "digit_reader",
