@@ -20,7 +20,7 @@ from vitbook.explorer.figure import Figure
 from vitbook.explorer.jpeg import jpeg
 from vitbook.extras import from_extra
 
-_COMPONENTS = 48
+_COMPONENTS = 32
 # Of the page: more patches than this make neither a picture nor a page that loads.
 _MOST_PATCHES = 12_000
 # Cosines up to this one leave a patch dark.
@@ -42,7 +42,7 @@ def alike_patches(
 ) -> Figure:
     """Photographs beside their tokens' colours; the touched patch lights up its like in all.
 
-    Two patches are alike by the cosine of their tokens, less the mean of all, in the 48 largest
+    Two patches are alike by the cosine of their tokens, less the mean of all, in the 32 largest
     components. The colours are :func:`vitbook.analysis.token_colors` of what
     :func:`vitbook.analysis.object_mask` keeps.
 

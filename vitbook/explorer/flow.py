@@ -14,15 +14,18 @@ from vitbook.explorer.drawing import (
     tag,
     text,
 )
-from vitbook.explorer.figure import Figure
+from vitbook.explorer.figure import Figure, piece_key
 from vitbook.explorer.flow_colors import layer_colors
 from vitbook.explorer.jpeg import jpeg
+from vitbook.extras import from_extra
 
 LINES = 8  # to the tokens that a patch looks at most, in each layer
+# Of the small form, which shares its page with other figures: lines, and pixels of the photograph.
+SMALL_LINES, _SMALL_SIDE = 6, 288
 # Of the page: with more the sequence is thinner than the pixels of a phone.
 _MOST_PATCHES = 1024
 _DARKEST = 0.86  # of black over what the answer leaves out, as in photo_reader.js
-_ANSWER_SIDE = 112  # pixels of the answer that are packed: the veil is smooth
+_ANSWER_SIDE = 64  # pixels of the answer that are packed: the veil is smooth
 
 
 def data_flow(
@@ -56,7 +59,7 @@ def data_flow(
         start: (row, column) of the patch that is followed at first.
         num_prefix_tokens: in front of the patches; the first is called the class token.
         meaning: of what is bright in the answer, after "bright".
-        small: less tall, and without the slider of layers.
+        small: less tall, in fewer bytes, and without the slider of layers.
         description: the caption.
 
     Raises:
@@ -73,27 +76,26 @@ def data_flow(
         raise ValueError(f"start {start}: expected a patch of a grid of {rows} x {columns}")
     depth, width = len(maps), tokens.shape[-1]
     colors = layer_colors(tokens, num_prefix_tokens)
-    seen, weights = strongest(maps[:, num_prefix_tokens:], LINES)
+    seen, weights = strongest(maps[:, num_prefix_tokens:], SMALL_LINES if small else LINES)
     top = float(weights.max())
     veil, means = _veil(answer), _patch_means(answer, grid_size)
     channels = images.shape[1]
     patch = start[0] * columns + start[1]
     data = {
-        "photo": jpeg(images[0]), "grid": [rows, columns], "patch": patch_size, "width": width,
-        "channels": channels, "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
+        "photo": jpeg(images[0], _SMALL_SIDE if small else None), "grid": [rows, columns],
+        "patch": patch_size, "width": width, "channels": channels, "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
         "colors": base64(colors), "seen": base64(seen.astype("<u2")), "top": top,
         "weights": base64(np.rint(255 * np.sqrt(weights / top)).astype(np.uint8)),
         "veil": png(veil), "means": base64(np.rint(255 * means).astype(np.uint8)),
         "answer": list(answer.shape), "meaning": meaning, "small": small, "start": patch,
         "task": "",
     }  # fmt: skip
-    count = rows * columns
+    looked = seen.shape[-1]
     finding = (
-        f"{count} patches become {count} tokens of {width} numbers each, which {depth} layers mix. "
-        "The framed patch keeps its mark in every step. Like colours are like tokens: the three "
-        "largest components of a layer, turned to fit the next layer. Blue lines lead to the "
-        f"{seen.shape[-1]} tokens that the framed patch looks at most, in the mean of the heads; "
-        "the line straight down is its own token, which the residual connection hands on."
+        "Like colours are like tokens: the three largest components of a layer, turned to fit the "
+        f"next layer. Curved lines lead to the {looked} tokens that the framed patch looks at "
+        "most, in the mean of the heads. The line straight down is its own token, which the "
+        "residual connection hands on."
     )
     still = _still(data, images[0], colors[:, num_prefix_tokens:], veil)
     return Figure("data_flow.js", data, title, description or finding, still)
@@ -147,9 +149,14 @@ def _patch_means(answer: np.ndarray, grid_size: tuple[int, int]) -> np.ndarray:
 
 def _veil(answer: np.ndarray) -> np.ndarray:
     """Black "h w 4", the less the answer the more of it."""
-    step = max(1, max(answer.shape) // _ANSWER_SIDE)
-    dark = np.zeros((*answer[::step, ::step].shape, 4), np.uint8)
-    dark[..., 3] = np.rint(255 * _DARKEST * (1 - answer[::step, ::step]))
+    with from_extra("data"):
+        from PIL import Image
+
+    step = -(-max(answer.shape) // _ANSWER_SIDE)
+    size = answer.shape[1] // step, answer.shape[0] // step
+    small = Image.fromarray(answer.astype(np.float32)).resize(size, Image.Resampling.BOX)
+    dark = np.zeros((*size[::-1], 4), np.uint8)
+    dark[..., 3] = np.rint(255 * _DARKEST * (1 - np.asarray(small).clip(0, 1)))
     return dark
 
 
@@ -158,7 +165,8 @@ def _still(data: dict, image: np.ndarray, colors: np.ndarray, veil: np.ndarray) 
     (rows, columns), depth = data["grid"], data["depth"]
     side, gap, line = 200, 20, 26
     high = side * rows / columns
-    photo, cell = jpeg(image, 2 * side), (side / columns, high / rows)
+    photo, cell = jpeg(image, side), (side / columns, high / rows)
+    name_of_photo = f"vb-flow-{piece_key(photo)}"
     row, column = divmod(data["start"], columns)
     middle = (depth + 1) // 2
     parts = []
@@ -167,8 +175,10 @@ def _still(data: dict, image: np.ndarray, colors: np.ndarray, veil: np.ndarray) 
     for i, name in enumerate(titles):
         x, y = i % 3 * (side + gap), i // 3 * (high + line + gap) + line
         parts.append(text(x, y - 8, name, font_size=17, font_weight=600))
-        if i in (0, 1, 5):
-            parts.append(pixels(photo, x, y, side, high, class_="vb-first" if i == 0 else "vb-on"))
+        if i == 0:
+            parts.append(pixels(photo, x, y, side, high, id=name_of_photo, class_="vb-first"))
+        elif i in (1, 5):
+            parts.append(tag("use", href=f"#{name_of_photo}", x=x, y=y - line))
         else:
             shown = colors[(0, middle, depth)[i - 2]].reshape(rows, columns, 3)
             parts.append(pixels(png(shown), x, y, side, high))
