@@ -83,7 +83,8 @@ def data_flow(
     patch = start[0] * columns + start[1]
     data = {
         "photo": jpeg(images[0], _SMALL_SIDE if small else None), "grid": [rows, columns],
-        "patch": patch_size, "width": width, "channels": channels, "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
+        "patch": patch_size, "width": width, "channels": channels,
+        "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
         "colors": base64(colors), "seen": base64(seen.astype("<u2")), "top": top,
         "weights": base64(np.rint(255 * np.sqrt(weights / top)).astype(np.uint8)),
         "veil": png(veil), "means": base64(np.rint(255 * means).astype(np.uint8)),
@@ -188,6 +189,8 @@ def _still(data: dict, image: np.ndarray, colors: np.ndarray, veil: np.ndarray) 
             parts.append(tag("path", d=lines, stroke="var(--vb-paper)", stroke_width=2.5))
         if i == 5:
             parts.append(pixels(png(veil), x, y, side, high))
-        parts.append(framed(x + column * cell[0], y + row * cell[1], *cell))
+        # Around the patch and not inside it, or little of it would be seen.
+        left, upper = x + column * cell[0] - 4, y + row * cell[1] - 4
+        parts.append(framed(left, upper, cell[0] + 8, cell[1] + 8))
     words = "The photograph, its patches, its tokens in three layers as colours, and the answer."
     return drawing(3 * side + 2 * gap, 2 * (high + line) + gap, words, *parts)
