@@ -223,17 +223,6 @@ def test_tiny_changes_are_said_by_their_power_of_ten(js, change, words):
     assert js("patch_shuffle", "amount(change)", change=change) == words
 
 
-def test_a_pad_gives_back_its_pixels_and_takes_a_stroke(js):
-    pixels = [0, 255, 102, 51]
-    fill = "(() => { const pad = fineBitmap([2, 2]); pad.fill(pixels); return pad.pixels(15); })()"
-    assert js("digit_reader", fill, pixels=pixels) == pixels
-    drawn = js("digit_reader", "(() => { const pad = fineBitmap([4, 4]); "
-               "pad.stroke([0, 8], [16, 8]); return pad.pixels(16); })()")  # fmt: skip
-    drawn = np.array(drawn).reshape(4, 4)
-    assert (drawn[1:3] > 127).all() and (drawn[[0, 3]] == 0).all()
-    assert np.array_equal(drawn, drawn[::-1]) and np.array_equal(drawn, drawn[:, ::-1])
-
-
 def test_a_vision_transformer_reads_as_in_torch(js, reader, model, images):
     for name, value in model.state_dict().items():
         model.state_dict()[name].copy_(value.half().float())  # as the page stores them

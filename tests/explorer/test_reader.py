@@ -1,6 +1,5 @@
 """The model in the page computes what torch computes."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -50,58 +49,6 @@ def test_the_still_is_computed_alike(rounded, images):
     true_logits, true_maps = expected(rounded, images[0])
     torch.testing.assert_close(logits[0], true_logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(maps[:, 0], true_maps, atol=1e-5, rtol=0)
-
-
-def level(page):
-    """The pad as levels from 0 to 16."""
-    data = page.locator(".vb-pad canvas").evaluate(
-        "canvas => [...canvas.getContext('2d').getImageData(0, 0, 8, 8).data]"
-    )
-    return np.array(data).reshape(8, 8, 4)[..., 0] * 16 / 255
-
-
-def stroke(page, above, below):
-    """From the upper edge of the pad to the lower one, at these shares of its width."""
-    pad = page.locator(".vb-pad").bounding_box()
-    page.mouse.move(pad["x"] + pad["width"] * above, pad["y"] + 5)
-    page.mouse.down()
-    page.mouse.move(pad["x"] + pad["width"] * below, pad["y"] + pad["height"] - 5, steps=6)
-    page.mouse.up()
-
-
-def test_a_stroke_leaves_grey_edges_in_whole_levels(show, reader):
-    page = show(reader)
-    page.click("[data-control=clear]")
-    assert level(page).max() == 0
-    stroke(page, 0.6, 0.4)
-    levels = level(page)
-    assert np.abs(levels - levels.round()).max() < 0.04
-    assert (levels.max(1) > 9).all() and (levels[:, [0, 1, 6, 7]] == 0).all()
-    assert len(np.unique(levels.round())) > 5
-    assert "writer" not in page.locator(".vb-readout").inner_text()
-
-
-def test_the_first_stroke_does_not_land_on_the_digit_that_is_shown(show, reader):
-    page = show(reader)
-    assert level(page)[:, 4:].max() > 0
-    stroke(page, 0.1, 0.1)
-    first = level(page)
-    assert first[:, 0].min() > 9 and first[:, 3:].max() == 0
-    stroke(page, 0.9, 0.9)
-    assert level(page)[:, :3].tolist() == first[:, :3].tolist()  # the second goes beside the first
-
-
-def test_the_pad_is_drawn_on_by_keyboard(show, reader):
-    page = show(reader)
-    page.click("[data-control=clear]")
-    page.locator("[data-control=pad] [tabindex='0']").focus()
-    page.keyboard.press("Space")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    assert [tuple(at) for at in np.argwhere(level(page) > 15)] == [(0, 0), (1, 1)]
-    page.keyboard.press("Enter")
-    assert [tuple(at) for at in np.argwhere(level(page) > 0)] == [(0, 0)]
 
 
 def test_a_head_can_be_chosen(show, reader):

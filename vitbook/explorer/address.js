@@ -7,6 +7,7 @@ export const ROUNDING = { word: "rounding", part: ".vb-rounds" };
 export const LADDER = { word: "gradients", part: ".vb-ladder" };
 export const ANSWERS = { word: "answers", part: ".vb-answers" };
 export const MASKS = { word: "masked", part: ".vb-masks" };
+export const DRAWING = { word: "drawing", part: ".vb-drawing" };
 
 /** Which of the page's figures of a kind this is: the first has no number in its link. */
 const nameOf = (root, { word, part }) => {
@@ -18,7 +19,7 @@ const nameOf = (root, { word, part }) => {
 /** A state as the part of a link after its #. */
 export const address = (root, kind, state) =>
   `#${nameOf(root, kind)}?${Object.entries(state)
-    .map(([key, value]) => `${key}=${Number(value)}`).join("&")}`;
+    .map(([key, value]) => `${key}=${typeof value === "string" ? value : Number(value)}`).join("&")}`;
 
 /**
  * Let a link lead to an address. While a page loads, the theme's ScrollSpy takes every link's part

@@ -1,44 +1,36 @@
-import { node, set } from "./page.js";
+import { node } from "./page.js";
 import { halftone, heat, paint } from "./paint.js";
-import { argmax, clamp, inside, inWords, softmax } from "./numbers.js";
-import { canvas, classBars, div, grid, image, label, labelled, photo } from "./parts.js";
+import { argmax, softmax } from "./numbers.js";
+import { canvas, classBars, div, image, label, labelled, photo } from "./parts.js";
 import { live } from "./live.js";
+import { address, DRAWING, linkTo, restored } from "./address.js";
+import { lettersOf, lettersOfLevels, MOST_POINTS, pixelsOf, pixelsOfLetters, strokesOf } from "./ink.js";
+import { drawingPad } from "./pad.js";
 import { load, read } from "./vision_transformer.js";
 
-// The pad keeps a fine bitmap under its pixels, so that strokes get the grey edges of the data.
-// With this brush they also have its ink: a mean level of 4.9, half of the pixels touched.
-const FINE = 4, BRUSH = 2.4;
+const UNREADABLE = "The link's drawing could not be read, so it was left out. ";
 
-export function fineBitmap([rows, columns]) {
-  const high = rows * FINE, wide = columns * FINE, ink = new Float32Array(high * wide);
-  /** Draw from one point to another, in fine pixels. */
-  const stroke = (from, to) => {
-    const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
-    for (let y = 0; y < high; y++) {
-      for (let x = 0; x < wide; x++) {
-        const [px, py] = [x + 0.5 - from[0], y + 0.5 - from[1]];
-        const along = clamp((px * dx + py * dy) / (dx * dx + dy * dy || 1), 0, 1);
-        const away = Math.hypot(px - along * dx, py - along * dy);
-        const wet = clamp(BRUSH + 0.5 - away, 0, 1);
-        ink[y * wide + x] = Math.max(ink[y * wide + x], wet);
-      }
-    }
+/** What a link says of the pad, or null where it cannot be meant. */
+export function drawnState(text, { size: [rows, columns], levels, examples, classes, depth, heads }) {
+  const said = new URLSearchParams(text), state = {};
+  const whole = (key, limit) => {
+    const value = said.get(key);
+    return value === null ? undefined : /^\d+$/.test(value) && Number(value) < limit ? Number(value) : null;
   };
-  const fill = (pixels) => ink.forEach((_, i) => {
-    const row = Math.floor(i / wide / FINE), column = Math.floor(i % wide / FINE);
-    ink[i] = pixels[row * columns + column] / 255;
-  });
-  /** Sums over blocks of fine pixels, in whole levels, as 0..255. */
-  const pixels = (levels) => Array.from({ length: rows * columns }, (_, i) => {
-    let sum = 0;
-    for (let j = 0; j < FINE * FINE; j++) {
-      const y = Math.floor(i / columns) * FINE + Math.floor(j / FINE);
-      sum += ink[y * wide + (i % columns) * FINE + j % FINE];
-    }
-    return Math.round(Math.round(sum / FINE / FINE * levels) * 255 / levels);
-  });
-  return { stroke, fill, pixels };
+  const [example, meant, look] = [
+    whole("example", examples.length), whole("meant", classes.length), whole("look", depth * (heads + 1))];
+  const ink = said.has("ink") ? strokesOf(said.get("ink")) : undefined;
+  const pixels = said.has("pixels") ? pixelsOfLetters(said.get("pixels"), rows * columns, levels) : undefined;
+  const shown = [example, ink, pixels].filter((each) => each !== undefined);
+  if (shown.length > 1 || [...shown, meant, look].includes(null)) return null;
+  if (example !== undefined) Object.assign(state, { strokes: [], pixels: examples[example].pixels, example });
+  else if (shown.length) Object.assign(state, { strokes: ink ?? [], pixels: pixels ?? null, example: null });
+  if (shown.length) state.meant = meant ?? (example === undefined ? null : examples[example].label);
+  if (look !== undefined) state.look = lookOf(look, heads);
+  return Object.keys(state).length ? state : null;
 }
+const lookOf = (number, heads) =>
+  `${Math.floor(number / (heads + 1))} ${number % (heads + 1) ? number % (heads + 1) - 1 : "mean"}`;
 
 /**
  * @param {HTMLElement} root
@@ -48,75 +40,49 @@ export function fineBitmap([rows, columns]) {
  *   weights: [string, number[]][], values: string}} data
  */
 export function render(root, data) {
-  const model = load(data);
-  const [rows, columns] = data.size;
+  const model = load(data), { examples, classes, heads, levels } = data;
+  const [rows, columns] = data.size, empty = Array(rows * columns).fill(0);
   const [down, across] = [rows / data.patch[0], columns / data.patch[1]];
-  const color = heat(data.ramp), empty = Array(rows * columns).fill(0);
-  const bitmap = fineBitmap(data.size);
-  const example = (i) => ({ pixels: data.examples[i].pixels, example: i });
-  const figure = live(root, data, { ...example(0), look: `${data.depth - 1} mean` });
-  const { state, change } = figure, drawn = (pixels) => change({ pixels, example: null });
+  const color = heat(data.ramp);
+  const example = (i) =>
+    ({ pixels: examples[i].pixels, strokes: [], example: i, meant: examples[i].label });
+  const figure = live(root, data, { ...example(0), erase: false, look: `${data.depth - 1} mean` });
+  const { state, change } = figure;
+  let trouble = ""; // said once
 
-  const cut = () => node("div", {
-    class: "vb-cut", style: `background-size: ${100 / across}% ${100 / down}%`,
-  });
-  const ink = canvas();
-  const cells = grid({
-    rows, columns, control: "pad", choice: false,
-    label: "drawing pad; the arrow keys walk, space puts ink down or lifts it",
-    name: (row, column) => inWords(row * columns + column, columns),
-    pick: (row, column, event) => {
-      if (event.detail) return; // a pointer has drawn already; this is for the keyboard
-      const pixels = [...state.pixels], i = row * columns + column;
-      pixels[i] = pixels[i] > 127 ? 0 : 255;
-      bitmap.fill(pixels);
-      drawn(pixels);
+  const pad = drawingPad(data.size, {
+    ink: () => state, erasing: () => state.erase,
+    changed: (ink, full) => {
+      if (full) trouble = `A link holds ${MOST_POINTS} points, and the pad no more: erase, or clear it. `;
+      // What was meant stays with what is drawn on or erased, and goes with the example.
+      const meant = !ink.pixels && state.pixels ? null : state.meant;
+      const same = ink.pixels && state.example !== null && ink.pixels.every((p, i) => p === state.pixels[i]);
+      change({ ...ink, meant, example: same ? state.example : null });
     },
-  });
-  const pad = node("div", { class: "vb-image vb-pad", style: `--rows: ${rows}; --columns: ${columns}` },
-    ink, cut(), cells.element);
-
-  let last = null;
-  const stroke = (event) => {
-    const [x, y] = inside(event, pad.getBoundingClientRect());
-    const at = [columns * FINE * x, rows * FINE * y];
-    bitmap.stroke(last ?? at, at);
-    last = at;
-    drawn(bitmap.pixels(data.levels));
-  };
-  const lift = () => (last = null);
-  set(pad, {
-    onpointerdown: (event) => {
-      if (event.button) return;
-      pad.setPointerCapture(event.pointerId);
-      if (state.example !== null) bitmap.fill(empty); // a digit of one's own
-      lift();
-      stroke(event);
-    },
-    onpointermove: (event) => last && stroke(event),
-    onpointerup: lift, onpointercancel: lift,
   });
 
   const looks = canvas(), dots = canvas("vb-dots"), own = div("vb-note");
   const choices = [["mean", "mean"],
-    ...Array.from({ length: data.heads }, (_, head) => [head, `head ${head + 1}`])];
+    ...Array.from({ length: heads }, (_, head) => [head, `head ${head + 1}`])];
   const chooser = figure.select("look", "layer, and one head or the mean of all",
     Array.from({ length: data.depth }, (_, i) => data.depth - 1 - i).map((layer) =>
       [`layer ${layer + 1} of ${data.depth}`, choices.map(([value, words]) =>
         [`${layer} ${value}`, `layer ${layer + 1}, ${words}`])]));
-  const bars = classBars(data.classes);
-  const examples = figure.chooser("example", "held-out examples",
-    data.examples.map((_, i) => `example ${i + 1}`),
-    { face: (i) => photo(data.examples[i].image), at: () => state.example ?? -1, part: example });
-  const clear = figure.button("clear", "Clear the pad", () => {
-    bitmap.fill(empty);
-    drawn(empty);
-  });
+  const bars = classBars(classes);
+  const held = figure.chooser("example", "held-out examples", examples.map((_, i) => `example ${i + 1}`),
+    { face: (i) => photo(examples[i].image), at: () => state.example ?? -1, part: example });
+  const erase = figure.toggle("erase", "Eraser");
+  const clear = figure.button("clear", "Clear the pad", () =>
+    change({ pixels: null, strokes: [], example: null, meant: null, erase: false }));
+  const meant = figure.chooser("meant", "the digit that was meant", classes,
+    { face: (i) => classes[i], kind: "vb-choice", at: () => state.meant ?? -1 });
+  const link = node("a", { class: "vb-link" }, "Link to this drawing");
 
-  function draw({ pixels, example, look }) {
-    paint(ink, rows, columns, (pixel) => Array(3).fill(pixels[pixel]));
+  function draw({ pixels: shown, strokes, example, meant, erase, look }) {
+    const pixels = strokes.length ? pixelsOf(strokes, data.size, levels) : shown ?? empty;
+    const inked = pixels.some((p) => p);
+    pad.show();
     halftone(dots, rows, columns, pixels);
-    cells.cells.forEach((cell, i) => cell.setAttribute("aria-pressed", pixels[i] > 127));
 
     const { logits, maps } = read(pixels, model);
     const [layer, which] = look.split(" ");
@@ -130,25 +96,43 @@ export function render(root, data) {
 
     const chances = softmax(logits), best = argmax(chances);
     bars.show(chances);
-    const says = `The model reads ${data.classes[best]} with probability ${chances[best].toFixed(2)}`;
-    const meant = example === null ? null : data.examples[example].label;
+    const from = { ...(strokes.length ? { ink: lettersOf(strokes) } : example !== null ? { example }
+      : { pixels: lettersOfLevels(pixels, levels) }), ...(meant !== null && inked && { meant }) };
+    linkTo(link, address(root, DRAWING,
+      { ...from, look: Number(layer) * (heads + 1) + (which === "mean" ? 0 : Number(which) + 1) }));
+
+    const truth = example === null ? meant : examples[example].label;
+    const judged = inked && truth !== null, fooled = judged && truth !== best;
+    const hint = !inked ? "" : !judged ? ". Which digit was meant? Choose it below" : example === null
+      ? `; ${classes[truth]} was meant`
+      : `; its writer meant ${classes[truth]}${meant === truth ? "" : `, not ${classes[meant]}`}`;
+    const told = [trouble, pad.penDown() ? "The pen is down. " : "",
+      inked ? "" : "The pad is empty, and the model must still choose. ",
+      `The model reads ${classes[best]} with probability ${chances[best].toFixed(2)}${hint}`,
+      judged && !fooled ? ": read right." : fooled && example !== null ? node("b", {}, ": a mistake.") : ". "];
+    trouble = "";
     const summed = pixels.reduce((hash, p) => (hash * 31 + p) >>> 0, 7);
     return {
-      says: [pixels.some((p) => p) ? "" : "The pad is empty, and the model must still choose. ",
-        meant === null ? `${says}.` : `${says}; its writer meant ${data.classes[meant]}`,
-        meant === null ? "" : meant === best ? "." : node("b", {}, ": a mistake.")],
-      told: { logits: Array.from(logits), maps },
-      named: { pad: summed.toString(16), example: example ?? "none", look },
+      says: told, reached: fooled && example === null && "the model is fooled.",
+      told: { logits: Array.from(logits), maps, pixels },
+      named: { pad: summed.toString(16), example: example ?? "none", meant: meant ?? "none", erase, look },
     };
   }
 
   figure.stage(draw,
-    label("Held-out digits, or draw your own"), examples,
+    label("Held-out digits, or draw your own"), held,
     div("vb-reader",
-      div("vb-wide", label("Draw here, from edge to edge"), pad,
-        div("vb-controls", clear, figure.reset),
-        div("vb-note", `${columns} × ${rows} px, ${data.levels + 1} grey levels, ` +
-          `cut into ${down} × ${across} patches`)),
-      labelled("Where it looks", image(rows, columns, looks, dots, cut()), chooser, own),
-      labelled("What it reads", ...bars.elements)));
+      div("vb-wide", label("Draw here: large or small, anywhere"), pad.element,
+        div("vb-controls", erase, clear, figure.reset)),
+      labelled("What it sees, and where it looks", image(rows, columns, looks, dots,
+        node("div", { class: "vb-cut", style: `background-size: ${100 / across}% ${100 / down}%` })),
+      div("vb-note", `centred and scaled to ${columns} × ${rows} px, as the training digits are; ${levels + 1} ` +
+        `grey levels, ${down} × ${across} patches`), chooser, own),
+      labelled("What it reads", ...bars.elements)),
+    label("Which digit was meant?"), meant, link);
+  restored(root, DRAWING, (text) => {
+    const found = drawnState(text, data);
+    if (!found) trouble = UNREADABLE;
+    return found ?? {};
+  }, change);
 }

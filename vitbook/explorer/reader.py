@@ -126,7 +126,7 @@ def _still(
     side = 220
     parts = [
         text(0, 14, "the pad", font_weight=600), pixels(png(image), 0, 24, side, side),
-        text(side + 20, 14, "where the class token looks", font_weight=600),
+        text(side + 20, 14, "what it sees, and where it looks", font_weight=600),
         pixels(png(heat(looks, float(looks.max()))), side + 20, 24, side, side),
         dots(image, side + 20, 24, side, side),
     ]  # fmt: skip
@@ -139,4 +139,4 @@ def _still(
                 **(MOST if chance == chances.max() else OTHERS)),
             text(2 * side + 240, y + 15, f"{chance:.2f}", text_anchor="end"),
         ]  # fmt: skip
-    return drawing(2 * side + 240, side + 30, words, *parts)
+    return drawing(2 * side + 240, side + 30, words, tag("g", *parts, class_="vb-drawing"))
