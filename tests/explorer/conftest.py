@@ -510,9 +510,10 @@ def touched(browser, tmp_path):
     """A figure on a phone whose page scrolls, and a finger that goes from place to place."""
     contexts = []
 
-    def open_page(figure):
+    def open_page(figure, above=0):
         file = tmp_path / "page.html"
-        head, below = '<!doctype html><meta charset="utf-8"><body>', '<div style="height: 2000px">'
+        head = f'<!doctype html><meta charset="utf-8"><body><div style="height: {above}px"></div>'
+        below = '<div style="height: 2000px">'
         file.write_text(f"{head}{figure._repr_html_()}{below}", encoding="utf-8")
         contexts.append(browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True))
         page = contexts[-1].new_page()

@@ -74,6 +74,16 @@ const arrows = (walk) => (event) => {
   walk(...STEPS[event.key], event);
 };
 
+const GRASP = 48; // px: so large at least is a handle for a finger, however small it is drawn
+/** Does a finger take hold of a handle? What else can be pressed near it stays pressable. */
+function holds(handle, { clientX, clientY, target }) {
+  if (handle.contains(target)) return true;
+  if (target.closest("button, a")) return false;
+  const { left, top, width, height } = handle.getBoundingClientRect();
+  return Math.abs(clientX - left - width / 2) <= Math.max(width, GRASP) / 2 &&
+    Math.abs(clientY - top - height / 2) <= Math.max(height, GRASP) / 2;
+}
+
 /**
  * A handle that a pointer drags over a surface, and that the arrow keys walk.
  * @param {{handle: Element, move: (across: number, down: number) => void,
@@ -87,7 +97,7 @@ export function drag(surface, { handle, move, walk }) {
   set(surface, {
     onpointerdown: (event) => {
       // A finger beside the handle scrolls the page; a tap there still brings it.
-      if (event.pointerType === "touch" && !handle.contains(event.target)) return;
+      if (event.pointerType === "touch" && !holds(handle, event)) return;
       if (event.button) return; // the menu of the right one keeps its end
       dragging = true;
       surface.setPointerCapture(event.pointerId);
@@ -100,7 +110,10 @@ export function drag(surface, { handle, move, walk }) {
     onclick: (event) => event.detail && to(event),
   });
   // A finger on the handle moves it and not the page: inside a drawing `touch-action` does not hold.
-  handle.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
+  surface.addEventListener("touchstart", (event) => {
+    const [{ clientX, clientY }] = event.touches;
+    if (holds(handle, { clientX, clientY, target: event.target })) event.preventDefault();
+  }, { passive: false });
   set(handle, { onkeydown: arrows(walk) });
 }
 
