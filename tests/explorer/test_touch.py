@@ -1,4 +1,4 @@
-"""A finger on what can be dragged moves it and not the page, in every figure and in any direction."""
+"""A finger on what can be dragged moves it and not the page, in every figure, any direction."""
 
 import pytest
 
@@ -6,7 +6,9 @@ import pytest
 HANDLES = [
     ("lookup", "[data-control=query]", (-50, 40)), ("board", "[data-control=square]", (60, 40)),
     ("budgets", "[data-control=budget]", (70, 45)), ("ladder", "[data-control=depth]", (20, -80)),
-    ("ranking", "li.vb-card:nth-of-type(8) .vb-grip", (25, -120)), ("rounds", ".vb-knob", (-45, 40)),
+    ("ranking", "li.vb-card:nth-of-type(8) .vb-grip", (25, -120)),
+    ("rounds", ".vb-knob", (-45, 40)), ("designs", "[data-control=network]", (-60, 50)),
+    ("designs", "[data-control=near]", (-40, 60)),
     ("alike", "[data-control=patch]", (45, 50)), ("alike", "[data-control=token]", (-45, 50)),
     ("gallery", "[data-control=query] [aria-checked=true]", (60, 60)),
     ("masked", ".vb-mask-pad", (60, 60)), ("reader", ".vb-pad", (60, 60)),

@@ -1,8 +1,11 @@
 import { node, set } from "./page.js";
-import { div, labelled, note, word } from "./parts.js";
+import { div, drag, labelled, note, word } from "./parts.js";
+import { clamp } from "./numbers.js";
 import { live } from "./live.js";
+import { networkDrawing } from "./network_drawing.js";
 
 const ROUNDING = 0.05; // of a figure that is printed with one decimal
+const NEAR = 4; // px of a plane: of the networks so near to a pointer, the one most like the last
 
 /** Parameters and multiply-adds of a Vision Transformer of plain blocks, queries without bias. */
 export function count(depth, width, hidden, { patches, pixels, classes }) {
@@ -17,6 +20,33 @@ export function count(depth, width, hidden, { patches, pixels, classes }) {
   };
 }
 
+/** Every network that the sliders can set, with what it counts in millions and billions. */
+export function allNetworks(limits, network) {
+  const [depths, widths, ratios] = ["depth", "width", "ratio"].map((name) => {
+    const [low, high, step] = limits[name];
+    return Array.from({ length: Math.round((high - low) / step) + 1 }, (_, i) => low + i * step);
+  });
+  return depths.flatMap((depth) => widths.flatMap((width) => ratios.map((ratio) => {
+    const { parameters, macs } = count(depth, width, ratio * width, network);
+    return { depth, width, ratio, millions: parameters / 1e6, billions: macs / 1e9 };
+  })));
+}
+
+/**
+ * The network under a pointer: of those within `near` of it the one most like the last one, else the
+ * nearest. `far(network)` is how far one lies from the pointer.
+ */
+export function under(networks, far, last, limits, near = NEAR) {
+  const change = (each) => Object.entries(limits).reduce((sum, [name, [low, high]]) =>
+    sum + ((each[name] - last[name]) / (high - low)) ** 2, 0);
+  let best = null, least = [Infinity, Infinity];
+  for (const each of networks) {
+    const away = far(each), rank = [Math.max(away, near), away > near ? 0 : change(each)];
+    if (rank[0] < least[0] || (rank[0] === least[0] && rank[1] < least[1])) [best, least] = [each, rank];
+  }
+  return best;
+}
+
 /** A plane of parameters in millions and multiply-adds in billions; what lies outside is cut. */
 function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
   const [width, height] = size, [left, top, right, bottom] = inset;
@@ -26,7 +56,7 @@ function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
   const field = node("svg:svg", {
     x: left, y: top, width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}`,
   });
-  const drawing = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  const drawing = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, class: "vb-counted" });
   for (const tick of x_ticks) {
     drawing.append(word({
       x: left + across(tick), y: height - bottom + 14, "text-anchor": "middle",
@@ -40,7 +70,10 @@ function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
     word({ x: 0, y: 11 }, "multiply-adds, G"), field,
     node("svg:rect", { class: "vb-frame", x: left, y: top, width: wide, height: tall }));
   const inside = (px, py) => px >= x[0] && px <= x[1] && py >= y[0] && py <= y[1];
-  return { element: labelled(label, drawing), field, across, down, inside };
+  /** How far a network lies from a place in the drawing, in its pixels. */
+  const far = (place) => ({ millions, billions }) => Math.hypot(
+    left + across(millions) - place[0] * width, top + down(billions) - place[1] * height);
+  return { element: labelled(label, drawing), drawing, field, across, down, inside, far };
 }
 
 /**
@@ -53,13 +86,20 @@ function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
  */
 export function render(root, data) {
   const { goal, network, limits } = data;
-  const figure = live(root, data, data.start);
+  const figure = live(root, data, data.start), { state, change } = figure;
+  const networks = allNetworks(limits, network), names = ["network", "near"];
+  const picked = ({ depth, width, ratio }) => change({ depth, width, ratio });
+  const within = (name, value) => clamp(value, limits[name][0], limits[name][1]);
 
-  const views = data.planes.map((each) => {
+  const views = data.planes.map((each, i) => {
     const view = plane(each, data.layout);
     const { across, down, field } = view;
     const sweep = node("svg:polyline", { class: "vb-sweep" });
-    const dot = node("svg:circle", { r: 6, class: "vb-dot vb-own" });
+    const dot = node("svg:circle", { r: 7, class: "vb-dot vb-ring vb-own" });
+    const handle = node("svg:g", { class: "vb-handle", tabindex: 0, role: "slider",
+      "data-control": names[i], "aria-label": `network, ${each.label}; up and down a layer, ` +
+      "left and right a width", "aria-valuemin": limits.depth[0], "aria-valuemax": limits.depth[1] },
+      node("svg:circle", { r: 19, fill: "transparent" }), dot);
     if (each.lens) {
       const [x0, x1] = each.lens.x, [y0, y1] = each.lens.y;
       field.append(node("svg:rect", { class: "vb-lens", x: across(x0), y: down(y1),
@@ -77,10 +117,23 @@ export function render(root, data) {
           "text-anchor": each.lens ? "start" : "end", "font-size": 12 }, name));
       }
     }
-    field.append(dot);
-    return { ...view, sweep, dot };
+    field.append(handle);
+    drag(view.drawing, {
+      handle,
+      move: (...place) => picked(under(networks, view.far(place), state, limits)),
+      walk: (down, right) => {
+        const [depth, width] = [within("depth", state.depth - down),
+          within("width", state.width + right * limits.width[2])];
+        const { parameters, macs } = count(depth, width, state.ratio * width, network);
+        if (!views[0].inside(parameters / 1e6, macs / 1e9)) return; // the keys would lose it
+        change({ depth, width });
+        if (handle.getAttribute("visibility") === "hidden") views[0].handle.focus();
+      },
+    });
+    return { ...view, sweep, handle };
   });
 
+  const picture = networkDrawing(limits);
   const slider = (control, words, tell) => {
     const [min, max, step] = limits[control];
     return figure.slider(control, words, { min, max, step, tell });
@@ -99,11 +152,13 @@ export function render(root, data) {
     const [millions, billions] = [parameters / 1e6, macs / 1e9];
     const line = limits.ratio.slice(0, 2).map(at)
       .map((each) => [each.parameters / 1e6, each.macs / 1e9]);
-    for (const { across, down, inside, sweep, dot } of views) {
+    for (const { across, down, inside, sweep, handle } of views) {
       set(sweep, { points: line.map(([x, y]) => `${across(x)},${down(y)}`).join(" ") });
-      set(dot, { cx: across(millions), cy: down(billions),
-        visibility: inside(millions, billions) ? "visible" : "hidden" });
+      set(handle, { visibility: inside(millions, billions) ? "visible" : "hidden",
+        "aria-valuenow": depth, "aria-valuetext": `${depth} layers of width ${width}` });
+      for (const circle of handle.children) set(circle, { cx: across(millions), cy: down(billions) });
     }
+    picture.show(state);
 
     const built = depth === goal.depth && width === goal.width;
     const tenths = Math.round(10 * goal.parameters);
@@ -125,9 +180,10 @@ export function render(root, data) {
     div("vb-dials",
       slider("depth", "Depth", (value) => `${value} layer${value === 1 ? "" : "s"}`),
       slider("width", "Width", String), slider("ratio", "MLP ratio", String), figure.reset),
+    picture.element,
     div("vb-pair", ...views.map(({ element }) => element)),
-    note("Circle: the network as set. Dashes: where other MLP ratios would put it. Boxes: printed " +
-      "figures; on the right as large as their rounding."));
+    note("Circle: the network as set; drag it, and the network follows. Dashes: where other MLP ratios " +
+      "would put it. Boxes: printed figures; on the right as large as their rounding."));
 }
 
 const inLens = ({ x, y }, parameters, macs) =>

@@ -24,7 +24,7 @@ def design_counter(
     title: str = "A row of the table must add up twice",
     description: str | None = None,
 ) -> Figure:
-    """Depth, width and MLP ratio as sliders; what a plain ViT of them counts, beside printed rows.
+    """A plain ViT, set by sliders or dragged in the plane of what it counts, beside printed rows.
 
     The page counts what :mod:`vitbook.measure` counts on the real network: 224 px, patches of 16,
     1,000 classes, queries without bias, fixed positions.
@@ -58,8 +58,8 @@ def design_counter(
         task = (
             f"{goal} is printed with {layers} layers of width {wide}, {printed} M and "
             f"{billions} G. Set depth and width so, and find the MLP ratio that meets "
-            f"{printed} M, rounded or cut. Does it meet {billions} G too? Then find other layers "
-            "that meet both."
+            f"{printed} M, rounded or cut. Does it meet {billions} G too? Then drag the circle to "
+            "other layers that meet both."
         )
     data = {
         "network": NETWORK, "start": dict(zip(LIMITS, start, strict=True)), "limits": LIMITS,
