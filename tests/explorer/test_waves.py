@@ -5,16 +5,21 @@ import torch
 import torch.nn.functional as F
 
 from vitbook.explorer import place_waves
+from vitbook.explorer.waves import likeness_of_waves
 
 
 def cosines(table, keep):
-    """By projecting on every kept cosine and sine, one wave at a time."""
+    """By projecting on every kept cosine and sine, one wave at a time.
+
+    `keep`: the most turns, or turns down and across of each wave.
+    """
     rows, columns, width = table.shape
     y, x = torch.arange(rows)[:, None] / rows, torch.arange(columns) / columns
     kept = torch.zeros(rows, columns, width, dtype=torch.complex128)
-    for u in range(-keep, keep + 1):
-        for v in range(-keep, keep + 1):
-            if -rows / 2 < u <= rows / 2 and -columns / 2 < v <= columns / 2:
+    for u in range(-rows, rows + 1):
+        for v in range(-columns, columns + 1):
+            on = max(abs(u), abs(v)) <= keep if isinstance(keep, int) else (abs(u), abs(v)) in keep
+            if on and -rows / 2 < u <= rows / 2 and -columns / 2 < v <= columns / 2:
                 wave = torch.exp(2j * torch.pi * (u * y + v * x).double())[..., None]
                 kept += wave * (wave.conj() * table).mean((0, 1))
     units = F.normalize(kept.real.reshape(rows * columns, width), dim=1)
@@ -43,7 +48,65 @@ def test_the_page_computes_the_likeness_of_what_is_kept(show, waves, keep):
         put(page, keep, row * 6 + column)
         for table, value in zip((noise() + noise().flip(1), noise()), found(page), strict=True):
             expected = cosines(table, keep)[row * 6 + column, row * 6 + 5 - column].item()
-            assert value == pytest.approx(expected, abs=0.006)  # a byte a cosine
+            assert value == pytest.approx(expected, abs=0.002)
+
+
+def switch(page, *waves):
+    for down, across in waves:
+        page.locator("[data-control=waves] button").nth(4 * down + across).click()
+
+
+@pytest.mark.parametrize(
+    "waves", [((0, 1),), ((1, 0), (0, 2)), ((2, 3),), ((0, 0), (0, 1), (2, 1), (1, 3))]
+)
+def test_waves_are_switched_one_at_a_time(show, waves_of_noise, waves):
+    page = show(waves_of_noise)
+    put(page, keep=0, place=7)
+    switch(page, (0, 0), *waves) if (0, 0) not in waves else switch(page, *waves[1:])
+    assert page.locator("[data-control=waves] [aria-pressed=true]").count() == len(waves)
+    for table, value in zip((noise(), noise(seed=4)), found(page), strict=True):
+        expected = cosines(table, set(waves))
+        mask = [[(u, v) in waves for v in range(4)] for u in range(3)]
+        assert likeness_of_waves(table.numpy(), mask) == pytest.approx(expected.numpy(), abs=1e-5)
+        assert value == pytest.approx(expected[7, 10].item(), abs=0.003)
+    if len(waves) > 1:
+        assert f"{len(waves)} chosen" in page.locator(".vb-amount").inner_text()
+
+
+@pytest.fixture
+def waves_of_noise():
+    return place_waves({"noise": noise(), "other": noise(seed=4)}, keep=2)
+
+
+def test_without_a_wave_there_is_no_direction_and_the_mean_alone_is_alike(show, waves):
+    page = show(waves)
+    put(page, keep=0)
+    assert found(page) == pytest.approx([1, 1]) and "up to 0 of 3" in page.content()
+    switch(page, (0, 0))
+    assert found(page) == [None, None]
+    words = page.locator(".vb-readout").inner_text()
+    assert words.strip() == (
+        "No wave is on: every place has a vector of zeros, which has no direction."
+    )
+    page.locator("[data-control=reset]").click()
+    assert page.locator("[data-control=waves] [aria-pressed=true]").count() == 9
+
+
+def test_the_keys_walk_and_switch_and_a_finger_does(show, touched, waves):
+    page = show(waves)
+    page.locator("[data-control=waves] [tabindex='0']").focus()
+    for key in ("ArrowRight", "ArrowDown", "Space"):
+        page.keyboard.press(key)
+    by_keys = found(page)
+    assert page.evaluate("document.activeElement.ariaLabel") == "wave of 1 turns down, 1 across"
+    assert page.evaluate("document.activeElement.ariaPressed") == "false"
+    phone, finger = touched(waves)
+    box = phone.locator("[data-control=waves] button").nth(5).bounding_box()
+    assert min(box["width"], box["height"]) >= 24
+    finger((box["x"] + box["width"] / 2, box["y"] + box["height"] / 2))
+    assert found(phone) == by_keys == pytest.approx(
+        [1, cosines(noise(), {(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)})[
+            18, 23].item()], abs=0.003)  # fmt: skip
 
 
 def test_a_mirrored_table_is_alike_and_a_slow_wave_wraps_round(show, waves):

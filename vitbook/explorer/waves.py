@@ -1,4 +1,4 @@
-"""What a few slow waves of a table of positions say, beside tables that learned nothing."""
+"""What a few waves of a table of positions say, beside tables that learned nothing."""
 
 from collections.abc import Mapping
 
@@ -20,19 +20,23 @@ from vitbook.explorer.figure import Figure
 _MOST_PLACES = 144
 
 
-def likeness_of_waves(table: np.ndarray, keep: int) -> np.ndarray:
-    """Cosine of every two places of a table that keeps its mean and its slow waves alone.
+def likeness_of_waves(table: np.ndarray, keep: int | np.ndarray) -> np.ndarray:
+    """Cosine of every two places of a table that keeps some of its waves alone.
 
     Args:
         table: "rows columns width".
-        keep: waves that go down and across the grid at most so many times.
+        keep: waves that go down and across the grid at most so many times; or which of them, by
+            their turns down and across, bool "rows//2+1 columns//2+1".
 
     Returns:
         "places places", row by row.
     """
     waves = np.fft.fft2(table, axes=(0, 1))
-    down, across = (np.abs(np.fft.fftfreq(n, 1 / n)) for n in table.shape[:2])
-    waves[np.maximum(down[:, None], across) > keep] = 0
+    down, across = (np.abs(np.fft.fftfreq(n, 1 / n)).astype(int) for n in table.shape[:2])
+    slow = np.maximum(down[:, None], across) <= keep if np.ndim(keep) == 0 else (
+        np.asarray(keep)[down[:, None], across]
+    )  # fmt: skip
+    waves[~slow] = 0
     places = np.fft.ifft2(waves, axes=(0, 1)).real.reshape(-1, table.shape[2])
     lengths = np.linalg.norm(places, axis=1, keepdims=True)
     if not lengths.all():
@@ -86,7 +90,8 @@ def place_waves(
     steps = np.rint(100 * found + 100).astype(np.uint8)
     data = {
         "rows": rows, "columns": columns, "cuts": cuts, "names": list(arrays),
-        "place": place[0] * columns + place[1], "keep": keep, "likeness": base64(steps),
+        "place": place[0] * columns + place[1], "keep": keep,
+        "products": base64(np.stack([_products(array) for array in arrays.values()])),
         "stops": CIVIDIS, "task": task or "",
     }  # fmt: skip
     one, other = data["place"], place[0] * columns + columns - 1 - place[1]
@@ -103,6 +108,13 @@ def place_waves(
     )
     still = _still(data, steps[:, keep - 1, one].reshape(-1, rows, columns), finding)
     return Figure("place_waves.js", data, title, description or finding, still)
+
+
+def _products(table: np.ndarray) -> np.ndarray:
+    """Inner products of every two places: what any choice of waves needs, in 65,535 steps."""
+    places = table.reshape(-1, table.shape[2])
+    products = places @ places.T
+    return np.rint(products / np.abs(products).max() * 32767).astype("<i2")
 
 
 def _colored(steps: np.ndarray) -> np.ndarray:
