@@ -127,11 +127,13 @@ def test_a_rollout_is_the_librarys(js, rows):
     assert apart == pytest.approx(rollout.difference(every))
 
 
-@pytest.mark.parametrize("kind", ["all", "rows", "axial", "blocks", "linformer", "performer"])
+@pytest.mark.parametrize(
+    "kind", ["all", "rows", "axial", "blocks", "near", "linformer", "performer"]
+)
 def test_who_hears_whom_and_at_what_cost(js, kind):
     data = {"pattern": kind, "side": 8, "token": 27, "keys": 5, "features": 7}
     data["block"] = hearing._BLOCK
-    for layers in (1, 2):
+    for layers in (1, 2, 3):
         heard = js("hearing_map", "Array.from({ length: 64 }, (_, i) => "
                    "hears(data.pattern, 8, data.block, 27, i, layers))",
                    data=data, layers=layers)  # fmt: skip

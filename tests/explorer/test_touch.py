@@ -12,6 +12,7 @@ HANDLES = [
     ("alike", "[data-control=patch]", (45, 50)), ("alike", "[data-control=token]", (-45, 50)),
     ("gallery", "[data-control=query] [aria-checked=true]", (60, 60)),
     ("masked", ".vb-mask-pad", (60, 60)), ("reader", ".vb-pad", (60, 60)),
+    ("hearing", ".vb-mask-pad", (60, 50)),
 ]  # fmt: skip
 SMALL = [handle for handle in HANDLES if handle[0] in ("alike", "rounds", "budgets")]
 

@@ -1,6 +1,6 @@
 import { node, set } from "./page.js";
 import { paint } from "./paint.js";
-import { bytes, clamp, inside, inWords, place, shareTold } from "./numbers.js";
+import { bytes, clamp, inside, inWords, place, shareTold, way } from "./numbers.js";
 import { canvas, div, frame, grid, image, label, labelled, term, track } from "./parts.js";
 import { live } from "./live.js";
 import { shelf } from "./pieces.js";
