@@ -75,7 +75,7 @@ bench: $(INSTALLED) ## Measure the speed of our models against timm's
 	$(call step,1/1,Benchmarks,$(BIN)/python -m pytest -o addopts= tests/benchmarks/bench_*.py -s)
 
 .PHONY: pictures
-pictures: $(INSTALLED) ## Draw the pictures of the README
+pictures: $(INSTALLED) ## Draw the pictures of the README and of shared pages
 	$(call step,1/1,Drawing the pictures of the README,$(BIN)/python tools/pictures.py)
 
 .PHONY: ledger

@@ -1,37 +1,61 @@
-"""Draw the pictures of the README from the book's models and data."""
+"""Draw the pictures of the README, and the one that a shared page shows, from the book's models."""
 
 from pathlib import Path
 
 import torch
 from einops import rearrange
 from matplotlib.figure import Figure
+from torch import Tensor
 
 import vitbook
 from vitbook import datasets, plotting
 from vitbook.analysis import capture_attention, object_mask, token_colors
+from vitbook.plotting.style import COLORS, INK
 
 OUT = Path(__file__).resolve().parent.parent / "book" / "_static"
 MOST_BYTES = 200_000
+SOCIAL = ("cat", "astronaut", "motorcycle", "coffee", "flower")
 SHOWN = ("astronaut", "cat", "coffee", "motorcycle", "temple", "flower")
 
 
-def tokens() -> Figure:
-    """Photographs, and what a pretrained ViT makes of them."""
-    size = 518
+def photos_and_tokens(size: int, shown: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+    """Photographs, and a pretrained ViT's tokens of them as colours; both uint8, "n c h w"."""
     photos = datasets.load("photos", "all", image_size=size)
     real = vitbook.load_pretrained("vit_small_patch14_focus", image_size=size)
-    images = torch.stack([photos.images[photos.class_names.index(name)] for name in SHOWN])
+    images = torch.stack([photos.images[photos.class_names.index(name)] for name in shown])
     with torch.no_grad():
         found = torch.cat([real.model.features(real.normalize(each[None])) for each in images])
     patches = found[:, real.model.num_prefix_tokens :]
     colors = token_colors(patches, object_mask(patches, real.model.grid_size))
     sheets = rearrange(colors, "n (r c) d -> n d r c", r=real.model.grid_size[0])
+    return images, (255 * sheets).round().to(torch.uint8)
+
+
+def tokens() -> Figure:
+    """Photographs, and what a pretrained ViT makes of them."""
+    images, sheets = photos_and_tokens(518, SHOWN)
     panels = dict(zip(SHOWN, images[..., ::2, ::2], strict=True))
-    for name, sheet in zip(SHOWN, sheets, strict=True):
-        panels[f"{name}, its tokens"] = (255 * sheet).round().to(torch.uint8)
+    panels |= {f"{name}, its tokens": sheet for name, sheet in zip(SHOWN, sheets, strict=True)}
     return plotting.image_grid(
         panels, "A Vision Transformer gives like things one colour", columns=len(SHOWN)
     )
+
+
+def social() -> Figure:
+    """The title over photographs and their tokens, to be read at a third of its size."""
+    images, sheets = photos_and_tokens(518, SOCIAL)
+    figure = Figure(figsize=(12, 6.3))
+    figure.text(0.03, 0.89, "Vision Transformers,", fontsize=38, weight="bold", color=INK)
+    figure.text(0.03, 0.79, "built and looked into", fontsize=38, weight="bold", color=INK)
+    figure.text(0.97, 0.80, "vitbook", fontsize=30, color=COLORS[0], ha="right")
+    for row, panels in enumerate((images, sheets)):
+        for column, panel in enumerate(panels):
+            axes = figure.add_axes(
+                (0.03 + 0.19 * column, 0.405 - 0.365 * row, 0.18, 0.18 * 12 / 6.3)
+            )
+            axes.imshow(rearrange(panel, "c h w -> h w c"), interpolation="nearest")
+            axes.axis("off")
+    return figure
 
 
 def attention() -> Figure:
@@ -60,11 +84,12 @@ def attention() -> Figure:
 
 
 def main() -> None:
-    for draw, kind, options in (
-        (tokens, "jpg", dict(dpi=90, pil_kwargs={"quality": 82})),
-        (attention, "png", dict(dpi=110)),
+    for draw, name, options in (
+        (tokens, "readme_tokens.jpg", dict(dpi=90, pil_kwargs={"quality": 82})),
+        (attention, "readme_attention.png", dict(dpi=110)),
+        (social, "social.jpg", dict(dpi=100, pil_kwargs={"quality": 84})),
     ):
-        path = OUT / f"readme_{draw.__name__}.{kind}"
+        path = OUT / name
         draw().savefig(path, facecolor="white", **options)
         size = path.stat().st_size
         if size > MOST_BYTES:

@@ -1,13 +1,12 @@
 """What the book asks of Sphinx beyond its extensions: light pages that leave no host.
 
 The data of a live figure moves from the page to a script that is loaded when the figure comes
-near, and each of its pieces to one that is loaded when the figure asks for it. MathJax is served by
-the book, and the build's record of the chapters is kept as JSON.
+near, and each of its pieces to one that is loaded when the figure asks for it. The build's record
+of the chapters is kept as JSON.
 """
 
 import json
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 from myst_nb.sphinx_ import NbMetadataCollector
@@ -55,34 +54,12 @@ def on_buttons(app, pagename, templatename, context, doctree):
         buttons[:] = [button for button in buttons if button.get("label") != "launch-buttons"]
 
 
-DOOR = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{title}</title>
-<link rel="icon" href="_static/favicon.svg">
-<meta http-equiv="refresh" content="0; url={first}">
-<a href="{first}">{title}</a>
-"""
-
-
 def drop_unused_data(outdir: Path) -> None:
     pages = [page.read_text(encoding="utf-8") for page in outdir.rglob("*.html")]
     used = {name for page in pages for name in re.findall(r"_figures/([\w-]+\.js)", page)}
     for script in outdir.glob("_figures/*.js"):
         if script.name not in used:
             script.unlink()
-
-
-def copy_mathjax(outdir: Path) -> None:
-    source = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
-    target = outdir / "_static" / "mathjax"
-    parts = ("tex-chtml.js", "output/chtml/fonts/woff-v2/*", "input/tex/extensions/*")
-    for file in (file for part in parts for file in source.glob(part)):
-        copy = target / file.relative_to(source)
-        if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(file.read_bytes())
 
 
 def record_chapters(app) -> dict[str, dict]:
@@ -97,10 +74,7 @@ def on_finish(app, exception):
     outdir = Path(app.outdir)
     chapters = json.dumps(record_chapters(app), indent=1)
     (outdir.parent / "chapters.json").write_text(chapters, encoding="utf-8")
-    door = DOOR.format(title=app.config.html_title, first=f"{app.config.root_doc}.html")
-    (outdir / "index.html").write_text(door, encoding="utf-8")
     drop_unused_data(outdir)
-    copy_mathjax(outdir)
 
 
 def setup(app):
