@@ -14,7 +14,7 @@ export const press = (name, words, onclick) => node("button", { type: "button", 
 /** A photograph by file, drop, paste or camera; `take` gets it as a square canvas. */
 export function sources(root, take) {
   const said = node("span", { class: "vb-note", role: "status" });
-  const input = node("input", { type: "file", accept: "image/*", class: "vb-spoken", tabindex: -1, "aria-hidden": true });
+  const input = node("input", { type: "file", accept: "image/*", class: "vb-spoken", tabindex: -1, "aria-hidden": "true" });
   const video = node("video", { playsinline: true, muted: true, class: "vb-video" });
   let stream = null, count = 0;
 
