@@ -95,7 +95,7 @@ export function render(root, data) {
     const view = plane(each, data.layout);
     const { across, down, field } = view;
     const sweep = node("svg:polyline", { class: "vb-sweep" });
-    const dot = node("svg:circle", { r: 7, class: "vb-dot vb-ring vb-own" });
+    const dot = node("svg:circle", { r: 6, class: "vb-dot vb-own" });
     const handle = node("svg:g", { class: "vb-handle", tabindex: 0, role: "slider",
       "data-control": names[i], "aria-label": `network, ${each.label}; up and down a layer, ` +
       "left and right a width", "aria-valuemin": limits.depth[0], "aria-valuemax": limits.depth[1] },

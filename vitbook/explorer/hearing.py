@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitbook.explorer.drawing import drawing, framed, pixels, png, rgb, text
+from vitbook.explorer.drawing import drawing, pixels, png, rgb, text
 from vitbook.explorer.figure import Figure
 
 _SIDES = (4, 8, 12, 16, 32, 48, 64)
@@ -100,23 +100,27 @@ def _pairs(data: dict) -> int:
 
 
 def _still(data: dict, words: str) -> str:
-    """Two grids, the token that has news framed, and the cost in numbers."""
+    """Who has news, who has heard it after the layers at the start, and the cost in numbers."""
     side, wide, gap = data["side"], 240, 34
-    row, column = divmod(data["token"], side)
-    unit, parts = wide / side, []
-    lit = rgb(_COLORS["mixed" if data["pattern"] in data["thin"] else "own"])
-    for layers in (1, 2):
-        left = (layers - 1) * (wide + gap)
-        heard = _heard(data, layers)
-        tiles = np.where(heard[..., None], lit, rgb(_COLORS["none"])).astype(np.uint8)
-        told = f"{heard.sum():,} of {heard.size:,}, " + data["thin"].get(
-            data["pattern"], "each with its own weight"
-        )
-        name = "Heard after one layer" if layers == 1 else "Heard after two layers"
+    colors = {name: np.array(rgb(color)) for name, color in _COLORS.items()}
+    tiles = np.tile(colors["none"], (side, side, 1))
+    news = tiles.copy()
+    for layers in range(data["layers"], 0, -1):
+        late = colors["late"] + (colors["own"] - colors["late"]) / layers
+        lit = colors["mixed"] if data["pattern"] in data["thin"] else late
+        tiles[_heard(data, layers)] = np.rint(lit)
+    news[divmod(data["token"], side)] = tiles[divmod(data["token"], side)] = colors["own"]
+    how = data["thin"].get(data["pattern"], "each with its own weight")
+    parts = []
+    for left, name, image in (
+        (0, "Who has news", news),
+        (wide + gap, f"Heard after {data['layers']} layers", tiles),
+    ):
         parts += [text(left, 12, name, font_weight=600),
-                  pixels(png(tiles), left, 20, wide, wide),
-                  text(left, wide + 38, told)]  # fmt: skip
-        parts += [framed(left + column * unit, 20 + row * unit, unit, unit)]
+                  pixels(png(image.astype(np.uint8)), left, 20, wide, wide)]  # fmt: skip
+    for layers in (1, 2):
+        told = f"{_heard(data, layers).sum():,} of {side**2:,}, {how}, after {layers}"
+        parts.append(text(wide + gap, wide + 20 + 18 * layers, told))
     cost = f"One layer, {data['names'][data['pattern']]}: {_pairs(data):,} pairs of {side**4:,}"
-    parts.append(text(0, wide + 60, cost, font_weight=600))
-    return drawing(2 * wide + gap, wide + 70, words, *parts)
+    parts.append(text(0, wide + 78, cost, font_weight=600))
+    return drawing(2 * wide + gap, wide + 88, words, *parts)

@@ -146,10 +146,11 @@ export function render(root, data) {
     moved(moved(token, state.side, cellsOf(side)), cellsOf(side), side)))].sort((a, b) => a - b) });
   figure.stage(draw,
     div("vb-controls vb-patterns",
-      figure.select("pattern", "what a token reads", Object.entries(names)),
       figure.slider("side", "Grid", { max: sides.length - 1, at: () => sides.indexOf(state.side),
         part: (i) => toSide(sides[i]), tell: () => `${state.side} × ${state.side}` }),
-      figure.slider("layers", "Layers", { max: data.most, tell: String }), play, figure.reset),
+      figure.slider("layers", "Layers", { max: data.most, tell: String }),
+      figure.select("pattern", "what a token reads", Object.entries(names)),
+      play, figure.reset),
     div("vb-pair vb-ears",
       labelled("Paint who has news", pads, own),
       div("", heading, div("vb-image vb-hearing", map), told)),
