@@ -92,9 +92,11 @@ def lay(root: Path) -> None:
         return
     manifest = json.loads((made / "manifest.json").read_text())
     manifest["runtime"] = {
-        kind: {"module": module, "binary": binary, "bytes": (runtime / binary).stat().st_size}
+        kind: {"module": module, "binary": binary, **_about((runtime / binary).read_bytes())}
         for kind, (module, binary) in RUNTIME.items()
     }
+    # By it a browser knows whether what it kept is of this model.
+    manifest["digest"] = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()[:16]
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(made, target, ignore=shutil.ignore_patterns("sources"))
     for file in (file for files in RUNTIME.values() for file in files):
@@ -105,3 +107,7 @@ def lay(root: Path) -> None:
     (target / "manifest.json").write_text(json.dumps(manifest))
     megabytes = sum(file.stat().st_size for file in target.iterdir()) / 1e6
     print(f"  the model of the page: {megabytes:.0f} MB", flush=True)
+
+
+def _about(content: bytes) -> dict[str, int | str]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

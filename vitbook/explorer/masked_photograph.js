@@ -5,7 +5,6 @@ import { canvas, div, frame, grid, image, label, labelled, term, track } from ".
 import { live } from "./live.js";
 import { shelf } from "./pieces.js";
 import { address, linkTo, MASKS, restored, stated } from "./address.js";
-import { way } from "./strokes.js";
 import { encode, linear, load } from "./vision_transformer.js";
 import {
   answerOf, colorClass, commonest, levelsOf, maskedBy, meanColors, middleOf, nearestClass, wordLimits, wordsOf,

@@ -46,3 +46,17 @@ export function softened(planes, side, reach) {
   for (let c = 0; c < 3; c++) soft.set(blurred(planes.subarray(c * count, (c + 1) * count), side, reach), c * count);
   return soft;
 }
+
+/** Marks on a grid of other columns: where a patch held any, the new one does. */
+export function rescaled(marks, columns) {
+  const were = Math.round(Math.sqrt(marks.length)), most = Math.max(were, columns);
+  const made = new Uint8Array(columns * columns);
+  for (let row = 0; row < most; row++) {
+    for (let column = 0; column < most; column++) {
+      const [from, to] = [were, columns].map((each) =>
+        Math.floor(row * each / most) * each + Math.floor(column * each / most));
+      made[to] = Math.max(made[to], marks[from]);
+    }
+  }
+  return made;
+}

@@ -49,6 +49,8 @@ export async function readPhoto(file) {
     if (scale === 1) return middleSquare(image, width, height);
     const small = await createImageBitmap(file,
       { resizeWidth: across, resizeHeight: down, resizeQuality: "high" }).catch(() => null);
+    // A drawing, or a file that ends early, can only be drawn as it is shown.
+    if (!small && width * height < 4e7) return middleSquare(image, width, height);
     if (!small) throw new Error(`${name} is too large for this browser (${width} × ${height} pixels): make it smaller first.`);
     return middleSquare(small, small.width, small.height);
   } finally {

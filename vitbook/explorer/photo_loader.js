@@ -5,14 +5,18 @@ import { megabytes, modelFolder, photoModel } from "./photo_model.js";
 
 /** The button that fetches the model, its bar, and what is said of both. */
 export function loader(size, opened) {
-  const bar = node("i"), track = node("span", { class: "vb-track vb-loading" }, bar);
+  const bar = node("i"), track = node("span", {
+    class: "vb-track vb-loading", role: "progressbar", "aria-label": "megabytes of the model that came",
+  }, bar);
+  const counted = node("span", { "aria-hidden": "true" }); // the bar tells it to readers of screens
   const words = node("span", { role: "status" }), terms = node("p", { class: "vb-note vb-terms-of" });
   const button = press("load", "Load the model", load);
-  const element = div("vb-load vb-controls", button, track, words);
+  const element = div("vb-load vb-controls", button, track, counted, words);
   const listeners = [];
   const engine = photoModel(modelFolder(), ({ got, of }) => {
     bar.style.width = `${100 * got / of}%`;
-    words.textContent = `${megabytes(got)} of ${megabytes(of)} MB`;
+    track.setAttribute("aria-valuenow", Math.round(100 * got / of));
+    counted.textContent = `${megabytes(got)} of ${megabytes(of)} MB`;
   });
   let manifest = null, ready = false, apart = null;
   track.hidden = true;
@@ -35,12 +39,16 @@ export function loader(size, opened) {
     if (!manifest || ready || button.disabled) return;
     button.disabled = true;
     track.hidden = false;
+    words.textContent = "";
     try {
       await engine.load(size());
       words.textContent = "Starting it, and comparing it with torch …";
       ready = true;
-      await opened(engine);
-      button.hidden = track.hidden = true;
+      const next = await opened(engine);
+      if (element.contains(document.activeElement) || document.activeElement === document.body) {
+        next.focus({ preventScroll: true }); // the button goes
+      }
+      button.hidden = track.hidden = counted.hidden = true;
     } catch (error) {
       ready = false;
       words.textContent = error.message;
@@ -57,8 +65,8 @@ export function loader(size, opened) {
     /** What the comparison with torch found. */
     checked(most) {
       apart = most;
-      words.textContent = `Ready. On the first photograph this page and torch differ by at most ${most.toFixed(3)} ` +
-        "in what draws the eye, which goes from 0 to 1; 8-bit weights cost that. " + [...engine.notes].join(" ");
+      words.textContent = `Ready. Checked on the first photograph: what draws the eye is within ${most.toFixed(3)} of ` +
+        "PyTorch's, on a scale from 0 to 1. Weights of 8 bits cost that. " + [...engine.notes].join(" ");
     },
   };
 }

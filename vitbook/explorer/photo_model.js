@@ -13,7 +13,7 @@ const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).pa
 /** The browser's own store for this model, without older ones; null where it has none. */
 async function openStore(digest) {
   try {
-    const name = `vitbook-model-${digest.slice(0, 12)}`;
+    const name = `vitbook-model-${digest}`;
     for (const other of await caches.keys()) {
       if (other.startsWith("vitbook-model-") && other !== name) await caches.delete(other);
     }
@@ -22,6 +22,10 @@ async function openStore(digest) {
     return null; // a private window, or no https
   }
 }
+
+/** Whether these are the bytes that were written; only a page that came safely computes digests. */
+const isWhole = async (content, bytes, sha256) => content.length === bytes &&
+  (!crypto.subtle || hex(await crypto.subtle.digest("SHA-256", content)) === sha256);
 
 /** Read a response as it comes; `got` hears of each part. */
 async function readBody(response, bytes, got) {
@@ -52,13 +56,12 @@ export function photoModel(folder, tell) {
     const kept = await store?.match(url).catch(() => null);
     if (kept) {
       const whole = new Uint8Array(await kept.arrayBuffer());
-      if (whole.length === bytes) return whole;
+      if (await isWhole(whole, bytes, sha256)) return whole;
     }
     const response = await fetch(url);
     if (!response.ok) throw new Error(`the server answers ${response.status}`);
     const whole = await readBody(response, bytes, got);
-    // Only a page that came safely can compute digests; the length was compared before.
-    if (sha256 && crypto.subtle && hex(await crypto.subtle.digest("SHA-256", whole)) !== sha256) {
+    if (!(await isWhole(whole, bytes, sha256))) {
       throw new Error("its bytes are not those that were written");
     }
     await store?.put(url, new Response(whole)).catch(() =>
@@ -104,7 +107,7 @@ export function photoModel(folder, tell) {
       waiting.delete(id);
       error === undefined ? resolve?.(given) : reject?.(new Error(error));
     };
-    worker.onerror = (event) => fail(event.message || "its thread could not start");
+    worker.onerror = (event) => fail(event.message || `its thread, ${folder}photo_worker.js, could not start`);
   }
 
   async function open(size) {
@@ -134,8 +137,11 @@ export function photoModel(folder, tell) {
       }
       const response = await fetch(`${folder}manifest.json`).catch(() => null);
       if (!response?.ok) throw new Error("The model is not beside this page: `make book` lays it there.");
-      const found = await response.json();
+      const found = await response.json().catch(() => ({}));
       if (found.missing) throw new Error(`The model was left out when this book was built (${found.missing}).`);
+      if (!found.digest || !found.pieces || !found.sizes || !found.runtime) {
+        throw new Error("What the book says of its model is damaged: build the book again with `make book`.");
+      }
       manifest = found;
       const adapter = await navigator.gpu?.requestAdapter().catch(() => null);
       kind = adapter && !adapter.info?.isFallbackAdapter ? "webgpu" : "wasm";
@@ -151,9 +157,9 @@ export function photoModel(folder, tell) {
     /** Fetch everything, and make ready for images of a size. */
     async load(size) {
       const { pieces, sizes, runtime } = manifest;
-      const graphs = Object.values(sizes).map(({ graph, bytes }) => ({ file: graph, bytes }));
-      const { binary, bytes } = runtime[kind], store = await openStore(pieces[0].sha256);
-      await fetchAll([{ file: binary, bytes }, ...graphs, ...pieces], store);
+      const graphs = Object.values(sizes).map(({ graph, ...rest }) => ({ file: graph, ...rest }));
+      const { binary, ...about } = runtime[kind], store = await openStore(manifest.digest);
+      await fetchAll([{ file: binary, ...about }, ...graphs, ...pieces], store);
       begin();
       await open(size);
     },

@@ -1,10 +1,9 @@
 import { node, set } from "./page.js";
 import { paint } from "./paint.js";
-import { clamp, inside, inWords, place, softmax } from "./numbers.js";
+import { clamp, inside, inWords, place, softmax, way } from "./numbers.js";
 import { canvas, div, drag, frame, image, label, labelled, photo } from "./parts.js";
 import { live } from "./live.js";
-import { way } from "./strokes.js";
-import { marked, MARKS, softened } from "./photo_brush.js";
+import { marked, MARKS, rescaled, softened } from "./photo_brush.js";
 import { middleSquare, pixelsOf } from "./photo_file.js";
 import { sources } from "./photo_sources.js";
 import { loader } from "./photo_loader.js";
@@ -55,6 +54,7 @@ export function render(root, data) {
   const model = loader(() => state.size, async (engine) => {
     await check(engine);
     request();
+    return handle;
   });
 
   /** Compare this page with torch on the first photograph; a card that computes badly is left. */
@@ -79,17 +79,18 @@ export function render(root, data) {
   /** A new photograph: no marks, nothing known of it. */
   function take(square) {
     base = square;
-    reset();
-  }
-  function reset() {
-    planes = pixelsOf(base, state.size);
-    soft = null;
-    marks = new Uint8Array(columnsOf(state.size) ** 2);
-    found = clean = null;
-    axes = new Map();
+    prepare();
     change({ patch: Math.min(state.patch, marks.length - 1) });
     request();
   }
+  function prepare(kept) {
+    planes = pixelsOf(base, state.size);
+    soft = null;
+    marks = kept ?? new Uint8Array(columnsOf(state.size) ** 2);
+    found = clean = null;
+    axes = new Map();
+  }
+  const isMarked = (key) => /[^0]/.test(key);
   const given = () => {
     if (marks.includes(MARKS.blur)) soft ??= softened(planes, state.size, data.patch / 2);
     return marked(planes, state.size, marks, columnsOf(state.size), soft);
@@ -98,18 +99,21 @@ export function render(root, data) {
   /** Compute what is shown; of what is asked for meanwhile only the last. */
   async function request() {
     if (!base || !model.ready()) return;
-    wanted = { planes, key: marks.join(""), pixels: given(), size: state.size, asked: performance.now() };
+    wanted = { planes, key: marks.join(""), pixels: given(), size: state.size };
     if (busy) return;
     busy = true;
     for (let next; (next = wanted); ) {
-      wanted = null;
+      // What a stroke changes is told beside the photograph as it came: that one is computed first.
+      if (!clean && isMarked(next.key)) next = { ...next, key: "0".repeat(marks.length), pixels: next.planes };
+      else wanted = null;
       try {
         const { outputs, seconds } = await model.engine.run(next.pixels, next.size);
         if (next.planes !== planes) continue; // of another photograph
-        found = { key: next.key, outputs, seconds, waited: (performance.now() - next.asked) / 1000 };
-        if (!/[^0]/.test(next.key)) clean = found;
+        found = { key: next.key, outputs, seconds };
+        if (!isMarked(next.key)) clean = found;
         trouble = "";
       } catch (error) {
+        wanted = null;
         trouble = `The model stopped (${error.message}): load the page again.`;
       }
       change({ round: state.round + 1 });
@@ -172,15 +176,24 @@ export function render(root, data) {
   ]);
   const clear = figure.button("clear", "Bring all back", () => {
     marks.fill(0);
+    handle.focus({ preventScroll: true }); // this button goes
     change({});
     request();
   });
   const size = figure.select("size", "Pixels a side that the model sees", data.sizes.map((each) =>
-    [each, `${each} px: ${columnsOf(each)} × ${columnsOf(each)} patches`]), { part: (value) => ({ size: Number(value) }) });
-  size.addEventListener("change", () => base && reset());
+    [each, `${each} px: ${columnsOf(each)} × ${columnsOf(each)} patches`]), { part: resize });
+  /** The same photograph with as many strokes, of other pixels. */
+  function resize(value) {
+    const columns = columnsOf(state.size), [row, column] = place(state.patch, columns);
+    state.size = Number(value);
+    const now = columnsOf(state.size), moved = (at) => Math.floor((at + .5) * now / columns);
+    if (base) prepare(rescaled(marks, now));
+    queueMicrotask(request);
+    return { patch: moved(row) * now + moved(column) };
+  }
   const chooser = figure.chooser("photo", "photograph", names, {
     kind: "vb-album", face: (i) => photo(data.photos[i][1]),
-    part: (i) => (choose(i), { photo: i }),
+    part: (i) => (own.forget(), choose(i), { photo: i }),
   });
   async function choose(i) {
     const shown = new Image();
@@ -227,11 +240,12 @@ export function render(root, data) {
       if (!tick.hidden) tick.style.left = `calc(${before[each]} * (100% - 3px))`;
       chance.textContent = chances[each].toFixed(2);
     });
-    fitted.textContent = `One linear layer on the tokens, fitted by this book on ${about.dataset} at ${about.size} px` +
-      `${side === about.size ? "" : `, and you look at ${side} px`}; right on ${Math.round(100 * about.accuracy[0])} % ` +
-      "of held-out images. It must choose one of its classes, also where none fits.";
+    fitted.textContent = "One linear layer on the tokens, which this book fitted on " +
+      `${about.dataset.split(",")[0]} at ${about.size} px. It is right on ${Math.round(100 * about.accuracy[0])} % of ` +
+      `held-out images${side === about.size ? "" : `; here it reads ${side} px`}. It must choose one of its classes, ` +
+      "even where none fits.";
     veil(panels.now.over, side, side, (i) => now.saliency[i]);
-    panels.now.words.textContent = "What draws the eye, to the model";
+    panels.now.words.textContent = "What draws the eye, says the model";
     if (was) veil(panels.first.over, side, side, (i) => was.saliency[i]);
     panels.first.words.textContent = "The same before the brush";
     const change_ = was ? now.saliency.reduce((sum, value, i) => sum + Math.abs(value - was.saliency[i]), 0) / side ** 2 : 0;
@@ -247,13 +261,13 @@ export function render(root, data) {
       each.reduce((sum, h) => sum + map.data[(h * queries + prefix + patch) * keys + key], 0) / each.length);
     const weights = row.subarray(prefix), top = Math.max(...weights);
     veil(panels.attends.over, columns, columns, (i) => Math.sqrt(weights[i] / top));
-    panels.attends.words.textContent = `Where the framed patch looks, layer ${depth}`;
+    panels.attends.words.textContent = `What the framed patch attends to, layer ${depth}`;
     const tokens = layers("tokens")[depth - 1], width = tokens.dims[2], own_ = tokens.data.subarray(prefix * width);
     // The colours are those of the photograph as it came, so that only what a stroke changes moves.
     const from_ = (clean ?? found).outputs;
     if (!axes.has(depth)) axes.set(depth, colorAxes(looks(from_).layers("tokens")[depth - 1].data.subarray(prefix * width), width));
     paint(panels.tokens.over, columns, columns, (i) => tokenColor(axes.get(depth), own_, width, i));
-    panels.tokens.words.textContent = `Tokens behind layer ${depth}, alike in colour where alike`;
+    panels.tokens.words.textContent = `Tokens after layer ${depth}: like colours, like tokens`;
     return { top, prefix: row.subarray(0, prefix).reduce((sum, value) => sum + value, 0), even: 1 / keys,
       brightest: weights.indexOf(top) };
   }
@@ -270,17 +284,20 @@ export function render(root, data) {
       : `patch under the brush, ${inWords(patch, columns)}; arrow keys move it, space applies the brush`);
     if (base) {
       const pixels = given();
-      for (const to of [pad, panels.attends.under, panels.now.under]) show(to, pixels, side);
-      show(panels.first.under, planes, side);
+      show(pad, pixels, side);
+      if (found) for (const { under: to } of [panels.attends, panels.now]) show(to, pixels, side);
+      if (found) show(panels.first.under, planes, side);
     }
     for (const holder of frames) {
       const made = frame(columns, columns);
       holder.replaceChildren(made.element);
       made.put(patch);
     }
-    results.hidden = classes.hidden = !found;
-    const marked_ = marks ? marks.filter(Boolean).length : 0;
-    clear.hidden = !marked_;
+    if (found) results.hidden = classes.hidden = false; // and stay, dimmed, while the next is computed
+    const behind = !found || found.key !== marks.join("");
+    for (const part of [results, classes]) part.classList.toggle("vb-behind", behind);
+    clear.hidden = !marks?.some(Boolean);
+    const marked_ = found ? found.key.replaceAll("0", "").length : 0;
     const says = [];
     let told = null;
     if (found) {
@@ -290,14 +307,16 @@ export function render(root, data) {
       says.push(`Layer ${now.layer}, ${now.head === "mean" ? "mean of the heads" : `head ${Number(now.head) + 1}`}, ` +
         `from ${inWords(patch, columns)}: the brightest patch, ${inWords(look.brightest, columns)}, gets ${look.top.toFixed(3)} of its attention, ` +
         `the class token ${look.prefix.toFixed(3)}; an equal share is ${look.even.toFixed(4)}. `);
+      says.push(node("b", {}, `First class: ${answer.top}, ${answer.chance.toFixed(2)}. `));
       if (found !== clean && answer.first) {
         says.push(answer.first === answer.top ? `With ${marked_} of ${marks.length} patches changed the first class is still ${answer.top}. ` : "",
-          `The map of what draws the eye moved by ${answer.moved.toFixed(3)} a pixel, of 1. `);
+          `The map of what draws the eye changed by ${answer.moved.toFixed(3)} per pixel on average (from 0 to 1). `);
       }
       says.push(node("span", { class: "vb-note" }, `Computed in ${found.seconds.toFixed(2)} s on ` +
         `${model.engine.kind === "webgpu" ? "the graphics card" : "one thread of the processor"}.`));
-    } else if (model.ready()) says.push(trouble || "The model is looking …");
-    if (found && trouble) says.push(trouble);
+    }
+    if (trouble) says.push(trouble);
+    else if (model.ready() && behind) says.push(" The model is computing …");
     return { says, told: { found, clean, told, marks, model: model.engine },
       reached: found && found !== clean && told.answer.first && told.answer.first !== told.answer.top &&
         `${marked_} ${marked_ === 1 ? "patch turns" : "patches turn"} ${told.answer.first} into ${told.answer.top}.`,
@@ -306,7 +325,9 @@ export function render(root, data) {
 
   const results = div("vb-photo-results", div("vb-photo-pair", panel("attends"), panel("tokens")),
     div("vb-controls", layer, head), div("vb-photo-pair", panel("now", true), panel("first", true)));
+  results.hidden = true;
   const classes = div("vb-photo-classes", label("Which class?"), answers, ...bars.map(({ element }) => element), fitted);
+  classes.hidden = true;
   model.whenKnown((heads) => {
     answers.replaceChildren(...Object.entries(heads).map(([name, { dataset, classes }]) =>
       node("option", { value: name }, `${classes.length} classes of ${dataset.split(",")[0]}`)));
@@ -316,5 +337,7 @@ export function render(root, data) {
     chooser, own.element, model.element,
     div("vb-photo", labelled("The photograph, as the model sees it", surface,
       div("vb-controls", tool, clear, size), classes), results), model.terms);
+  // Under the photograph, where a stroke is made, also on a phone.
+  classes.before(root.querySelector(".vb-readout"));
   choose(start.photo);
 }

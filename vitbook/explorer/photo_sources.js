@@ -20,7 +20,7 @@ export function sources(root, take) {
 
   async function read(file) {
     if (!file) return;
-    const turn = ++count;
+    const turn = ++count; // of what is chosen later
     said.textContent = "Reading the picture …";
     try {
       const square = await readPhoto(file);
@@ -36,6 +36,10 @@ export function sources(root, take) {
     input.value = ""; // so that the same file can be chosen again
   });
 
+  const forget = () => {
+    count++;
+    said.textContent = "";
+  };
   const stop = () => {
     stream?.getTracks().forEach((track) => track.stop());
     stream = null;
@@ -48,9 +52,11 @@ export function sources(root, take) {
       said.textContent = "This page may not use a camera here: choose a file, drop one or paste one.";
       return;
     }
+    camera.disabled = true; // until the reader has answered
     try {
       stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
       video.srcObject = stream;
+      stream.getTracks().forEach((track) => track.addEventListener("ended", stop));
       await video.play();
       shot.hidden = false;
       camera.textContent = "Stop the camera";
@@ -58,34 +64,35 @@ export function sources(root, take) {
       stop();
       said.textContent = REFUSED[error.name] ?? `The camera could not start (${error.message}): choose a file.`;
     }
+    camera.disabled = false;
   });
   const release = press("shoot", "Take the photograph", () => {
+    if (!stream || !video.videoWidth) return; // no picture has come yet
+    count++;
     take(middleSquare(video, video.videoWidth, video.videoHeight));
     said.textContent = "Your photograph: its middle square. It stays in this page.";
     stop();
   });
   const shot = set(div("vb-camera", video, release), { hidden: true });
 
+  // Anywhere on the page, where the browser would leave it for the picture; of two figures one.
   const over = (on) => (event) => {
     if (![...(event.dataTransfer?.types ?? [])].includes("Files")) return;
     event.preventDefault();
     root.classList.toggle("vb-over", on);
   };
-  set(root, {
-    ondragover: over(true), ondragleave: over(false),
-    ondrop: (event) => {
-      if (!firstFile(event.dataTransfer)) return;
-      event.preventDefault();
-      root.classList.remove("vb-over");
-      read(firstFile(event.dataTransfer));
-    },
-  });
-  document.addEventListener("paste", (event) => {
-    const file = firstFile(event.clipboardData);
-    if (!file || !root.isConnected) return;
+  const taken = (transfer) => (event) => {
+    const file = firstFile(event[transfer]);
+    if (event.defaultPrevented || !file) return;
+    if (transfer === "clipboardData" &&
+      (!file.type.startsWith("image/") || event.target.closest?.("input, textarea, [contenteditable]"))) return;
     event.preventDefault();
+    root.classList.remove("vb-over");
     read(file);
-  });
+  };
+  for (const [name, listen] of Object.entries({
+    dragover: over(true), dragleave: over(false), drop: taken("dataTransfer"), paste: taken("clipboardData"),
+  })) document.addEventListener(name, listen);
   const choose = press("file", "Choose a photograph", () => input.click());
-  return { element: div("", div("vb-controls", choose, camera, node("span", { class: "vb-note" }, "or drop or paste one"), input, said), shot) };
+  return { forget, element: div("", div("vb-controls", choose, camera, node("span", { class: "vb-note" }, "or drop or paste one"), input, said), shot) };
 }

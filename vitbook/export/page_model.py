@@ -82,7 +82,8 @@ def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
         content = graph.SerializeToString()
         write_atomically(folder / f"{size}.onnx", content)
         sizes[size] = {
-            "graph": f"{size}.onnx", "bytes": len(content), "grid": [size // 14, size // 14],
+            "graph": f"{size}.onnx", "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(), "grid": [size // 14, size // 14],
             "errors": dict(exported.errors),
         }  # fmt: skip
     pieces = []
