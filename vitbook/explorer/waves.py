@@ -32,7 +32,7 @@ def likeness_of_waves(table: np.ndarray, keep: int | np.ndarray) -> np.ndarray:
         "places places", row by row.
     """
     waves = np.fft.fft2(table, axes=(0, 1))
-    down, across = (np.abs(np.fft.fftfreq(n, 1 / n)).astype(int) for n in table.shape[:2])
+    down, across = (np.rint(np.abs(np.fft.fftfreq(n, 1 / n))).astype(int) for n in table.shape[:2])
     slow = np.maximum(down[:, None], across) <= keep if np.ndim(keep) == 0 else (
         np.asarray(keep)[down[:, None], across]
     )  # fmt: skip
