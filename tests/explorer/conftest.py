@@ -14,7 +14,7 @@ import torch
 from browser import FLAGS, chromium
 from torch import nn
 
-from vitbook import create_model, results
+from vitbook import create_model, datasets, results
 from vitbook.analysis import deletion
 from vitbook.explorer import (
     Candidate,
@@ -36,6 +36,7 @@ from vitbook.explorer import (
     masked_photograph,
     missing_quarters,
     patch_shuffle,
+    photo_reader,
     place_waves,
     rollout_map,
     rounding_grid,
@@ -533,3 +534,20 @@ def touched(browser, tmp_path):
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def photo_figure():
+    """A figure for photographs of the reader's own, of the first one's saliency."""
+    photographs = datasets.load("photos", "all").images[[2, 0, 7]]
+    looks = torch.full((6, 257, 257), 1 / 257)
+    looks[:, 1 + 16 * 3 + 4, 9] = 0.5
+    ramp = torch.linspace(0, 1, 224 * 224).reshape(224, 224)
+
+    def make(saliency=ramp, **changed):
+        given = {"photographs": photographs, "attention": looks, "saliency": saliency,
+                 "start": (3, 4), "names": ["coffee", "astronaut", "temple"]}  # fmt: skip
+        return photo_reader(**given | changed, patch_size=14, num_prefix_tokens=1, depth=12)
+
+    make.photographs = photographs
+    return make
