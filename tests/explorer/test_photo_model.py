@@ -170,6 +170,17 @@ def test_a_stroke_changes_the_answer_and_is_taken_back(visit):
     assert not page.locator("[data-control=clear]").is_visible() and page.troubles == []
 
 
+def test_strokes_made_before_the_model_came_are_told_beside_a_run_without_them(visit):
+    page = visit()
+    page.select_option("[data-control=tool]", "blank")
+    page.locator(".vb-photo-pad").click()
+    load(page)
+    page.wait_for_selector(".vb-readout:has-text('1 of 256 patches'), .vb-readout strong")
+    keys = figure(page).evaluate("r => [r.clean.key, r.found.key].map((key) => Number(key) > 0)")
+    assert keys == [False, True]
+    assert page.locator("text=The same before the brush").is_visible() and page.troubles == []
+
+
 def test_by_keyboard_and_the_smaller_size(visit):
     page = load(visit())
     page.select_option("[data-control=size]", "112")
