@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_ink import DIGITS, placed
+from drawn_digits import DIGITS, placed
 
 import vitbook
 from vitbook import datasets
