@@ -13,7 +13,7 @@ class AuthorYear(BaseLabelStyle):
 
     def format_labels(self, sorted_entries):
         for entry in sorted_entries:
-            names = [" ".join(each.last_names) for each in entry.persons["author"]]
+            names = [" ".join(map(str, each.rich_last_names)) for each in entry.persons["author"]]
             told = " and ".join(names) if len(names) <= MOST_NAMED else f"{names[0]} et al."
             yield f"{told}, {entry.fields['year']}"
 

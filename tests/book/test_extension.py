@@ -1,8 +1,11 @@
-"""The data of a live figure leaves the page when it is large."""
+"""The data of a live figure leaves the page when it is large; references have names."""
 
 import json
 
 import vitbook_pages
+import vitbook_references
+from pybtex.database import parse_string
+from pybtex.plugin import find_plugin
 
 
 def figure(key: str, data) -> str:
@@ -38,3 +41,17 @@ def test_data_that_no_page_asks_for_is_dropped(tmp_path):
     (tmp_path / "page.html").write_text('<script data-src="_figures/used.js"></script>')
     vitbook_pages.drop_unused_data(tmp_path)
     assert [path.name for path in tmp_path.glob("_figures/*")] == ["used.js"]
+
+
+def test_references_are_labelled_as_they_are_cited_and_sorted_by_name():
+    data = parse_string(
+        """@article{b, author = {Ada B{\\"o}hle and Bo Chi and Cy Day},
+            title = {T}, journal = {J}, year = {2021}}
+        @article{a, author = {Ann Abel and Bob Cox},
+            title = {T}, journal = {J}, year = {2020b}}""",
+        "bibtex",
+    )
+    vitbook_references.setup(None)
+    style = find_plugin("pybtex.style.formatting", vitbook_references.NAME)()
+    labels = [entry.label for entry in style.format_bibliography(data)]
+    assert labels == ["Abel and Cox, 2020b", "Böhle et al., 2021"]
