@@ -14,6 +14,7 @@ from PIL import Image
 from vitbook import datasets
 from vitbook.analysis import capture_attention, list_blocks
 from vitbook.analysis.outputs import capture_outputs
+from vitbook.explorer import data_flow
 
 pytestmark = pytest.mark.browser
 
@@ -43,7 +44,12 @@ def site(tmp_path, photo_figure, torch_model):
         pytest.skip("the model is not beside the built book: run `make book`")
     with torch.no_grad():
         saliency = torch_model(torch_model.normalize(photo_figure.photographs[:1]))["saliency"][0]
-    html = photo_figure(saliency)._repr_html_()
+    torch.manual_seed(0)
+    flow = data_flow(
+        photo_figure.photographs[0], torch.randn(13, 257, 384), torch.rand(12, 257, 257) / 257,
+        saliency, grid_size=(16, 16), patch_size=14, start=(3, 4),
+    )  # fmt: skip
+    html = photo_figure(saliency)._repr_html_() + flow._repr_html_()
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><link rel="icon" href="data:,">'
     (tmp_path / "page.html").write_text(f"{head}<title>photo</title><body>{html}")
     (tmp_path / "_model").symlink_to(BUILT)
@@ -81,7 +87,7 @@ def visit(browser, site):
 
 
 def figure(page):
-    return page.locator(".vitbook-figure")
+    return page.locator(".vitbook-figure").first
 
 
 def load(page):
@@ -181,13 +187,33 @@ def test_strokes_made_before_the_model_came_are_told_beside_a_run_without_them(v
     assert page.locator("text=The same before the brush").is_visible() and page.troubles == []
 
 
+def test_a_patch_is_followed_through_the_reader_s_photograph(visit, photo_figure, torch_model):
+    page = load(visit())
+    page.select_option("[data-control=size]", "112")
+    computed(page)
+    page.click("[data-press=follow]")
+    flow = page.locator(".vitbook-figure").nth(1)
+    flow.get_by_role("button", name="Layers").or_(flow.get_by_role("radio", name="Layers")).click()
+    assert flow.locator(".vb-live").count() == 1
+    looks = flow.evaluate("r => r.looks")
+    patch = int(figure(page).get_attribute("data-state").split("patch=")[1].split()[0])
+    maps = figure(page).evaluate(
+        """(r) => { const [, map] = Object.entries(r.found.outputs).find(([k]) => k.startsWith(
+             "attention:")); return { dims: map.dims, data: Array.from(map.data) }; }"""
+    )
+    row = np.reshape(maps["data"], maps["dims"])[0, :, 1 + patch].mean(0)
+    assert [token for token, _ in looks] == np.argsort(-row, kind="stable")[: len(looks)].tolist()
+    assert looks[0][1] == pytest.approx(row.max(), rel=1e-5)
+    assert "Layer 1 of 12" in flow.inner_text() and page.troubles == []
+
+
 def test_by_keyboard_and_the_smaller_size(visit):
     page = load(visit())
     page.select_option("[data-control=size]", "112")
     computed(page)
     assert figure(page).evaluate("r => r.found.outputs['answer:saliency'].dims") == [1, 112, 112]
     page.select_option("[data-control=tool]", "blur")
-    handle = page.locator("[data-control=patch]")
+    handle = page.locator("[data-control=patch]").first
     where = figure(page).get_attribute("data-state")
     handle.press("ArrowRight")
     assert figure(page).get_attribute("data-state") != where
@@ -195,7 +221,7 @@ def test_by_keyboard_and_the_smaller_size(visit):
     computed(page)
     marks = page.evaluate("[...document.querySelector('.vitbook-figure').marks]")
     assert len(marks) == 64 and sorted(marks)[-2:] == [0, 2]
-    layer = page.locator("[data-control=layer]")
+    layer = page.locator("[data-control=layer]").first
     layer.press("Home")
     assert "Layer 1," in page.inner_text(".vb-readout")
     page.select_option("[data-control=head]", "3")

@@ -4,13 +4,24 @@ import { canvas, div, drag } from "./parts.js";
 import { live } from "./live.js";
 import { BEFORE, cellOf, flowBetween, flowPlan, flowScene, middleOf, tagOf } from "./flow_scenes.js";
 import { paintFlow } from "./flow_sheet.js";
+import { flowOf } from "./flow_look.js";
 import { flowSentence } from "./flow_words.js";
 
 // Milliseconds: of a flight between grid and row, of any other change, and to read in while it plays.
 const FLIGHT = 1300, CHANGE = 650, READ = 2300, READ_LAYER = 650;
 const KEYS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 
+/** What is packed in the page, by name, as numbers. */
+const unpacked = (data) => ({
+  ...data, colors: bytes(data.colors), seen: new Uint16Array(bytes(data.seen).buffer),
+  weights: Array.from(bytes(data.weights), (byte) => weightOf(byte, data.top)),
+  means: Array.from(bytes(data.means), (byte) => byte / 255),
+});
+
 /**
+ * A photograph of the reader's own, which another figure of the page has looked at, takes the place
+ * of the one that came with the figure. That one tells by an event; what it told last is kept, in
+ * case that this figure is not live yet.
  * @param {HTMLElement} root
  * @param {{photo: string, grid: [number, number], patch: number, width: number, channels: number,
  *   prefix: number, depth: number, lines: number, colors: string, seen: string, weights: string,
@@ -18,12 +29,21 @@ const KEYS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
  *   small: boolean, start: number}} data
  */
 export function render(root, data) {
+  const follow = (look) => {
+    root.querySelector(".vb-live")?.remove();
+    renderFlow(root, flowOf(data, look));
+  };
+  if (!data.small) document.addEventListener("vitbook-look", (event) => follow(event.detail));
+  renderFlow(root, unpacked(data));
+  if (!data.small && window.vitbookLook) follow(window.vitbookLook);
+}
+
+function renderFlow(root, data) {
   const { grid: [rows, columns], prefix, depth, lines } = data;
   const count = rows * columns, all = count + prefix, last = BEFORE + depth;
-  const packed = Float32Array.from(bytes(data.colors));
+  const packed = Float32Array.from(data.colors);
   const colors = Array.from({ length: depth + 1 }, (_, i) => packed.subarray(3 * i * all, 3 * (i + 1) * all));
-  const seen = new Uint16Array(bytes(data.seen).buffer);
-  const weights = Array.from(bytes(data.weights), (byte) => weightOf(byte, data.top));
+  const { seen, weights } = data;
   const figure = live(root, data, { step: 0, patch: data.start, playing: false });
   const { state, change } = figure;
   const calm = window.matchMedia("(prefers-reduced-motion: reduce)");

@@ -1,4 +1,4 @@
-import { bytes, inWords, shareTold } from "./numbers.js";
+import { inWords, shareTold } from "./numbers.js";
 import { BEFORE } from "./flow_scenes.js";
 
 /**
@@ -28,5 +28,5 @@ export function flowSentence(data, step, patch, looks) {
       `${count + prefix} × ${width} numbers.`,
   ][step] ?? "The tokens return to their places and become " +
     `${data.answer.join(" × ")} numbers, bright ${data.meaning}. The framed patch: ` +
-    `${(bytes(data.means)[patch] / 255).toFixed(2)} of at most 1.`;
+    `${data.means[patch].toFixed(2)} of at most 1.`;
 }

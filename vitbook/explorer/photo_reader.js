@@ -6,7 +6,7 @@ import { marked, MARKS, rescaled, softened } from "./photo_brush.js";
 import { middleSquare, pixelsOf } from "./photo_file.js";
 import { answerLook, layerLook, looks } from "./photo_looks.js";
 import { photoPad } from "./photo_pad.js";
-import { sources } from "./photo_sources.js";
+import { press, sources } from "./photo_sources.js";
 import { loader } from "./photo_loader.js";
 
 const QUICK = 0.2; // s that a run may take to be made while a stroke still goes on
@@ -161,6 +161,18 @@ export function render(root, data) {
     div("vb-controls", layer, head), div("vb-photo-pair", ...ofAnswer.maps));
   const classes = div("vb-photo-classes", ...ofAnswer.classes);
   results.hidden = classes.hidden = true;
+  // The figure that leads through the model step by step, if the page has one.
+  const flow = [...document.querySelectorAll(".vitbook-figure [id^='vb-flow-']")].at(-1)?.closest(".vitbook-figure");
+  const follow = press("follow", "Follow the framed patch, step by step", () => {
+    const { saliency, layers } = looks(found.outputs), { data: embedded } = found.outputs["answer:embedded"];
+    window.vitbookLook = {
+      planes: found === clean ? planes : given(), side: state.size, patch: state.patch, saliency,
+      layers: [embedded, ...layers("tokens").map((each) => each.data)], maps: layers("attention"),
+    };
+    document.dispatchEvent(new CustomEvent("vitbook-look", { detail: window.vitbookLook }));
+    flow.scrollIntoView();
+  });
+  if (flow) results.append(div("vb-controls", follow));
   model.whenKnown((heads) => ofAnswer.name(heads, state.answers));
 
   /** What is seen, in words. */

@@ -41,7 +41,8 @@ class PageModel(nn.Module):
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> dict[str, Tensor]:
         tokens = self.body.features(images)
         answers = {name: head(tokens) for name, head in self.heads.items()}
-        return {"saliency": self.decoder(tokens), **answers}
+        # What the first block takes is no output of a block.
+        return {"saliency": self.decoder(tokens), **answers, "embedded": self.body.embed(images)}
 
 
 def _heads() -> dict[str, Path]:
