@@ -1,5 +1,6 @@
 """Waves of a table of positions: the page's cosines are those of torch's transform."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -66,7 +67,7 @@ def test_waves_are_switched_one_at_a_time(show, waves_of_noise, waves):
     assert page.locator("[data-control=waves] [aria-pressed=true]").count() == len(waves)
     for table, value in zip((noise(), noise(seed=4)), found(page), strict=True):
         expected = cosines(table, set(waves))
-        mask = [[(u, v) in waves for v in range(4)] for u in range(3)]
+        mask = np.array([[(u, v) in waves for v in range(4)] for u in range(3)])
         assert likeness_of_waves(table.numpy(), mask) == pytest.approx(expected.numpy(), abs=1e-5)
         assert value == pytest.approx(expected[7, 10].item(), abs=0.003)
     if len(waves) > 1:
