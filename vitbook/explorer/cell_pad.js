@@ -1,5 +1,5 @@
-import { node, set } from "./page.js";
-import { clamp, inside, way } from "./numbers.js";
+import { brush } from "./brush.js";
+import { node } from "./page.js";
 import { grid } from "./parts.js";
 
 /**
@@ -14,30 +14,10 @@ export function cellPad({ rows, columns, control, label, name, painted, paint },
       paint([row * columns + column], !painted(row * columns + column)),
   });
   const element = node("div", { class: "vb-image vb-mask-pad" }, ...under, cells.element);
-  let from = null, on = true;
-  const cellUnder = (event) => {
-    const [x, y] = inside(event, element.getBoundingClientRect());
-    return [clamp(Math.floor(y * rows), 0, rows - 1), clamp(Math.floor(x * columns), 0, columns - 1)];
-  };
-  const numbers = (places) => places.map(([row, column]) => row * columns + column);
-  const lift = () => (from = null);
-  set(element, {
-    onpointerdown: (event) => {
-      if (event.button) return;
-      element.setPointerCapture(event.pointerId);
-      from = cellUnder(event);
-      on = !painted(numbers([from])[0]);
-      paint(numbers([from]), on);
-    },
-    onpointermove: (event) => {
-      if (!from) return;
-      const to = cellUnder(event);
-      if (`${to}` === `${from}`) return;
-      const over = numbers(way(from, to).slice(1));
-      from = to;
-      paint(over, on);
-    },
-    onpointerup: lift, onpointercancel: lift,
+  let on = true;
+  brush(element, {
+    size: () => [rows, columns], over: (over) => paint(over, on),
+    begin: (cell) => paint([cell], on = !painted(cell)),
   });
   const show = () => cells.cells.forEach((cell, i) => cell.setAttribute("aria-pressed", painted(i)));
   return { element, show };

@@ -17,6 +17,7 @@ from vitbook.explorer.drawing import (
 from vitbook.explorer.figure import Figure, piece_key
 from vitbook.explorer.flow_colors import layer_colors
 from vitbook.explorer.jpeg import jpeg
+from vitbook.explorer.veil import patch_means, veil
 from vitbook.extras import from_extra
 
 LINES = 8  # to the tokens that a patch looks at most, in each layer
@@ -24,7 +25,6 @@ LINES = 8  # to the tokens that a patch looks at most, in each layer
 SMALL_LINES, _SMALL_SIDE = 6, 288
 # Of the page: with more the sequence is thinner than the pixels of a phone.
 _MOST_PATCHES = 1024
-_DARKEST = 0.86  # of black over what the answer leaves out, as in photo_reader.js
 _ANSWER_SIDE = 64  # pixels of the answer that are packed: the veil is smooth
 
 
@@ -78,7 +78,7 @@ def data_flow(
     colors = layer_colors(tokens, num_prefix_tokens)
     seen, weights = strongest(maps[:, num_prefix_tokens:], SMALL_LINES if small else LINES)
     top = float(weights.max())
-    veil, means = _veil(answer), _patch_means(answer, grid_size)
+    dark, means = _small_veil(answer), patch_means(answer, grid_size)
     channels = images.shape[1]
     patch = start[0] * columns + start[1]
     data = {
@@ -87,7 +87,7 @@ def data_flow(
         "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
         "colors": base64(colors), "seen": base64(seen.astype("<u2")), "top": top,
         "weights": base64(np.rint(255 * np.sqrt(weights / top)).astype(np.uint8)),
-        "veil": png(veil), "means": base64(np.rint(255 * means).astype(np.uint8)),
+        "veil": png(dark), "means": base64(np.rint(255 * means).astype(np.uint8)),
         "answer": list(answer.shape), "meaning": meaning, "small": small, "start": patch,
         "task": "",
     }  # fmt: skip
@@ -98,7 +98,7 @@ def data_flow(
         "most, in the mean of the heads. The line straight down is its own token, which the "
         "residual connection hands on."
     )
-    still = _still(data, images[0], colors[:, num_prefix_tokens:], veil)
+    still = _still(data, images[0], colors[:, num_prefix_tokens:], dark)
     return Figure("data_flow.js", data, title, description or finding, still)
 
 
@@ -142,26 +142,18 @@ def strongest(maps: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     return seen, np.take_along_axis(maps, seen, -1)
 
 
-def _patch_means(answer: np.ndarray, grid_size: tuple[int, int]) -> np.ndarray:
-    rows, columns = grid_size
-    high, wide = (side // parts for side, parts in zip(answer.shape, grid_size, strict=True))
-    return answer.reshape(rows, high, columns, wide).mean((1, 3)).ravel()
-
-
-def _veil(answer: np.ndarray) -> np.ndarray:
-    """Black "h w 4", the less the answer the more of it."""
+def _small_veil(answer: np.ndarray) -> np.ndarray:
+    """Of an answer, in few pixels."""
     with from_extra("data"):
         from PIL import Image
 
     step = -(-max(answer.shape) // _ANSWER_SIDE)
     size = answer.shape[1] // step, answer.shape[0] // step
     small = Image.fromarray(answer.astype(np.float32)).resize(size, Image.Resampling.BOX)
-    dark = np.zeros((*size[::-1], 4), np.uint8)
-    dark[..., 3] = np.rint(255 * _DARKEST * (1 - np.asarray(small).clip(0, 1)))
-    return dark
+    return veil(np.asarray(small))
 
 
-def _still(data: dict, image: np.ndarray, colors: np.ndarray, veil: np.ndarray) -> str:
+def _still(data: dict, image: np.ndarray, colors: np.ndarray, dark: np.ndarray) -> str:
     """The steps side by side, three in a row, the followed patch framed in each."""
     (rows, columns), depth = data["grid"], data["depth"]
     side, gap, line = 200, 20, 26
@@ -188,7 +180,7 @@ def _still(data: dict, image: np.ndarray, colors: np.ndarray, veil: np.ndarray) 
             lines += "".join(f"M{x} {y + k * cell[1]:.2f}h{side}" for k in range(1, rows))
             parts.append(tag("path", d=lines, stroke="var(--vb-paper)", stroke_width=2.5))
         if i == 5:
-            parts.append(pixels(png(veil), x, y, side, high))
+            parts.append(pixels(png(dark), x, y, side, high))
         # Around the patch and not inside it, or little of it would be seen.
         left, upper = x + column * cell[0] - 4, y + row * cell[1] - 4
         parts.append(framed(left, upper, cell[0] + 8, cell[1] + 8))

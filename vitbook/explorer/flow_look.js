@@ -2,8 +2,9 @@ import { paint } from "./paint.js";
 import { clamp } from "./numbers.js";
 import { canvas } from "./parts.js";
 import { colorAxes } from "./token_colors.js";
+import { patchMeans, veilAt } from "./veil.js";
 
-const DARKEST = 0.86, LOW = 0.02, HIGH = 0.98; // as in flow.py and flow_colors.py
+const LOW = 0.02, HIGH = 0.98; // as in flow_colors.py
 // Oklab, as there: to the roots of the cones' answers, from their cubes to linear RGB, and the part
 // of it that is used.
 const LAB_TO_CONES = [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]];
@@ -117,15 +118,11 @@ const address = (side, color) => {
 export function flowOf(data, { planes, side, layers, maps, saliency, patch }) {
   const { prefix, lines, width } = data, columns = side / data.patch, count = side * side;
   const { seen, weights } = strongest(maps, prefix, lines);
-  const means = new Float64Array(columns * columns);
-  saliency.forEach((value, i) => {
-    const row = Math.floor(i / side / data.patch), column = Math.floor((i % side) / data.patch);
-    means[row * columns + column] += value / data.patch ** 2;
-  });
   return {
     ...data, grid: [columns, columns], answer: [side, side], start: patch, colors: layerColors(layers, width, prefix),
-    seen, weights, top: weights.reduce((top, each) => Math.max(top, each), 0), means,
+    seen, weights, top: weights.reduce((top, each) => Math.max(top, each), 0),
+    means: patchMeans(saliency, side, columns),
     photo: address(side, (i) => [planes[i], planes[count + i], planes[2 * count + i]]),
-    veil: address(side, (i) => [0, 0, 0, Math.round(255 * DARKEST * (1 - clamp(saliency[i], 0, 1)))]),
+    veil: address(side, (i) => veilAt(saliency[i])),
   };
 }

@@ -1,7 +1,8 @@
 import { node, set } from "./page.js";
 import { paint } from "./paint.js";
-import { bytes, clamp, inside, inWords, place, shareTold, way } from "./numbers.js";
-import { canvas, div, frame, grid, image, label, labelled, term, track } from "./parts.js";
+import { bytes, inWords, shareTold } from "./numbers.js";
+import { canvas, div, frame, image, label, labelled, term, track } from "./parts.js";
+import { cellPad } from "./cell_pad.js";
 import { live } from "./live.js";
 import { shelf } from "./pieces.js";
 import { address, linkTo, MASKS, restored, stated } from "./address.js";
@@ -81,44 +82,21 @@ export function render(root, data) {
     show(made, photos[i], new Set());
     return made;
   } });
-  const mark = (cells, on) => {
-    const masked = new Set(state.masked), at = cells.map(([r, c]) => r * columns + c);
-    for (const patch of at) on ? masked.add(patch) : masked.delete(patch);
-    change({ masked: [...masked].sort((a, b) => a - b), patch: at.at(-1) });
-  };
-  const isMasked = ([row, column]) => state.masked.includes(row * columns + column);
-  const masks = grid({
-    rows, columns, control: "masked", choice: false,
-    label: "patches; the arrow keys walk, space masks one or shows it again",
-    name: (row, column) => inWords(row * columns + column, columns),
-    // A pointer has masked already; this is for the keyboard.
-    pick: (row, column, event) => event.detail || mark([[row, column]], !isMasked([row, column])),
-  });
   const seen = canvas(), guessed = canvas(), true_ = canvas();
   const looked = [frame(rows, columns), frame(rows, columns)];
-  const pad = set(image(height, width, seen, masks.element, looked[0].element), { class: "vb-image vb-mask-pad" });
-  let from = null, masking = true;
-  const under = (event) => {
-    const [x, y] = inside(event, pad.getBoundingClientRect());
-    return [clamp(Math.floor(y * rows), 0, rows - 1), clamp(Math.floor(x * columns), 0, columns - 1)];
-  };
-  const lift = () => (from = null);
-  set(pad, {
-    onpointerdown: (event) => {
-      if (event.button || !event.isPrimary) return;
-      pad.setPointerCapture(event.pointerId);
-      from = under(event);
-      masking = !isMasked(from); // the first patch says what the others become
-      mark([from], masking);
+  const masks = cellPad({
+    rows, columns, control: "masked",
+    label: "patches; the arrow keys walk, space masks one or shows it again",
+    name: (row, column) => inWords(row * columns + column, columns),
+    painted: (patch) => state.masked.includes(patch),
+    paint: (patches, on) => {
+      const masked = new Set(state.masked);
+      for (const patch of patches) on ? masked.add(patch) : masked.delete(patch);
+      change({ masked: [...masked].sort((a, b) => a - b), patch: patches.at(-1) });
     },
-    onpointermove: (event) => {
-      const to = from && event.isPrimary && under(event);
-      if (!to || `${to}` === `${from}`) return;
-      mark(way(from, to).slice(1), masking);
-      from = to;
-    },
-    onpointerup: lift, onpointercancel: lift,
-  });
+  }, seen);
+  const pad = set(masks.element, { style: `aspect-ratio: ${width} / ${height}` });
+  pad.append(looked[0].element);
   const cells = figure.cells("patch", rows, columns, { label: "patch whose guess is told below" });
 
   const half = figure.button("half", "Mask a random half", () => {
@@ -152,7 +130,7 @@ export function render(root, data) {
     show(true_, photo, masked, (each) => middleOf(truth[each], channels));
     looked.forEach((each) => each.put(patch));
     const right = list.filter((each) => best(each) === truth[each]);
-    masks.cells.forEach((cell, i) => cell.setAttribute("aria-pressed", masked.has(i)));
+    masks.show();
     cells.cells.forEach((cell, i) => {
       const exact = right.includes(i);
       cell.classList.toggle("vb-exact", exact);

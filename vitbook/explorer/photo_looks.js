@@ -1,15 +1,15 @@
 import { node } from "./page.js";
 import { paint } from "./paint.js";
-import { clamp, softmax } from "./numbers.js";
+import { softmax } from "./numbers.js";
 import { canvas, div, image, label } from "./parts.js";
 import { colorAxes, tokenColor } from "./token_colors.js";
+import { veilAt } from "./veil.js";
 
-const DARKEST = 0.86; // of the veil
 const TOLD = 5; // classes
 
 /** A veil over a photograph: the less, the brighter. */
 const veil = (to, rows, columns, share) =>
-  paint(to, rows, columns, (i) => [0, 0, 0, Math.round(255 * DARKEST * (1 - clamp(share(i), 0, 1)))]);
+  paint(to, rows, columns, (i) => veilAt(share(i)));
 
 /** Red, green and blue planes on a canvas. */
 export const showPlanes = (to, planes, side) => paint(to, side, side, (i) =>

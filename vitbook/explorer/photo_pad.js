@@ -1,5 +1,6 @@
 import { node, set } from "./page.js";
-import { clamp, inside, inWords, place, way } from "./numbers.js";
+import { brush } from "./brush.js";
+import { clamp, inWords, place } from "./numbers.js";
 import { canvas, div, drag, frame, image } from "./parts.js";
 import { showPlanes } from "./photo_looks.js";
 
@@ -24,25 +25,9 @@ export function photoPad({ columns, held, patch, ask, mark }) {
     ask(number([clamp(row + down, 0, last), clamp(column + right, 0, last)]));
   };
   drag(surface, { handle, walk, move: (...at) => held() === "ask" && ask(number(cellAt(...at))) });
-  let from = null;
-  const lift = () => {
-    if (from) mark([], true);
-    from = null;
-  };
-  const under = (event) => cellAt(...inside(event, surface.getBoundingClientRect()));
-  set(surface, {
-    onpointerdown: (event) => {
-      if (held() === "ask" || event.button || !event.isPrimary) return;
-      surface.setPointerCapture(event.pointerId);
-      mark([number(from = under(event))], false);
-    },
-    onpointermove: (event) => {
-      const to = from && event.isPrimary && under(event);
-      if (!to || `${to}` === `${from}`) return;
-      mark(way(from, to).slice(1).map(number), false);
-      from = to;
-    },
-    onpointerup: lift, onpointercancel: lift,
+  brush(surface, {
+    size: () => [columns(), columns()], paints: () => held() !== "ask",
+    begin: (cell) => mark([cell], false), over: (cells) => mark(cells, false), end: () => mark([], true),
   });
   // A click that has no place came from a key.
   set(handle, { onclick: (event) => event.detail || held() === "ask" || mark([patch()], true) });

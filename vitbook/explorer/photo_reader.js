@@ -8,19 +8,10 @@ import { answerLook, layerLook, looks } from "./photo_looks.js";
 import { photoPad } from "./photo_pad.js";
 import { press, sources } from "./photo_sources.js";
 import { loader } from "./photo_loader.js";
+import { patchMeans } from "./veil.js";
 
 const QUICK = 0.2; // s that a run may take to be made while a stroke still goes on
 const WRONG = 0.1; // of a saliency from 0 to 1: a graphics card that is farther from torch is left
-
-/** The means of a square map over the patches. */
-export function pooled(map, side, columns) {
-  const patch = side / columns, sums = new Float32Array(columns * columns);
-  map.forEach((value, i) => {
-    const row = Math.floor(i / side / patch), column = Math.floor((i % side) / patch);
-    sums[row * columns + column] += value / patch ** 2;
-  });
-  return sums;
-}
 
 const isMarked = (key) => /[^0]/.test(key);
 
@@ -56,7 +47,7 @@ export function render(root, data) {
     const side = data.sizes[0], given = pixelsOf(await squareOf(data.photos[0][1]), side);
     const apart = async () => {
       const { outputs } = await engine.run(given, side);
-      const means = pooled(looks(outputs).saliency, side, columnsOf(side));
+      const means = patchMeans(looks(outputs).saliency, side, columnsOf(side));
       return Math.max(...means.map((mean, i) => Math.abs(mean - data.check[i])));
     };
     let most = engine.kind === "webgpu" ? await apart().catch(() => Infinity) : await apart();

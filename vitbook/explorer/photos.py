@@ -17,10 +17,10 @@ from vitbook.explorer.drawing import (
 from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.gallery import named
 from vitbook.explorer.jpeg import jpeg
+from vitbook.explorer.veil import patch_means, veil
 
 _SIZES = (224, 112)  # pixels a side; of the files that `tools/page_model.py` lays down
 _QUALITY = 90
-_DARKEST = 0.86  # as in photo_reader.js
 
 
 def photo_reader(
@@ -78,13 +78,12 @@ def photo_reader(
     names = named("names", names, [f"photograph {i + 1}" for i in range(len(photos))])
     patch = row * grid + column
     looks = maps[:, num_prefix_tokens + patch, num_prefix_tokens:].mean(0).reshape(grid, grid)
-    means = map_.reshape(grid, patch_size, grid, patch_size).mean((1, 3))
     data = {
         # The first one without loss: on it the page compares itself with torch.
         "photos": [[name, jpeg(photo, quality=_QUALITY) if i else image_png(photo)]
                    for i, (name, photo) in enumerate(zip(names, photos, strict=True))],
         "sizes": list(_SIZES), "patch": patch_size, "depth": depth, "heads": len(maps),
-        "check": [round(float(mean), 4) for mean in means.ravel()], "task": task,
+        "check": [round(float(mean), 4) for mean in patch_means(map_, (grid, grid))], "task": task,
         "start": {"photo": 0, "size": side, "layer": depth, "head": "mean", "patch": patch},
     }  # fmt: skip
     brightest = np.unravel_index(looks.argmax(), looks.shape)
@@ -104,18 +103,12 @@ def _still(
     cell = side / len(looks)
     shown = jpeg(photo, quality=_QUALITY)
     titles = ("the photograph", "where the framed patch looks", "what draws the eye, to the model")
-    veils = (None, np.sqrt(looks / looks.max()), saliency)
+    shares = (None, np.sqrt(looks / looks.max()), saliency)
     parts = []
-    for i, (title, veil) in enumerate(zip(titles, veils, strict=True)):
+    for i, (title, share) in enumerate(zip(titles, shares, strict=True)):
         x = i * (side + gap)
         parts += [text(x, 14, title, font_weight=600), pixels(shown, x, top, side, side)]
-        if veil is not None:
-            parts.append(pixels(_veil(veil), x, top, side, side))
+        if share is not None:
+            parts.append(pixels(png(veil(share)), x, top, side, side))
         parts.append(framed(x + start[1] * cell, top + start[0] * cell, cell, cell))
     return drawing(3 * side + 2 * gap, side + top, words, *parts)
-
-
-def _veil(share: np.ndarray) -> str:
-    dark = np.zeros((*share.shape, 4), np.uint8)
-    dark[..., 3] = np.rint(255 * _DARKEST * (1 - np.clip(share, 0, 1)))
-    return png(dark)

@@ -17,6 +17,7 @@ from vitbook import datasets
 from vitbook.export.onnx_file import Exported, export_onnx
 from vitbook.extras import from_extra
 from vitbook.files import write_atomically
+from vitbook.layers import ClassAndMeanHead
 from vitbook.models.linear_heads import read_head, shipped_heads
 from vitbook.models.pretrained import PRETRAINED, load_pretrained, load_saliency_decoder
 
@@ -35,8 +36,7 @@ class PageModel(nn.Module):
         loaded = load_pretrained(NAME, image_size=image_size)
         self.body, self.normalize = loaded.model, loaded.normalize
         self.decoder = load_saliency_decoder(self.body)
-        heads = {name: load_pretrained(NAME, head=name, image_size=image_size) for name in _heads()}
-        self.heads = nn.ModuleDict({name: each.model.head for name, each in heads.items()})
+        self.heads = nn.ModuleDict({name: _layer(path) for name, path in _heads().items()})
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> dict[str, Tensor]:
         tokens = self.body.features(images)
@@ -47,6 +47,13 @@ class PageModel(nn.Module):
 
 def _heads() -> dict[str, Path]:
     return shipped_heads(NAME)
+
+
+def _layer(path: Path) -> ClassAndMeanHead:
+    head = read_head(path)
+    layer = ClassAndMeanHead(head.weight.shape[1] // 2, len(head.class_names))
+    layer.classifier.load_state_dict({"weight": head.weight, "bias": head.bias})
+    return layer
 
 
 def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
