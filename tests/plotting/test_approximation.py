@@ -32,7 +32,8 @@ def test_the_scales_hide_nothing():
     assert top.get_ylim()[0] == low.get_ylim()[0] == 0 and top.get_ylim()[1] >= 1
     assert low.get_ylim()[1] >= 0.9 and top.get_xscale() == low.get_xscale() == "log"
     assert [label.get_text() for label in low.get_xticklabels()] == ["1", "4", "16"]
-    assert [text.get_text() for text in top.get_legend().get_texts()] == [*ACCURACY, "whole"]
+    (legend,) = top.get_figure().legends
+    assert [text.get_text() for text in legend.get_texts()] == [*ACCURACY, "whole"]
 
 
 def test_an_error_without_an_accuracy_is_refused():

@@ -22,7 +22,7 @@ def test_a_panel_for_each_cost_with_the_steps_that_no_other_beats():
         assert conv.get_marker() != vit.get_marker() and conv.get_color() != vit.get_color()
         assert "".join(text.get_text() for text in axes.texts) == named
         assert list(steps.get_xdata()) == [row[key] for row in ROWS if row["name"] in named]
-    (legend,) = (axes.get_legend() for axes in figure.axes if axes.get_legend())
+    (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["conv", "ViT"]
 
 

@@ -52,7 +52,8 @@ def test_lines_draw_what_they_are_given(log_x):
     )  # fmt: skip
     (axis,) = figure.axes
     assert [line.get_ydata().tolist() for line in axis.lines[:2]] == [[0, 1], [1, 0]]
-    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["up", "down", "half"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["up", "down", "half"]
     assert axis.get_xscale() == ("log" if log_x else "linear")
 
 

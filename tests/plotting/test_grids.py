@@ -1,6 +1,7 @@
 import pytest
 
 from vitbook.plotting import score_grids
+from vitbook.plotting.style import INK, ON_DARK, ON_LIGHT
 
 PANELS = {"a": {(1e-3, 0.0): 90.4, (8e-3, 0.0): 10.0}, "b": {(1e-3, 4.0): 55}}
 
@@ -22,7 +23,7 @@ def test_colours_mean_the_same_in_all_panels_and_words_stand_out():
     figure = draw(limits=(0, 100))
     assert {axis.images[0].get_clim() for axis in figure.axes} == {(0, 100)}
     colors = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
-    assert colors["10"] == "white" != colors["90"]
+    assert colors["10"] == ON_DARK and colors["90"] == ON_LIGHT and colors["not run"] == INK
 
 
 def test_panels_go_on_in_the_next_row():

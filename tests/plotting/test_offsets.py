@@ -43,7 +43,7 @@ def test_shares_are_stacked_to_one_and_less_than_nothing_is_nothing():
     assert np.sum(bars, axis=0) == pytest.approx([1, 1])
     assert [group[1] for group in bars] == pytest.approx([0, 0.5 / 1.02, 0.52 / 1.02])
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["rest", "place", "offset"]
+    assert [text.get_text() for text in legend.get_texts()] == ["offset", "place", "rest"]
     colors = {group[0].get_facecolor() for group in figure.axes[0].containers}
     assert len(colors) == 3
 

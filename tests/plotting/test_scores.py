@@ -38,7 +38,8 @@ def test_a_line_for_each_name_beside_levels():
     for line, (mean, low, high) in enumerate(FIRST.values()):
         bar, dot = drawn[2 * line : 2 * line + 2]
         assert list(bar.get_xdata()) == [low, high] and list(dot.get_xdata()) == [mean]
-    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["chance"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["chance"]
     with pytest.raises(ValueError, match="no intervals: expected one name at least"):
         intervals({}, "A claim", x_label="accuracy, %")
 

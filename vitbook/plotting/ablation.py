@@ -6,7 +6,8 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from vitbook.plotting.style import COLORS, finish
+from vitbook.plotting.page import for_pages
+from vitbook.plotting.style import COLORS, finish, fitted, legend_below, named, wrapped
 
 # A colour and a shape for each kind, so that neither is needed alone.
 LOOKS = {
@@ -18,6 +19,7 @@ LOOKS = {
 }
 
 
+@for_pages
 def ablated_heads(
     by_head: Sequence[dict], by_kind: Sequence[dict], title: str, *, unit: str = "drop of the logit"
 ) -> Figure:
@@ -43,7 +45,7 @@ def ablated_heads(
             f"rows of the ledger, of {', '.join(LOOKS)}"
         )
     figure, (above, below) = plt.subplots(
-        2, 1, figsize=(5.8, 5.8), layout="constrained", height_ratios=(4, 3)
+        2, 1, figsize=fitted(5.8, 5.8), layout="constrained", height_ratios=(4, 3)
     )
     heads = max(row["head"] for row in by_head)
     for row in by_head:
@@ -52,12 +54,9 @@ def ablated_heads(
         mean, low, high = row["drop"]
         above.plot([place, place], [low, high], color=color, linewidth=1)
         above.plot(place, mean, marker, color=color, markersize=5, label=row["kind"])
-    named = dict(zip(*reversed(above.get_legend_handles_labels()), strict=True))
-    order = [kind for kind in LOOKS if kind in named]
-    figure.legend(
-        [named[kind] for kind in order], order, loc="outside lower center", ncols=len(order),
-        frameon=False, fontsize=9, handletextpad=0.2,
-    )  # fmt: skip
+    found = named(above)
+    order = [kind for kind in LOOKS if kind in found]
+    legend_below(figure, {kind: found[kind] for kind in order})
     above.axhline(0, color="gray", linewidth=1, linestyle="--")
     above.set(xlabel="layer", ylabel=unit, title="one head at a time")
     above.set_xticks(sorted({row["layer"] for row in by_head}))
@@ -76,7 +75,9 @@ def ablated_heads(
     )
     below.axvline(0, color="gray", linewidth=1, linestyle="--")
     below.set(
-        ylim=(len(compared) - 0.5, -0.5), xlabel=unit, title="all at once (ticks: random heads)"
+        ylim=(len(compared) - 0.5, -0.5),
+        xlabel=unit,
+        title=wrapped("all at once (ticks: random heads)"),
     )
     sns.despine(figure)
     return finish(figure, title)

@@ -1,19 +1,20 @@
 """Still figures of what an approximation loses; see :mod:`vitbook.plotting`."""
 
-from collections.abc import Iterable, Mapping
-from itertools import cycle
+from collections.abc import Collection, Mapping
 
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from vitbook.plotting.style import COLORS, finish
+from vitbook.plotting.page import for_pages
+from vitbook.plotting.style import COLORS, draw_levels, finish, fitted, legend_below, named
 
 
+@for_pages
 def accuracy_and_error(
-    sizes: Iterable[int],
-    accuracy: Mapping[str, Iterable[float | int]],
-    error: Mapping[str, Iterable[float | int]],
+    sizes: Collection[int],
+    accuracy: Mapping[str, Collection[float | int]],
+    error: Mapping[str, Collection[float | int]],
     title: str,
     *,
     x_label: str,
@@ -34,19 +35,20 @@ def accuracy_and_error(
     if other := sorted(error.keys() - accuracy.keys()):
         raise KeyError(f"errors of {', '.join(other)}: expected names that have an accuracy too")
     sizes = list(sizes)
-    figure, (top, low) = plt.subplots(2, 1, figsize=(6.4, 5.8), sharex=True, layout="constrained")
+    figure, (top, low) = plt.subplots(
+        2, 1, figsize=fitted(6.4, 6.2), sharex=True, layout="constrained"
+    )
     looks = dict(zip(accuracy, zip(COLORS, "osD^vP", strict=False), strict=False))
     for axis, series in ((top, accuracy), (low, error)):
         for name, values in series.items():
             color, marker = looks[name]
             axis.plot(sizes, list(values), marker=marker, color=color, label=name)
-    for (name, level), style in zip(levels.items(), cycle(("--", ":", "-.")), strict=False):
-        top.axhline(level, color="gray", linestyle=style, linewidth=1.2, label=name)
+    draw_levels(top, levels)
     top.set(ylabel="accuracy", ylim=(0, 1.05))
     low.set(ylabel="relative error of the maps", xlabel=x_label, ylim=(0, None))
     low.set_xscale("log", base=2)
     low.set_xticks(sizes, [f"{size:,}" for size in sizes])
     low.minorticks_off()
-    top.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 0.1))
+    legend_below(figure, named(top))
     sns.despine(figure)
     return finish(figure, title)

@@ -8,12 +8,14 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from vitbook.plotting.page import for_pages
 from vitbook.plotting.style import COLORS, INK, draw_image, finish
 
 # White is zero, so that a dead map of zeros is blank.
 TWO_SIDED = LinearSegmentedColormap.from_list("two_sided", (COLORS[0], "#f4f4f2", COLORS[1]))
 
 
+@for_pages
 def channel_lines(
     lines: Mapping[str, Float[Tensor, "_ _ _"]],
     title: str,

@@ -6,11 +6,13 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from vitbook.plotting.style import COLORS, INK, finish
+from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, named
 
 MARKERS = "osv^DP"
 
 
+@for_pages
 def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], title: str) -> Figure:
     """Accuracy against each cost, a panel for each; steps join the models that no other beats.
 
@@ -29,11 +31,12 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
             f"{len(rows)} models of {len(families)} families and {len(costs)} costs came: expected "
             f"at least one of each, and at most {len(MARKERS)} families"
         )
+    down, across = (len(costs), 1) if is_narrow() else (1, len(costs))
     figure, panels = plt.subplots(
-        1, len(costs), figsize=(4.2 * len(costs), 4), sharey=True, squeeze=False,
+        down, across, figsize=fitted(4.2 * across, 3.6 * down + 0.4), sharey=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
-    for axes, (cost, words) in zip(panels[0], costs.items(), strict=True):
+    for axes, (cost, words) in zip(panels.flat, costs.items(), strict=True):
         for family, color, marker in zip(families, COLORS, MARKERS, strict=False):
             own = [(row[cost], 100 * row["accuracy"]) for row in rows if row["family"] == family]
             axes.plot(*zip(*own, strict=True), marker, color=color, label=family)
@@ -48,7 +51,8 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
                 row["name"], place, (-4, 4), textcoords="offset points", ha="right", fontsize=7
             )
         axes.set(xscale="log", xlabel=words)
-    panels[0][0].set_ylabel("accuracy, %")
-    panels[0][-1].legend(frameon=False, fontsize=8, loc="lower right")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("accuracy, %")
+    legend_below(figure, named(*panels.flat))
     sns.despine(figure)
     return finish(figure, title)

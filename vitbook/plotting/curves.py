@@ -1,6 +1,6 @@
 """Lines over layers, epochs, distances."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import cycle
 
 import matplotlib.pyplot as plt
@@ -8,12 +8,23 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitbook.plotting.style import COLORS, INK, finish
+from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.style import (
+    COLORS,
+    INK,
+    draw_levels,
+    finish,
+    fitted,
+    legend_below,
+    named,
+    wrapped,
+)
 
 
+@for_pages
 def lines(
-    x: Iterable,
-    series: Mapping[str, Iterable],
+    x: Collection,
+    series: Mapping[str, Collection],
     title: str,
     *,
     x_label: str,
@@ -23,7 +34,7 @@ def lines(
     levels: Mapping[str, float | int] | None = None,
     mark_x: Mapping[str, float | int] | None = None,
 ) -> Figure:
-    """Curves over one axis, named in a legend.
+    """Curves over one axis, named in a legend below it.
 
     Args:
         x: numbers, or words that stand side by side.
@@ -31,11 +42,10 @@ def lines(
         mark_x: name -> place of a dotted upright line.
     """
     x = list(x)
-    figure, axis = plt.subplots(figsize=(5.8, 3.6), layout="constrained")
+    figure, axis = plt.subplots(figsize=fitted(5.8, 3.8), layout="constrained")
     for name, y in series.items():
         axis.plot(x, y, marker="o" if len(x) < 20 else None, label=name)
-    for (name, y), style in zip((levels or {}).items(), cycle(("--", "-.", ":")), strict=False):
-        axis.axhline(y, color="gray", linestyle=style, linewidth=1.2, label=name)
+    draw_levels(axis, levels)
     for name, place in (mark_x or {}).items():
         axis.axvline(place, color="gray", linestyle=":", linewidth=1.2)
         axis.annotate(
@@ -49,12 +59,12 @@ def lines(
         axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 1.5
     if y_limits is not None:
         axis.set_ylim(*y_limits)
-    many = len(axis.get_legend_handles_labels()[0]) > 4
-    axis.legend(frameon=False, fontsize=9, ncols=1 + many)
+    legend_below(figure, named(axis))
     sns.despine(figure)
     return finish(figure, title)
 
 
+@for_pages
 def distance_by_layer(
     distances: Mapping[str, Tensor],
     uniform: float | int,
@@ -79,9 +89,13 @@ def distance_by_layer(
         quantity: what is measured, for the axis.
     """
     widths = [max(2.3, 0.2 * len(values)) for values in distances.values()]
+    if is_narrow():
+        rows, widths = len(widths), [max(widths)]
+    else:
+        rows = 1
     figure, axes = plt.subplots(
-        1, len(widths), sharey=True, squeeze=False, layout="constrained",
-        figsize=(sum(widths) + 1.2, 3.6), width_ratios=widths,
+        rows, len(widths), sharey=True, squeeze=False, layout="constrained",
+        figsize=fitted(sum(widths) + 1.2, 2.4 * rows + 1.2), width_ratios=widths,
     )  # fmt: skip
     for axis, color, (name, values) in zip(
         axes.flat, cycle(COLORS), distances.items(), strict=False
@@ -100,14 +114,14 @@ def distance_by_layer(
         axis.set_xticks(sorted({1, *layers[pace - 1 :: pace]}))
     drawn = (*distances.values(), *(null or {}).values())
     top = max(uniform, *(float(values.nan_to_num().max()) for values in drawn))
-    axes[0, 0].set(
-        ylabel=f"{quantity} ({unit})" if unit else quantity, ylim=(-0.02 * top, 1.12 * top)
-    )
-    for name, level in {"uniform": uniform, **(levels or {})}.items():
-        axes[0, -1].annotate(
-            f"{name}:\n{level:.3g} {unit}".strip(), (1, level), va="center", fontsize=9,
-            xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
-            color=INK,
-        )  # fmt: skip
+    axes[0, 0].set(ylim=(-0.02 * top, 1.12 * top))
+    for row in axes:
+        row[0].set_ylabel(wrapped(f"{quantity} ({unit})" if unit else quantity, 1.6))
+        for name, level in {"uniform": uniform, **(levels or {})}.items():
+            row[-1].annotate(
+                f"{name}:\n{level:.3g} {unit}".strip(), (1, level), va="center", fontsize=9,
+                xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+                color=INK,
+            )  # fmt: skip
     sns.despine(figure)
     return finish(figure, title)

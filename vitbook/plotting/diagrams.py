@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from vitbook.plotting.page import for_pages
 from vitbook.plotting.style import COLORS, INK, finish
 
 Point = tuple[float | int, float | int]
@@ -25,6 +26,7 @@ _AT = (
 )
 
 
+@for_pages
 def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Figure:
     """A Pre-LN block (ViT paper, equations 2 and 3): two branches leave the stream and are added.
 
@@ -56,8 +58,8 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
         _box(axis, (left + 1.6, 0.85), 1.0, layer)
         circle = dict(boxstyle="circle,pad=0.15", facecolor="white", edgecolor=INK)
         axis.text(left + 2.75, 0, "+", ha="center", va="center", fontsize=13, bbox=circle)
-    for name, x in (("$z$", 0.2), ("$z'$", 4.75), ("$z''$", 9.5)):
-        axis.text(x, 0.22, name, ha="center", fontsize=12, color=INK)
+    for name, x in (("z", 0.2), ("z\N{PRIME}", 4.75), ("z\N{DOUBLE PRIME}", 9.5)):
+        axis.text(x, 0.22, name, ha="center", fontsize=12, color=INK, style="italic")
     for row, (numbers, color) in enumerate(zip(sizes.values(), COLORS, strict=False)):
         for (x, y), number in zip(_AT, numbers, strict=True):
             axis.text(x, y - 0.36 * row, f"{number:.2f}", ha="center", va="center", fontsize=9,
@@ -67,6 +69,7 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
     return finish(figure, title)
 
 
+@for_pages
 def projections(
     token: Sequence[float | int],
     matrices: Mapping[str, Sequence[Sequence[float | int]]],

@@ -6,11 +6,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from vitbook.plotting.style import HEAT, INK, finish
+from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.style import HEAT, INK, ON_DARK, ON_LIGHT, finish, fitted
 
 Settings = tuple[float | int, float | int]
 
 
+@for_pages
 def score_grids(
     panels: Mapping[str, Mapping[Settings, float | int]],
     title: str,
@@ -39,11 +41,11 @@ def score_grids(
     if not limits[0] < limits[1]:
         raise ValueError(f"limits {limits}: expected the lower one first")
     across, up = (sorted({pair[axis] for pair in pairs}) for axis in (0, 1))
+    columns = min(1 if is_narrow() else columns, len(panels))
     rows = -(-len(panels) // columns)
-    columns = min(columns, len(panels))
     figure, axes = plt.subplots(
         rows, columns, squeeze=False, sharex=True, sharey=True, layout="constrained",
-        figsize=(columns * (0.62 * len(across) + 0.7), rows * (0.42 * len(up) + 0.7) + 0.5),
+        figsize=fitted(columns * (0.62 * len(across) + 0.7), rows * (0.42 * len(up) + 0.7) + 0.5),
     )  # fmt: skip
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
@@ -54,7 +56,8 @@ def score_grids(
             dark = score - limits[0] < 0.6 * (limits[1] - limits[0])
             axis.text(
                 column, row, "not run" if np.isnan(score) else f"{score:.0f}", va="center",
-                ha="center", fontsize=6 if np.isnan(score) else 9, color="white" if dark else INK,
+                ha="center", fontsize=6 if np.isnan(score) else 9,
+                color=INK if np.isnan(score) else ON_DARK if dark else ON_LIGHT,
             )  # fmt: skip
         axis.set_title(name)
         axis.set_xticks(range(len(across)), [f"{x:g}" for x in across])

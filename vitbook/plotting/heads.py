@@ -7,9 +7,11 @@ from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from vitbook.plotting.page import for_pages
 from vitbook.plotting.style import HEAT, draw_image, finish
 
 
+@for_pages
 def head_sheet(
     maps: Sequence[Float[Tensor, "_heads rows columns"]],
     title: str,

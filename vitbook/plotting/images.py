@@ -7,28 +7,33 @@ from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitbook.plotting.style import HEAT, draw_image, finish, mark_cell
+from vitbook.plotting.page import PHONE, for_pages, is_narrow
+from vitbook.plotting.style import HEAT, draw_image, finish, fitted, mark_cell, wrapped
 
 
+@for_pages
 def image_grid(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Figure:
     """Images side by side, each under its name.
 
     Args:
         images: name -> uint8 image, "channels height width".
     """
-    rows = -(-len(images) // columns)
-    width = min(columns, len(images))
+    width = _columns(len(images), columns)
+    rows = -(-len(images) // width)
+    side = min(2.2, PHONE / width) if is_narrow() else 2.2
     figure, axes = plt.subplots(
-        rows, width, figsize=(2.2 * width, 2.4 * rows + 0.4), squeeze=False, layout="constrained"
-    )
+        rows, width, figsize=fitted(side * width, (side + 0.2) * rows + 0.4), squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
     for axis in axes.flat[len(images) :]:
         axis.axis("off")
     for axis, (name, image) in zip(axes.flat, images.items(), strict=False):
         draw_image(axis, image)
-        axis.set_title(name, parse_math=False)  # maybe that of a file
+        axis.set_title(wrapped(name, side), parse_math=False)  # maybe that of a file
     return finish(figure, title)
 
 
+@for_pages
 def photo_and_maps(
     image: Tensor,
     maps: Mapping[str, Tensor],
@@ -42,13 +47,13 @@ def photo_and_maps(
         maps: name -> "rows columns", one number a patch.
         query: (row, column) of the framed patch.
     """
+    down, across = (1 + len(maps), 1) if is_narrow() else (1, 1 + len(maps))
     figure, axes = plt.subplots(
-        1, 1 + len(maps), figsize=(3.2 * (1 + len(maps)), 3.3), layout="constrained"
+        down, across, figsize=fitted(3.2 * across, 3.0 * down + 0.3), layout="constrained"
     )
     rows, columns = next(iter(maps.values())).shape
     draw_image(axes[0], image)
-    size = (image.shape[1] / rows, image.shape[2] / columns)
-    mark_cell(axes[0], query, size)
+    mark_cell(axes[0], query, (image.shape[1] / rows, image.shape[2] / columns))
     axes[0].set_title("the question")
     for axis, (name, values) in zip(axes[1:], maps.items(), strict=True):
         drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0)
@@ -58,6 +63,7 @@ def photo_and_maps(
     return finish(figure, title)
 
 
+@for_pages
 def heat_maps(
     maps: Mapping[str, Tensor], title: str, *, image: Tensor | None = None, columns: int = 6
 ) -> Figure:
@@ -68,10 +74,11 @@ def heat_maps(
         image: of uint8, to show first.
     """
     panels = len(maps) + (image is not None)
-    rows = -(-panels // columns)
-    width = min(panels, columns)
+    width = _columns(panels, columns)
+    rows = -(-panels // width)
+    side = min(1.55, (PHONE - 0.7) / width) if is_narrow() else 1.55
     figure, axes = plt.subplots(
-        rows, width, figsize=(1.55 * width + 0.7, 1.75 * rows + 0.6), squeeze=False,
+        rows, width, figsize=fitted(side * width + 0.7, (side + 0.2) * rows + 0.6), squeeze=False,
         layout="constrained",
     )  # fmt: skip
     axes = list(axes.flat)
@@ -85,12 +92,13 @@ def heat_maps(
     top = max(float(values.max()) for values in maps.values())
     for axis, (name, values) in zip(shown, maps.items(), strict=True):
         drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0, vmax=top)
-        axis.set_title(name, fontsize=9)
+        axis.set_title(wrapped(name, side), fontsize=9)
         axis.set(xticks=[], yticks=[])
     figure.colorbar(drawn, ax=axes, shrink=0.8)
     return finish(figure, title)
 
 
+@for_pages
 def likeness(
     maps: Mapping[str, Tensor], title: str, *, tile: tuple[int, int], label: str = "cosine"
 ) -> Figure:
@@ -100,9 +108,10 @@ def likeness(
         maps: name -> "rows columns".
         tile: (rows, columns) after which a white line is drawn.
     """
-    lines = -(-len(maps) // 2)
+    columns = 1 if is_narrow() else 2
+    lines = -(-len(maps) // columns)
     figure, axes = plt.subplots(
-        lines, 2, figsize=(6.6, 3.2 * lines), squeeze=False, layout="constrained"
+        lines, columns, figsize=fitted(6.6, 3.2 * lines), squeeze=False, layout="constrained"
     )
     for axis in axes.flat[len(maps) :]:
         axis.axis("off")
@@ -113,11 +122,12 @@ def likeness(
         ):  # fmt: skip
             for place in range(step, size, step):
                 draw(place - 0.5, color="white", linewidth=0.8)
-        axis.set(xticks=[], yticks=[], title=name)
+        axis.set(xticks=[], yticks=[], title=wrapped(name))
     figure.colorbar(drawn, ax=axes, shrink=0.8, label=label)
     return finish(figure, title)
 
 
+@for_pages
 def maps_beside_images(
     images: Mapping[str, UInt8[Tensor, "channels height width"]],
     maps: Mapping[str, Float[Tensor, "images rows columns"]],
@@ -136,8 +146,9 @@ def maps_beside_images(
         if len(each) != len(images):
             raise ValueError(f"{len(each)} maps of {name}: expected {len(images)}, one an image")
     lines, columns = len(images), 1 + len(maps)
+    side = PHONE / columns if is_narrow() else 1.65
     figure, axes = plt.subplots(
-        lines, columns, figsize=(max(1.7 * columns, 4.4), 1.65 * lines + 0.5),
+        lines, columns, figsize=fitted(max(1.7 * columns, 4.4), side * lines + 0.5),
         squeeze=False, layout="constrained",
     )  # fmt: skip
     for line, (name, image) in enumerate(images.items()):
@@ -148,5 +159,12 @@ def maps_beside_images(
             axis.imshow(each[line].float().cpu().numpy(), cmap=HEAT, vmin=0, vmax=top or 1)
             axis.set(xticks=[], yticks=[])
             if not line:
-                axis.set_title(kind, fontsize=10)
+                axis.set_title(wrapped(kind, side), fontsize=10)
     return finish(figure, title)
+
+
+def _columns(panels: int, columns: int) -> int:
+    """Panels side by side: on a phone at most three, but rows that were meant as rows stay."""
+    if is_narrow() and (panels <= columns or columns > 4):
+        columns = 2 if panels in (2, 4) else 3
+    return min(panels, columns)

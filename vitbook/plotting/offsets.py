@@ -9,7 +9,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitbook.plotting.style import COLORS, INK, finish
+from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, named
 
 # Shades of weight, in units of even weight (white): the same in all figures of offsets.
 LOWEST, HIGHEST = 1 / 32, 32
@@ -18,6 +19,7 @@ SHADES = "PuOr_r"  # two hues that colour-blind readers tell apart
 REST = "#D0D0D0"
 
 
+@for_pages
 def offset_profiles(
     profiles: Mapping[str, Float[Tensor, "down across"]], title: str, columns: int = 5
 ) -> Figure:
@@ -26,7 +28,7 @@ def offset_profiles(
     Args:
         profiles: name -> weight in units of even weight, as many offsets up as down.
     """
-    width = min(columns, len(profiles))
+    width = min(2 if is_narrow() else columns, len(profiles))
     lines = -(-len(profiles) // width)
     figure, axes = plt.subplots(
         lines, width, figsize=(1.4 * width + 0.9, 1.6 * lines + 0.75), squeeze=False,
@@ -44,6 +46,7 @@ def offset_profiles(
     return finish(figure, title)
 
 
+@for_pages
 def offset_sheet(
     weight: Float[Tensor, "layers heads down across"],
     shares: Float[Tensor, "layers heads"],
@@ -74,6 +77,7 @@ def offset_sheet(
     return finish(figure, title)
 
 
+@for_pages
 def stacked_shares(
     shares: Mapping[str, Float[Tensor, "layers parts"]], parts: Sequence[str], title: str
 ) -> Figure:
@@ -92,9 +96,10 @@ def stacked_shares(
         if values.shape[1] != len(parts):
             raise ValueError(f"{values.shape[1]} shares of {name}: expected {len(parts)}")
     widths = [max(1.2, 0.155 * len(values)) for values in shares.values()]
+    rows, widths = (len(widths), [max(widths)]) if is_narrow() else (1, widths)
     figure, axes = plt.subplots(
-        1, len(widths), sharey=True, squeeze=False, layout="constrained",
-        figsize=(sum(widths) + 1.5, 3.2), width_ratios=widths,
+        rows, len(widths), sharey=True, squeeze=False, layout="constrained",
+        figsize=fitted(sum(widths) + 1.5, 2.2 * rows + 1), width_ratios=widths,
     )  # fmt: skip
     colors = [*COLORS[: len(parts) - 1], REST]
     for axis, (name, values) in zip(axes.flat, shares.items(), strict=True):
@@ -109,9 +114,9 @@ def stacked_shares(
         axis.set(title=name, xlabel="layer", ylim=(0, 1), xlim=(0.4, len(drawn) + 0.6))
         pace = 1 if len(drawn) < 9 else round(len(drawn) / 3)
         axis.set_xticks(sorted({1, *layers[pace - 1 :: pace]}))
-    axes[0, 0].set_ylabel("share of the variance")
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles[::-1], names[::-1], loc="outside right center", frameon=False, fontsize=9)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("share of the variance")
+    legend_below(figure, named(axes[0, 0]))
     sns.despine(figure)
     return finish(figure, title)
 

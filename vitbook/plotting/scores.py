@@ -9,11 +9,13 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vitbook.plotting.style import COLORS, finish
+from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.style import COLORS, finish, fitted, legend_below, named, wrapped
 
 Span = Sequence[float | int]
 
 
+@for_pages
 def leads(
     first: Mapping[str, Span],
     second: Mapping[str, Span],
@@ -39,9 +41,10 @@ def leads(
         )
     _check(first)
     _check(second)
+    rows, columns = (2, 1) if is_narrow() else (1, 2)
     figure, axes = plt.subplots(
-        1, 2, figsize=(6.6, 0.34 * len(first) + 1.3), sharex=True, sharey=True,
-        layout="constrained",
+        rows, columns, figsize=fitted(6.6, rows * (0.34 * len(first) + 0.5) + 0.8), sharex=True,
+        sharey=True, layout="constrained",
     )  # fmt: skip
     for axis, label, spans in zip(axes, labels, (first, second), strict=True):
         axis.axvline(0, color="gray", linewidth=1.2, linestyle="--")
@@ -53,6 +56,7 @@ def leads(
     return finish(figure, title)
 
 
+@for_pages
 def intervals(
     spans: Mapping[str, Span],
     title: str,
@@ -72,12 +76,11 @@ def intervals(
     if not spans:
         raise ValueError("no intervals: expected one name at least")
     _check(spans)
-    figure, axis = plt.subplots(figsize=(6.2, 0.36 * len(spans) + 1.4), layout="constrained")
+    figure, axis = plt.subplots(figsize=fitted(6.2, 0.36 * len(spans) + 1.6), layout="constrained")
     for (name, place), style in zip((levels or {}).items(), cycle(("--", "-.", ":")), strict=False):
         axis.axvline(place, color="gray", linestyle=style, linewidth=1.2, label=name)
     _spans(axis, spans)
-    if levels:
-        axis.legend(frameon=False, fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    legend_below(figure, named(axis))
     axis.invert_yaxis()
     axis.set_xlabel(x_label)
     sns.despine(figure)
@@ -100,4 +103,4 @@ def _spans(
         axis.plot([low, high], [line, line], color=COLORS[0], linewidth=2.5)
         face = "white" if hollow(low, high) else None
         axis.plot(mean, line, "o", color=COLORS[0], markerfacecolor=face)
-    axis.set_yticks(range(len(spans)), list(spans))
+    axis.set_yticks(range(len(spans)), [wrapped(name, 1.7) for name in spans])

@@ -9,12 +9,14 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from vitbook.plotting.style import COLORS, INK, finish
+from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, named
 
 Point = Sequence[float | int]
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
+@for_pages
 def trends(
     panels: Mapping[str, Mapping[str, Sequence[Point]]],
     title: str,
@@ -47,8 +49,9 @@ def trends(
             _check_places(name, points, log_x)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     looks = _looks(names, grey)
+    rows, columns = (len(panels), 1) if is_narrow() else (1, len(panels))
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(5.8 if len(panels) == 1 else 3.5 * len(panels), 3.7),
+        rows, columns, figsize=fitted(5.8 if len(panels) == 1 else 3.5 * columns, 2.7 * rows + 1),
         sharey=True, squeeze=False, layout="constrained",
     )  # fmt: skip
     for axis, (panel, curves) in zip(axes.flat, panels.items(), strict=True):
@@ -67,16 +70,9 @@ def trends(
             axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 2.5
         if len(panels) > 1:
             axis.set_title(panel)
-    axes[0, 0].set_ylabel(y_label)
-    found = {
-        label: handle
-        for axis in axes.flat
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        found.values(), found.keys(), loc="outside lower center", frameon=False, fontsize=9,
-        ncols=min(4, max(1, len(found))),
-    )  # fmt: skip
+    for axis in axes[:, 0]:
+        axis.set_ylabel(y_label)
+    legend_below(figure, named(*axes.flat))
     sns.despine(figure)
     return finish(figure, title)
 
