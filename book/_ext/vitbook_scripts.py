@@ -14,6 +14,7 @@ WORKS_ON = {
     "copybutton.css": r'class="highlight',
     "copybutton.js": r'class="highlight',
     "design-tabs.js": r'class="sd-tab-set',
+    "predictions.js": r'class="[^"]*vb-predict[ "]',
     "pygments.css": r'class="highlight',
     "reference.css": r'class="(sig |py |[^"]*vb-)',
     "sphinx-design.min.css": r'class="([^"]* )?sd-',

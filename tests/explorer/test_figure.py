@@ -107,8 +107,11 @@ def test_reset_brings_back_the_start(show, figure):
     target.click()
     target.press("ArrowLeft")
     assert state(page) != start
+    at_start = page.locator(".vb-at-start")
+    assert not at_start.count() or at_start.is_hidden()
     page.click("[data-control=reset]")
     assert state(page) == start
+    assert not at_start.count() or at_start.is_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -225,6 +225,6 @@ def _finding(data: dict, given: np.ndarray) -> str:
         f"At temperature {data['start']['temperature']:g} {teachers[0]} says that the first image, "
         f"whose label is {classes[data['labels'][0]]}, is {classes[best]} with "
         f"{percent(given[best])}, and {classes[second]} with {percent(given[second])}: as if it "
-        f"were undecided among {spread(given)} of {len(classes)} classes. A bar is the share of a "
+        f"were undecided among {spread(given)} of {len(classes)} classes.\nA bar is the share of a "
         f"class. {marks}Bars that stay apart at temperature 100 would refute the title."
     )

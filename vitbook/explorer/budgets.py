@@ -195,7 +195,7 @@ def _finding(rows: list[dict], models: list[dict], axis: dict, step: int, over: 
     slower = {i: models[i]["better"][TIME] for i in stairs if beaten(models, i)}
     words = (
         f"At the start: within {axis['told'][step]} multiply-adds the best model is "
-        f"{best['name']}, with {best['accuracy']}; an image takes it {best['costs'][TIME]}{over}. "
+        f"{best['name']}, with {best['accuracy']}; an image takes it {best['costs'][TIME]}{over}.\n"
     )
     if not slower:
         return f"{words}No model that is the best within some budget is slower than a better one."

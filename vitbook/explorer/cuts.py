@@ -100,7 +100,7 @@ def cutting_board(
         f"{100 * safe.mean():.0f} % leave it whole in some token."
     )
     description = description or (
-        f"{at_the_start(finding)} On the left, frames are the windows of the tokens that see some "
+        f"{at_the_start(finding)}\nOn the left, frames are the windows of the tokens that see some "
         "of the square: solid where all of it, dashed where a part. On the right, each place is "
         "the middle of another square of this size: blue leaves it whole, orange does not."
     )

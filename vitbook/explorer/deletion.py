@@ -89,7 +89,7 @@ def deletion_curves(
     )  # fmt: skip
     finding = (
         f"Shown at the start: {labels[0]}, its cells taken away in the order of {start}. Area "
-        f"under the curve, the lower the better: {told}. Mean of all {len(images)}: {mean}."
+        f"under the curve, the lower the better: {told}.\nMean of all {len(images)}: {mean}."
     )
     which = names.index(start)
     area = float(areas[which, 0])

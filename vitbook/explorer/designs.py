@@ -51,7 +51,7 @@ def design_counter(
     layers, wide, printed, billions = designs[goal]
     finding = (
         f"{depth} layers of width {width} with MLP ratio {ratio:g} are {parameters / 1e6:.2f} M "
-        f"parameters and {macs / 1e9:.2f} G multiply-adds. The dashes show where other ratios "
+        f"parameters and {macs / 1e9:.2f} G multiply-adds.\nThe dashes show where other ratios "
         "lie: on a line, since each weight of a layer is used once a token."
     )
     if task is None:

@@ -80,7 +80,7 @@ def distance_meter(
     goal = published if 0 < share < 100 else None
     if goal:
         finding += (
-            " A head that never looks at the class token, and only at patches near by, has the "
+            "\nA head that never looks at the class token, and only at patches near by, has the "
             "same number."
         )
     if task is None:
@@ -94,7 +94,7 @@ def distance_meter(
         "goal": goal, "ramp": CIVIDIS, "colors": [_PATCHES, _TOKEN], "task": task or "",
     }  # fmt: skip
     description = description or (
-        f"{finding} How wide it looks is the \N{GREEK SMALL LETTER SIGMA} of a Gaussian around "
+        f"{finding}\nHow wide it looks is the \N{GREEK SMALL LETTER SIGMA} of a Gaussian around "
         "the patch that asks."
     )
     still = _still(data, row, [far, told, alone], finding)

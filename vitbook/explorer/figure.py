@@ -41,6 +41,9 @@ def piece_key(text: str) -> str:
     return hashlib.sha1(text.encode()).hexdigest()[:16]
 
 
+_AT_START = re.compile(r"(At|Shown at) the start\b")
+
+
 @dataclass(frozen=True, repr=False)
 class Figure:
     """One self-contained output for a built page, JupyterLab and Colab.
@@ -49,7 +52,8 @@ class Figure:
         module: file name of the ES module; it exports `render(root, data)`.
         data: what the module draws; plain JSON.
         title: the claim that the figure makes.
-        description: where to look, and the finding in words.
+        description: where to look, and the finding in words. Of one that begins with "At the
+            start", the first line is shown until the reader moves something.
         still: HTML of the default state, for a page without scripts.
         pieces: text that is too much to come with the page; the module asks for each by its
             :func:`piece_key`, and a built page keeps each in a file of its own.
@@ -82,7 +86,7 @@ class Figure:
             f"<style>{_style(self.module)}</style>\n"
             f'<p class="vb-title">{escape(self.title)}</p>\n'
             f'<div class="vb-still">{self.still}</div>\n'
-            f'<p class="vb-caption">{escape(self.description)}</p>\n'
+            f'<p class="vb-caption">{_caption(self.description)}</p>\n'
             f'<script type="application/json" class="vb-data" data-key="{self.key}">'
             f"{self.json}</script>\n"
             f"{self._pieces()}"
@@ -100,5 +104,13 @@ class Figure:
 
 
 def at_the_start(finding: str) -> str:
-    """A finding as a caption, which stays while the figure is changed."""
+    """A finding as a caption, whose first line leaves when the reader moves something."""
     return f"At the start: {finding[:1].lower()}{finding[1:]}"
+
+
+def _caption(description: str) -> str:
+    """The caption as HTML: what is true at the start alone stands apart, and ends with its line."""
+    if not _AT_START.match(description):
+        return escape(description)
+    finding, _, reading = description.partition("\n")
+    return f'<span class="vb-at-start">{escape(finding)}</span> {escape(reading)}'.rstrip()

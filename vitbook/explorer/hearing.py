@@ -66,7 +66,7 @@ def hearing_map(
     finding = (
         f"Shown at the start, on a grid of {side} × {side}: one token has news, and each reads "
         f"{names[pattern]}. After one layer {heard[0]:,} of {side**2:,} tokens have heard it, "
-        f"after two {heard[1]:,}. A layer computes {_pairs(data):,} of {side**4:,} pairs. Yellow: "
+        f"after two {heard[1]:,}. A layer computes {_pairs(data):,} of {side**4:,} pairs.\nYellow: "
         "heard in the first layer, with a weight of its own; darker: later. Grey-blue: heard "
         "through a few mixtures or features that all tokens share."
     )

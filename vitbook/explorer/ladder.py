@@ -229,7 +229,7 @@ def _finding(data: dict, seeds: int) -> str:
     return (
         f"Depth {start['depth']}, {name}. In Pre-LN the last block's gradient is {told(pre[1])}: "
         f"{pre[1] / pre[0]:.2f} of that at depth {depths[0]}. In Post-LN it is {told(post[1])}: "
-        f"{post[1] / post[0]:.2f} of that at depth {depths[0]}. A bar is a block"
+        f"{post[1] / post[0]:.2f} of that at depth {depths[0]}.\nA bar is a block"
         + (
             f", the mean of {seeds} seeds; its line goes from the smallest seed to the largest. "
             if seeds > 1

@@ -28,6 +28,8 @@ export function live(root, data, start) {
     Object.assign(root, told); // for the console, and for tests
     root.dataset.state = Object.entries(named).map((pair) => pair.join("=")).join(" ");
     root.dataset.reached = Boolean(reached);
+    // A caption that speaks of the start leaves with it; see `_caption` in figure.py.
+    root.toggleAttribute("data-moved", Object.entries(start).some(([key, value]) => state[key] !== value));
   }
   const button = (control, words, onclick) =>
     node("button", { type: "button", "data-control": control, onclick }, words);

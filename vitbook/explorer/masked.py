@@ -200,7 +200,7 @@ def _finding(data: dict, name: str, hits: tuple[int, int, int]) -> str:
         f"Of the {patches} patches of {name} {len(masked)} are masked, drawn at random. The "
         f"model's guess, one of {data['colors']} colours, is exactly right for {hits[0]} of them. "
         f"The photograph's commonest colour is right for {hits[1]}, and the mean of the nearest "
-        f"patches that are shown for {hits[2]}. Middle: the likeliest colour of each masked "
+        f"patches that are shown for {hits[2]}.\nMiddle: the likeliest colour of each masked "
         "patch, with a dot where it is exactly right. Right: the true mean colour, at 3 bits a "
         "channel."
     )

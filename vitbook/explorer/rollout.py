@@ -85,7 +85,7 @@ def rollout_map(
         f"{residual:g}, and {100 * whole[0, 0]:.0f} % of its rollout stays on itself. With these "
         f"settings a token's rollout differs on average from the mean of all tokens' in "
         f"{100 * apart:.1f} % of its weight; one layer's map, the last, in "
-        f"{100 * difference(fused[-1]):.0f} %. Both maps share one scale, whose end follows the "
+        f"{100 * difference(fused[-1]):.0f} %.\nBoth maps share one scale, whose end follows the "
         f"brightest patch shown."
     )
     if task is None:

@@ -103,7 +103,7 @@ def place_waves(
         f"Shown at the start: how alike the place in row {place[0] + 1}, column {place[1] + 1} is "
         f"to every place, when a table keeps its mean and waves up to {keep}. Its mirror image, "
         "left to right, has the dashed frame. Their cosine, and in brackets with all waves: "
-        f"{'; '.join(said)}. A slow wave ends where it began, so that in any table of few waves "
+        f"{'; '.join(said)}.\nA slow wave ends where it began, so that in any table of few waves "
         "opposite edges look alike."
     )
     still = _still(data, steps[:, keep - 1, one].reshape(-1, rows, columns), finding)
