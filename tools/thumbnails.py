@@ -7,7 +7,7 @@ import io
 import sys
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageOps
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,32 +17,32 @@ from browser import FLAGS, READY, chromium, serve  # noqa: E402
 OUT = ROOT / "book" / "thumbnails"
 SIZE = (240, 150)
 MOST_BYTES = 10_000
-FIGURES = ".vitbook-figure, .cell_output picture.vb-light"
+FIGURES = ".vitbook-figure, .cell_output picture.vb-light img"
 # Chapter -> number of its figure, and the part of it: left, top, right and bottom, as shares.
 PARTS = {
-    "attention": (2, (0.0, 0.2, 0.48, 0.62)),
-    "vit": (0, (0.0, 0.16, 1.0, 1.0)),
-    "positions": (4, (0.0, 0.16, 0.42, 1.0)),
-    "normalization": (3, (0.1, 0.12, 1.0, 0.9)),
-    "convolutions": (1, (0.0, 0.12, 0.42, 0.55)),
-    "rotated_patches": (0, (0.0, 0.2, 1.0, 1.0)),
-    "shifted_patches": (0, (0.0, 0.22, 0.9, 1.0)),
-    "tokens_to_token": (0, (0.0, 0.1, 1.0, 0.55)),
-    "cnn_designs": (0, (0.0, 0.1, 1.0, 0.75)),
-    "efficient_attention": (1, (0.0, 0.3, 0.95, 0.72)),
-    "distillation": (4, (0.0, 0.15, 1.0, 0.75)),
-    "small_data_benchmark": (3, (0.1, 0.12, 1.0, 0.8)),
-    "scale": (0, (0.0, 0.1, 1.0, 0.75)),
-    "self_supervision": (0, (0.0, 0.1, 0.75, 1.0)),
-    "fine_tuning": (1, (0.0, 0.1, 1.0, 1.0)),
-    "quantization": (0, (0.0, 0.1, 0.75, 1.0)),
-    "filters_and_positions": (0, (0.0, 0.1, 1.0, 0.6)),
-    "attention_distance": (6, (0.0, 0.08, 0.5, 0.6)),
-    "rollout": (6, (0.0, 0.1, 0.75, 0.55)),
-    "attribution": (0, (0.0, 0.14, 1.0, 0.75)),
-    "interventions": (0, (0.0, 0.15, 0.66, 1.0)),
-    "feature_maps": (6, (0.0, 0.08, 1.0, 0.9)),
-    "pitfalls": (0, (0.0, 0.15, 0.9, 1.0)),
+    "attention": (2, (0.0, 0.2, 0.48, 0.56)),
+    "vit": (0, (0.0, 0.25, 1.0, 0.9)),
+    "positions": (4, (0.0, 0.2, 0.42, 0.7)),
+    "normalization": (3, (0.12, 0.16, 0.95, 0.88)),
+    "convolutions": (1, (0.0, 0.14, 0.42, 0.5)),
+    "rotated_patches": (0, (0.0, 0.25, 0.66, 1.0)),
+    "shifted_patches": (0, (0.0, 0.3, 0.62, 0.98)),
+    "tokens_to_token": (0, (0.0, 0.14, 1.0, 0.5)),
+    "cnn_designs": (0, (0.0, 0.1, 1.0, 0.76)),
+    "efficient_attention": (1, (0.02, 0.3, 0.4, 0.55)),
+    "distillation": (4, (0.0, 0.14, 0.5, 0.76)),
+    "small_data_benchmark": (3, (0.0, 0.12, 1.0, 0.84)),
+    "scale": (0, (0.0, 0.1, 1.0, 0.78)),
+    "self_supervision": (0, (0.0, 0.1, 0.5, 1.0)),
+    "fine_tuning": (1, (0.0, 0.14, 0.67, 0.98)),
+    "quantization": (0, (0.0, 0.12, 0.5, 0.55)),
+    "filters_and_positions": (0, (0.0, 0.12, 1.0, 0.55)),
+    "attention_distance": (6, (0.1, 0.08, 0.45, 0.45)),
+    "rollout": (6, (0.06, 0.1, 0.75, 0.52)),
+    "attribution": (0, (0.06, 0.14, 0.66, 0.64)),
+    "interventions": (0, (0.05, 0.15, 0.5, 0.58)),
+    "feature_maps": (6, (0.0, 0.14, 0.67, 0.53)),
+    "pitfalls": (0, (0.0, 0.3, 0.6, 0.95)),
 }
 
 
@@ -57,14 +57,9 @@ def cut(browser: Browser, site: str, chapter: str) -> Image.Image:
     page.wait_for_timeout(600)
     shot = Image.open(io.BytesIO(figure.screenshot())).convert("RGB")
     page.close()
-    width, height = shot.size
-    part = shot.crop(
-        (round(left * width), round(top * height), round(right * width), round(bottom * height))
-    )
-    part.thumbnail(SIZE, Image.Resampling.LANCZOS)
-    small = Image.new("RGB", SIZE, "white")
-    small.paste(part, ((SIZE[0] - part.width) // 2, (SIZE[1] - part.height) // 2))
-    return small
+    across, down = shot.size
+    box = (round(left * across), round(top * down), round(right * across), round(bottom * down))
+    return ImageOps.fit(shot.crop(box), SIZE, Image.Resampling.LANCZOS)
 
 
 def main() -> None:
