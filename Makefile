@@ -78,6 +78,10 @@ bench: $(INSTALLED) ## Measure the speed of our models against timm's
 pictures: $(INSTALLED) ## Draw the pictures of the README and of shared pages
 	$(call step,1/1,Drawing the pictures of the README,$(BIN)/python tools/pictures.py)
 
+.PHONY: thumbnails
+thumbnails: book ## Cut the small pictures of the chapters anew from the built book
+	$(call step,1/1,Cutting the thumbnails,$(BIN)/python tools/thumbnails.py)
+
 .PHONY: ledger
 ledger: $(INSTALLED) ## Make the runs that data/experiments.toml asks for and the ledger lacks
 	@$(BIN)/vitbook experiments run --threads 1

@@ -43,7 +43,7 @@ def tidy(html: str) -> str:
         if words and not linked and all(NUMBERS.fullmatch(word) for word in words):
             for cell in column:
                 cell["class"] = [*cell.get("class", []), "vb-number"]
-    if "vb-numbers" not in table.get("class", []) and too_wide(columns):
+    if "vb-numbers" not in table.get("class", []) and not table.img and too_wide(columns):
         stack(table, columns)
     return str(table)
 

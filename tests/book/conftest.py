@@ -5,6 +5,8 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from browser import FLAGS, Visitor, chromium, serve
+from built import BUILD
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENTS = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
@@ -33,3 +35,14 @@ def notebook(request) -> nbformat.NotebookNode:
 @pytest.fixture(params=CHAPTERS, ids=lambda path: path.stem)
 def chapter(request) -> nbformat.NotebookNode:
     return read(request.param)
+
+
+@pytest.fixture(scope="module")
+def visitor():
+    """Opens pages of the built book, and notes what goes wrong."""
+    from playwright.sync_api import sync_playwright
+
+    with serve(BUILD) as site, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield Visitor(browser, site)
+        browser.close()

@@ -3,21 +3,12 @@
 import gzip
 import os
 import re
-from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browser import FLAGS, Visitor, chromium, serve
-from bs4 import BeautifulSoup
+from built import BUILD, CONTENT, NEEDS_PAGES, PAGES, soup
 
-BUILD = Path(__file__).resolve().parents[2] / "_build" / "html"
-PAGES = sorted(
-    page.relative_to(BUILD).as_posix()
-    for page in BUILD.rglob("*.html")
-    if page.relative_to(BUILD).parts[0] not in ("_static", "reports")
-)
-CONTENT = [page for page in PAGES if page.startswith("book/")]
 WITH_FIGURES = [page for page in CONTENT if "vitbook-figure" in (BUILD / page).read_text("utf-8")]
 PAGE_LIMIT = 600_000
 SERIOUS = ("serious", "critical")
@@ -27,25 +18,7 @@ AUDITED = {
     "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast"]},
 }
 
-pytestmark = [
-    pytest.mark.skipif(not PAGES, reason="the book is not built: run `make book`"),
-    pytest.mark.skipif(not chromium(), reason="Chromium is not installed"),
-]
-
-
-@pytest.fixture(scope="module")
-def visitor():
-    from playwright.sync_api import sync_playwright
-
-    with serve(BUILD) as site, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield Visitor(browser, site)
-        browser.close()
-
-
-@cache  # a page is linked from many
-def soup(page: str) -> BeautifulSoup:
-    return BeautifulSoup((BUILD / page).read_text(encoding="utf-8"), "html.parser")
+pytestmark = NEEDS_PAGES
 
 
 def size(path: Path) -> int:
@@ -94,7 +67,9 @@ def test_a_page_fits_a_phone_by_night_and_as_the_day_begins(visitor, name):
 
 @pytest.mark.parametrize("name", CONTENT)
 def test_every_image_is_told_in_words(name):
-    silent = [str(image)[:120] for image in soup(name).select("main img") if not image.get("alt")]
+    # A thumbnail stands beside the name of its chapter, and says nothing more.
+    images = [i for i in soup(name).select("main img") if not i.find_parent(class_="vb-chapters")]
+    silent = [str(image)[:120] for image in images if not image.get("alt")]
     assert not silent, "a figure without alternative text: give its cell mystnb: image: alt"
     paths = [str(i["alt"]) for i in soup(name).select("main img") if "_images/" in i["alt"]]
     assert not paths, "an alternative text that is a file name"

@@ -1,0 +1,118 @@
+"""What a reader meets beside the text: predictions, plots, tables, and the way through the book."""
+
+import re
+
+import pytest
+from built import BUILD, CONTENT, NEEDS_PAGES, soup
+
+ASKING = [page for page in CONTENT if soup(page).select_one(".vb-predict")]
+PLOTTED = [page for page in CONTENT if soup(page).select_one(".vb-plot")]
+pytestmark = NEEDS_PAGES
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_each_prediction_has_an_answer_of_its_own(name):
+    boxes = [
+        box
+        for box in soup(name).select(".admonition")
+        if box.p.get_text(strip=True) == "Predict" and box.ol
+    ]
+    for number, box in enumerate(boxes, 1):
+        assert f"vb-predict-{number}" in box["class"], (
+            f"no paragraph after box {number} names an option"
+        )
+        answers = soup(name).select(f".vb-answers-{number}")
+        assert answers and answers[0].sourceline >= box.sourceline
+
+
+def test_a_choice_opens_the_answer_and_is_remembered(visitor):
+    with visitor.page("book/attention.html") as page:
+        box, answer = page.locator(".vb-predict").first, page.locator(".vb-answer-fold").first
+        assert not answer.evaluate("e => e.open")
+        box.locator("label").nth(1).click()
+        assert answer.evaluate("e => e.open") and "you chose 2" in answer.inner_text()
+        assert "You chose 2" in box.locator("[role=status]").inner_text()
+        box.locator("input").nth(1).press("ArrowDown")
+        assert "you chose 3" in answer.inner_text()
+        page.reload()
+        assert page.locator(".vb-predict input:checked").get_attribute("value") == "3"
+        assert page.locator(".vb-answer-fold[open]").count() == 1
+        assert page.troubles == []
+
+
+def test_an_answer_opens_without_a_choice_and_by_a_link_into_it(visitor):
+    with visitor.page("book/vit.html") as page:
+        folds = page.locator(".vb-answer-fold")
+        folds.first.locator("summary").click()
+        assert folds.first.evaluate("e => e.open") and "chose" not in folds.first.inner_text()
+        page.evaluate("location.hash = document.querySelectorAll('.vb-answer-fold')[1].id")
+        page.wait_for_function("document.querySelectorAll('.vb-answer-fold')[1].open")
+
+
+@pytest.mark.parametrize("name", ASKING[:1])
+def test_without_scripts_the_answer_stands_in_the_text(visitor, name):
+    with visitor.page(name, scripts=False) as page:
+        assert page.locator(".vb-answered").first.is_visible()
+        assert page.locator(".vb-predict input").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PLOTTED[:1])
+def test_a_plot_is_shown_once_in_the_colours_of_the_page(visitor, name, scheme):
+    with visitor.page(name, scheme=scheme) as page:
+        for shown in ("light", "dark"):
+            plots = page.locator(f"picture.vb-{shown}")
+            assert plots.count() and all(
+                each.is_visible() == (shown == scheme) for each in plots.all()
+            )
+        images = page.locator(f"picture.vb-{scheme} img").all()
+        for image in images:
+            image.scroll_into_view_if_needed()
+            page.wait_for_function(
+                "i => i.complete && i.naturalWidth > 0", arg=image.element_handle()
+            )
+
+
+@pytest.mark.parametrize("name", PLOTTED)
+def test_plots_are_drawn_with_the_words_of_the_page(name):
+    for image in soup(name).select("picture.vb-plot img, picture.vb-wide img"):
+        text = (BUILD / name).parent.joinpath(image["src"]).resolve().read_text("utf-8")
+        assert "<text" in text and "DejaVu" not in text
+
+
+def test_a_phone_gets_a_plot_of_its_own_width(visitor):
+    with visitor.page(PLOTTED[0], width=390) as page:
+        image = page.locator("picture.vb-plot.vb-light img").first
+        image.scroll_into_view_if_needed()
+        small = image.evaluate("i => [i.currentSrc, i.getBoundingClientRect().width]")
+        source = image.evaluate("i => i.closest('picture').querySelector('source').srcset")
+        assert small[0].endswith(source.rpartition("/")[2]) and 250 < small[1] <= 390
+
+
+@pytest.mark.parametrize("name", CONTENT)
+def test_tables_have_no_counted_index_and_a_true_minus(name):
+    for table in soup(name).select("article table:not(.vb-names)"):
+        rows = [row.find_all(["td", "th"]) for row in table.select("tbody tr")]
+        first = [row[0].get_text(strip=True) for row in rows if row]
+        if not table.th or not table.th.get_text(strip=True):
+            assert len(first) < 2 or first != [str(place) for place in range(len(first))]
+        words = " ".join(
+            text for text in table.find_all(string=True) if not text.find_parent(["code", "a"])
+        )
+        assert not re.search(r"(?<![\w.)\]])-\.?\d", words)
+
+
+def test_a_chapter_read_to_its_end_has_a_tick(visitor):
+    with visitor.page("book/pitfalls.html") as page:  # the visitor goes down to its end
+        page.wait_for_function("document.querySelector('.bd-links a.vb-read')")
+        page.goto(f"{visitor.site}/book/vit.html")
+        ticked = page.locator(".bd-links a.vb-read")
+        assert ticked.count() == 1 and "pitfalls" in ticked.get_attribute("href")
+        assert page.troubles == []
+
+
+def test_every_chapter_has_its_thumbnail_on_the_front_page():
+    rows = soup("book/intro.html").select(".vb-chapters tbody tr")
+    assert len(rows) == 23
+    for row in rows:
+        assert row.img["alt"] == "" and row.img["loading"] == "lazy" and row.a["href"]
