@@ -142,6 +142,11 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "t2t_vit_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1346 + 9280,
     "t2t_vit_t_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1298 + 9280,
     "t2t_vit_even_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1026 + 9280,
+    # Queries and keys, with their biases, are missing in two layers or in three.
+    "vit_reuse_half_micro_patch2_8": 136_138 - 2 * 2 * (64 * 64 + 64),
+    "vit_even_half_micro_patch2_8": 136_138 - 2 * 2 * (64 * 64 + 64),
+    "vit_reuse_rest_micro_patch2_8": 136_138 - 3 * 2 * (64 * 64 + 64),
+    "vit_even_rest_micro_patch2_8": 136_138 - 3 * 2 * (64 * 64 + 64),
     # The micro body on 64 tokens without its class token; the table, or the convolution.
     "shrinking_vit_mean_micro_patch1_8": 138_890,
     "shrinking_vit_linear_micro_patch1_8": 138_890 + 64 * 16,

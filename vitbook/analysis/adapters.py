@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
-from vitbook.layers.attention import Attention
+from vitbook.layers.attention import Attention, GivenAttention
 
 Adapter = Callable[[str, nn.Module, tuple, dict, Any], AttentionCall]
 
@@ -20,6 +20,8 @@ def adapter_of(module: nn.Module) -> Adapter | None:
     if isinstance(module, nn.MultiheadAttention):
         own = "forward" in vars(module) or type(module).forward is not nn.MultiheadAttention.forward
         return None if own else _of_torch
+    if isinstance(module, GivenAttention):
+        return _of_given
     kind = type(module)
     if isinstance(module, Attention) and kind.forward is not Attention.forward:
         # Whose weights are not its own (a planted fault) is seen as any other.
@@ -38,6 +40,14 @@ def _of_own(
     given = _arguments(module, args, kwargs)
     q, k, v = (given[name].detach() for name in "qkv")
     return AttentionCall(path, v, output, q, k, given.get("mask"), form=module.weights)
+
+
+def _of_given(
+    path: str, module: GivenAttention, args: tuple, kwargs: dict, output: Tensor
+) -> AttentionCall:
+    """Maps that several layers may use: each use is a call of its own."""
+    given = _arguments(module, args, kwargs)
+    return AttentionCall(path, given["v"].detach(), output, written=given["maps"].detach())
 
 
 @torch.no_grad()

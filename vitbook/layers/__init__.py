@@ -5,6 +5,7 @@ from vitbook.layers.attention import (
     Attention,
     CausalSelfAttention,
     EvenAttention,
+    GivenAttention,
     LocalitySelfAttention,
     SelfAttention,
 )
@@ -53,6 +54,13 @@ from vitbook.layers.relative_attention import (
     RelativePosition2D,
     RelativeSelfAttention,
 )
+from vitbook.layers.reused_attention import (
+    EvenSelfAttention,
+    ReusingBlock,
+    ReusingEncoder,
+    ReusingSelfAttention,
+    SharingSelfAttention,
+)
 from vitbook.layers.shrinking import OnGrid, ShrinkingEncoder
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
 from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
@@ -74,6 +82,8 @@ __all__ = [
     "Encoder",
     "EncoderBlock",
     "EvenAttention",
+    "EvenSelfAttention",
+    "GivenAttention",
     "LayerScale",
     "LayerScaleBlock",
     "LearnedPosition",
@@ -97,9 +107,13 @@ __all__ = [
     "RelativePosition",
     "RelativePosition2D",
     "RelativeSelfAttention",
+    "ReusingBlock",
+    "ReusingEncoder",
+    "ReusingSelfAttention",
     "RotatedPatches",
     "SelfAttention",
     "SequenceProjection",
+    "SharingSelfAttention",
     "ShiftedPatches",
     "ShrinkingEncoder",
     "SinusoidPosition",

@@ -85,6 +85,20 @@ class EvenAttention(Attention):
         return q.new_full((*q.shape[:-1], k.shape[-2]), 1 / k.shape[-2], dtype=exact)
 
 
+class GivenAttention(nn.Module):
+    r"""The product of maps that are given, and values: :math:`A\,v`.
+
+    For layers that share their maps, and for those that take them from elsewhere.
+    """
+
+    def forward(
+        self,
+        maps: Float[Tensor, "batch heads queries keys"],
+        v: Float[Tensor, "batch heads keys value_width"],
+    ) -> Float[Tensor, "batch heads queries value_width"]:
+        return maps @ v
+
+
 def _refuse_mask(mask: Mask | None) -> None:
     if mask is not None:
         raise ValueError("a mask came, but even attention weighs all keys alike: use None")

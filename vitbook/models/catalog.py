@@ -31,6 +31,7 @@ from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
 from vitbook.models.mean_pool import GAP_MODELS, vit_gap
 from vitbook.models.resnet import RESNET_MODELS, resnet
+from vitbook.models.reuse import REUSE_VIT_MODELS, reuse_vit
 from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS
 from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
 from vitbook.models.sl_vit import SL_VIT_MODELS
@@ -79,6 +80,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, PERFORMER_VIT_MODELS),
         (axial_vit, AXIAL_VIT_MODELS),
         (block_local_vit, BLOCK_LOCAL_VIT_MODELS),
+        (reuse_vit, REUSE_VIT_MODELS),
         (shrinking_vit, SHRINKING_VIT_MODELS),
         (igpt, IGPT_MODELS),
         (hybrid, HYBRID_MODELS),
