@@ -30,6 +30,8 @@ FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 
 _narrow = ContextVar("narrow", default=False)
 _FAMILY = re.compile(r"font-family: [^;\"]*")
 _PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=\s]+)")
+# What the name of a file may hold and XML does not.
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _HEAD = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
 
 
@@ -87,7 +89,7 @@ def svg(figure: Figure) -> str:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "vitbook"}):
         figure.savefig(out, format="svg", transparent=True, bbox_inches="tight", dpi=DPI,
                        metadata={"Date": None})  # fmt: skip
-    text = _HEAD.sub("", out.getvalue())
+    text = _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", _HEAD.sub("", out.getvalue()))
     text = _FAMILY.sub(f"font-family: {FONTS}", text)
     return _PICTURE.sub(lambda found: _lighter(b64decode(found[1])), text)
 
