@@ -59,7 +59,8 @@ def ablated_heads(
     legend_below(figure, {kind: found[kind] for kind in order})
     above.axhline(0, color="gray", linewidth=1, linestyle="--")
     above.set(xlabel="layer", ylabel=unit, title="one head at a time")
-    above.set_xticks(sorted({row["layer"] for row in by_head}))
+    layers = sorted({row["layer"] for row in by_head})
+    above.set_xticks(layers[:: 1 if len(layers) < 15 else 3])
     compared = [row for row in by_kind if row["compared_drop"] is not None]
     for line, row in enumerate(compared):
         color, marker = LOOKS[row["kind"]]

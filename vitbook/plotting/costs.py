@@ -7,7 +7,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from vitbook.plotting.page import for_pages, is_narrow
-from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, named
+from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, lift, named
 
 MARKERS = "osv^DP"
 
@@ -36,6 +36,7 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
         down, across, figsize=fitted(4.2 * across, 3.6 * down + 0.4), sharey=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
+    names = []
     for axes, (cost, words) in zip(panels.flat, costs.items(), strict=True):
         for family, color, marker in zip(families, COLORS, MARKERS, strict=False):
             own = [(row[cost], 100 * row["accuracy"]) for row in rows if row["family"] == family]
@@ -47,12 +48,13 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
         places = [(row[cost], 100 * row["accuracy"]) for row in steps]
         axes.step(*zip(*places, strict=True), where="post", color=INK, linewidth=1, zorder=0)
         for row, place in zip(steps, places, strict=True):
-            axes.annotate(
+            names.append(axes.annotate(
                 row["name"], place, (-4, 4), textcoords="offset points", ha="right", fontsize=7
-            )
+            ))  # fmt: skip
         axes.set(xscale="log", xlabel=words)
     for axes in panels[:, 0]:
         axes.set_ylabel("accuracy, %")
     legend_below(figure, named(*panels.flat))
     sns.despine(figure)
+    lift(figure, names)
     return finish(figure, title)

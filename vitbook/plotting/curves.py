@@ -16,6 +16,7 @@ from vitbook.plotting.style import (
     finish,
     fitted,
     legend_below,
+    lift,
     named,
     wrapped,
 )
@@ -46,21 +47,25 @@ def lines(
     for name, y in series.items():
         axis.plot(x, y, marker="o" if len(x) < 20 else None, label=name)
     draw_levels(axis, levels)
+    marks = []
     for name, place in (mark_x or {}).items():
         axis.axvline(place, color="gray", linestyle=":", linewidth=1.2)
-        axis.annotate(
-            name, (place, 1.01), xycoords=("data", "axes fraction"), va="bottom", ha="center",
-            fontsize=9, color=INK,
-        )  # fmt: skip
+        marks.append(axis.annotate(
+            wrapped(name, 1.7), (place, 1), xycoords=("data", "axes fraction"), xytext=(0, 2),
+            textcoords="offset points", va="bottom", ha="center", fontsize=9, color=INK,
+        ))  # fmt: skip
     axis.set(xlabel=x_label, ylabel=y_label)
     if log_x:  # to set the linear scale again would take the names off an axis of words
         axis.set_xscale("log")
     elif all(isinstance(place, int) for place in x):
         axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 1.5
+    elif is_narrow() and all(isinstance(place, str) for place in x):
+        axis.set_xticks(x, [wrapped(word, 3 / len(x)) for word in x])
     if y_limits is not None:
         axis.set_ylim(*y_limits)
     legend_below(figure, named(axis))
     sns.despine(figure)
+    lift(figure, marks)
     return finish(figure, title)
 
 
@@ -115,13 +120,15 @@ def distance_by_layer(
     drawn = (*distances.values(), *(null or {}).values())
     top = max(uniform, *(float(values.nan_to_num().max()) for values in drawn))
     axes[0, 0].set(ylim=(-0.02 * top, 1.12 * top))
+    names = []
     for row in axes:
         row[0].set_ylabel(wrapped(f"{quantity} ({unit})" if unit else quantity, 1.6))
         for name, level in {"uniform": uniform, **(levels or {})}.items():
-            row[-1].annotate(
-                f"{name}:\n{level:.3g} {unit}".strip(), (1, level), va="center", fontsize=9,
+            names.append(row[-1].annotate(
+                f"{wrapped(name, 1)}:\n{level:.3g} {unit}".strip(), (1, level),
                 xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
-                color=INK,
-            )  # fmt: skip
+                va="center", fontsize=9, color=INK,
+            ))  # fmt: skip
     sns.despine(figure)
+    lift(figure, sorted(names, key=lambda name: name.xy[1]))
     return finish(figure, title)

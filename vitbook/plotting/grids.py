@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vitbook.plotting.page import for_pages, is_narrow
-from vitbook.plotting.style import HEAT, INK, ON_DARK, ON_LIGHT, finish, fitted
+from vitbook.plotting.style import HEAT, INK, ON_DARK, ON_LIGHT, finish, fitted, wrapped
 
 Settings = tuple[float | int, float | int]
 
@@ -64,6 +64,6 @@ def score_grids(
         axis.set_yticks(range(len(up)), [f"{y:g}" for y in up])
         axis.tick_params(length=0)
         axis.set_aspect("auto")
-    figure.supxlabel(x_label, fontsize=10)
-    figure.supylabel(y_label, fontsize=10)
+    figure.supxlabel(wrapped(x_label), fontsize=10)
+    figure.supylabel(wrapped(y_label, figure.get_figheight()), fontsize=10)
     return finish(figure, title)

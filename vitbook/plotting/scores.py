@@ -1,6 +1,6 @@
 """Still figures of scores with their intervals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
 from math import isfinite
 
@@ -42,16 +42,16 @@ def leads(
     _check(first)
     _check(second)
     rows, columns = (2, 1) if is_narrow() else (1, 2)
+    height = rows * (_height(first, 0.34) + 0.5) + 0.8
     figure, axes = plt.subplots(
-        rows, columns, figsize=fitted(6.6, rows * (0.34 * len(first) + 0.5) + 0.8), sharex=True,
-        sharey=True, layout="constrained",
-    )  # fmt: skip
+        rows, columns, figsize=fitted(6.6, height), sharex=True, sharey=True, layout="constrained"
+    )
     for axis, label, spans in zip(axes, labels, (first, second), strict=True):
         axis.axvline(0, color="gray", linewidth=1.2, linestyle="--")
         _spans(axis, spans, hollow=lambda low, high: low <= 0 <= high)
         axis.set_title(label, fontsize=10)
     axes[0].invert_yaxis()
-    figure.supxlabel(x_label, fontsize=10)
+    figure.supxlabel(wrapped(x_label), fontsize=10)
     sns.despine(figure)
     return finish(figure, title)
 
@@ -76,7 +76,9 @@ def intervals(
     if not spans:
         raise ValueError("no intervals: expected one name at least")
     _check(spans)
-    figure, axis = plt.subplots(figsize=fitted(6.2, 0.36 * len(spans) + 1.6), layout="constrained")
+    figure, axis = plt.subplots(
+        figsize=fitted(6.2, _height(spans, 0.36) + 1.6), layout="constrained"
+    )
     for (name, place), style in zip((levels or {}).items(), cycle(("--", "-.", ":")), strict=False):
         axis.axvline(place, color="gray", linestyle=style, linewidth=1.2, label=name)
     _spans(axis, spans)
@@ -85,6 +87,16 @@ def intervals(
     axis.set_xlabel(x_label)
     sns.despine(figure)
     return finish(figure, title)
+
+
+def _name(words: str) -> str:
+    return wrapped(words, 1.7)
+
+
+def _height(names: Iterable[str], line: float) -> float:
+    """What the names take below one another, in inches: more where they go on in a third line."""
+    names = [_name(name) for name in names]
+    return len(names) * max([line, *(0.15 * name.count("\n") + 0.2 for name in names)])
 
 
 def _check(spans: Mapping[str, Span]) -> None:
@@ -103,4 +115,4 @@ def _spans(
         axis.plot([low, high], [line, line], color=COLORS[0], linewidth=2.5)
         face = "white" if hollow(low, high) else None
         axis.plot(mean, line, "o", color=COLORS[0], markerfacecolor=face)
-    axis.set_yticks(range(len(spans)), [wrapped(name, 1.7) for name in spans])
+    axis.set_yticks(range(len(spans)), [_name(name) for name in spans])

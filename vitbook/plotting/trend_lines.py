@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from vitbook.plotting.page import for_pages, is_narrow
-from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, named
+from vitbook.plotting.style import (
+    COLORS,
+    INK,
+    finish,
+    fitted,
+    legend_below,
+    lift,
+    named,
+    wrapped,
+)
 
 Point = Sequence[float | int]
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -54,15 +63,16 @@ def trends(
         rows, columns, figsize=fitted(5.8 if len(panels) == 1 else 3.5 * columns, 2.7 * rows + 1),
         sharey=True, squeeze=False, layout="constrained",
     )  # fmt: skip
+    written = []
     for axis, (panel, curves) in zip(axes.flat, panels.items(), strict=True):
         for name, points in curves.items():
             _draw(axis, name, points, looks[name])
         for name, level in (levels or {}).items():
             axis.axhline(level, color="gray", linestyle=":", linewidth=1.2, zorder=0)
-            axis.annotate(
-                name, (0.99, level), xycoords=("axes fraction", "data"), va="bottom", ha="right",
-                fontsize=8, color=INK,
-            )  # fmt: skip
+            written.append(axis.annotate(
+                wrapped(name, 3), (0.99, level), xycoords=("axes fraction", "data"), va="bottom",
+                ha="right", xytext=(0, 0), textcoords="offset points", fontsize=8, color=INK,
+            ))  # fmt: skip
         axis.set(xlabel=x_label)
         if log_x:
             _log_ticks(axis)
@@ -74,6 +84,7 @@ def trends(
         axis.set_ylabel(y_label)
     legend_below(figure, named(*axes.flat))
     sns.despine(figure)
+    lift(figure, sorted(written, key=lambda name: name.xy[1]))
     return finish(figure, title)
 
 
