@@ -19,7 +19,7 @@ MINUS = re.compile(r"(?<![\w.)\]])-(?=\.?\d)")
 RANGE = re.compile(r"\s*(\d+)-(\d+)\s*")
 # Characters that a phone has room for, and how many of a column's it takes before it wraps.
 ROOM, WRAPS = 42, 16
-KEPT = {"code", "pre", "a", "math"}
+KEPT = ["code", "pre", "a", "math", "style", "script"]
 
 
 def tidy(html: str) -> str:
@@ -77,26 +77,36 @@ def merge_heads(table: Tag) -> None:
 
 
 def drop_counted_index(table: Tag) -> None:
-    """0, 1, 2 ... say nothing, nor do empty names of rows."""
+    """0, 1, 2 ... say nothing, nor do empty names of rows; but in a matrix they count classes."""
     columns = columns_of(table)
     if not columns or len(columns) < 2 or text(columns[0][0]):
         return
     names = [text(cell) for cell in columns[0][1:]]
-    if not any(names) or names == [str(place) for place in range(len(names))]:
+    heads = [text(column[0]) for column in columns[1:]]
+    if not any(names) or (is_count(names) and not is_count(heads)):
         for cell in columns[0]:
             cell.decompose()
 
 
+def is_count(names: list[str]) -> bool:
+    return names == [str(place) for place in range(len(names))]
+
+
 def set_minus(cell: Tag) -> None:
-    if text(cell) == "-":
+    if text(cell) == "-" and not cell.find(KEPT):
         cell.string = "–"
     for string in cell.find_all(string=True):
-        if KEPT.isdisjoint(parent.name for parent in string.parents):
+        if not any(is_kept(parent) for parent in string.parents):
             said = MINUS.sub("\u2212", string)
             if both := RANGE.fullmatch(said):
                 said = f"{both[1]}–{both[2]}"
             if said != string:
                 string.replace_with(NavigableString(said))
+
+
+def is_kept(tag: Tag) -> bool:
+    """What is code, or a name, or read by MathJax."""
+    return tag.name in KEPT or "math" in tag.get("class", [])
 
 
 def too_wide(columns: list[tuple[Tag, ...]]) -> bool:
@@ -117,7 +127,8 @@ def stack(table: Tag, columns: list[tuple[Tag, ...]]) -> None:
         column[0]["role"] = "columnheader"
         for cell in column[1:]:
             cell["role"] = "rowheader" if cell.name == "th" else "cell"
-            cell["data-of"] = text(column[0])
+            if name := text(column[0]):
+                cell["data-of"] = name
 
 
 def on_rendered(app, page) -> None:

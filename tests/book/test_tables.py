@@ -97,3 +97,28 @@ def test_mathematics_and_links_survive():
     html = table(["a", "b"], [r"\(\tau^2 &lt; 1\)", '<a href="x.html">x &amp; y</a>'])
     tidied = vitbook_tables.tidy(html)
     assert r"\(\tau^2 &lt; 1\)" in tidied and '<a href="x.html">x &amp; y</a>' in tidied
+
+
+def test_a_formula_is_left_to_mathjax_and_a_style_to_the_browser():
+    formula = r'<span class="math notranslate nohighlight">\(10 ^ -5\)</span>'
+    drawn = tidy(["a", "b"], [formula, "<style>p { margin: -1px }</style>-2"])
+    assert words(drawn)[1] == [r"\(10 ^ -5\)", "\u22122"] and "margin: -1px" in drawn.style.string
+
+
+def test_a_hyphen_that_is_code_stays_code():
+    drawn = tidy(["a", "b"], ["<code>-</code>", "-"])
+    assert words(drawn)[1] == ["-", "\u2013"] and drawn.code
+
+
+def test_a_matrix_keeps_the_names_of_its_rows():
+    drawn = tidy(["", "0", "1"], ["0", "8", "2"], ["1", "3", "7"], name="th")
+    assert words(drawn) == [["", "0", "1"], ["0", "8", "2"], ["1", "3", "7"]]
+
+
+def test_a_column_without_a_name_says_no_name_on_a_phone():
+    drawn = tidy(["model", "", "verdict"], ["w" * 30, "x" * 30, "agrees"])
+    assert [cell.get("data-of") for cell in drawn.tbody.find_all("td")] == [
+        "model",
+        None,
+        "verdict",
+    ]
