@@ -54,6 +54,11 @@ def on_buttons(app, pagename, templatename, context, doctree):
         buttons[:] = [button for button in buttons if button.get("label") != "launch-buttons"]
 
 
+def on_rendered(app, page) -> None:
+    """Without scripts a page is light: of "auto", styles would make some of it dark, some not."""
+    page.html = page.html.replace('data-theme="auto"', 'data-theme="light"', 1)
+
+
 def drop_unused_data(outdir: Path) -> None:
     pages = [page.read_text(encoding="utf-8") for page in outdir.rglob("*.html")]
     used = {name for page in pages for name in re.findall(r"_figures/([\w-]+\.js)", page)}
@@ -78,9 +83,11 @@ def on_finish(app, exception):
 
 
 def setup(app):
+    app.setup_extension("vitbook_rendered")
     # Jupyter Book sets it also where its extension for comments is not loaded.
     app.add_config_value("comments_config", {}, "html")
     app.connect("html-page-context", on_page)
     app.connect("html-page-context", on_buttons, priority=900)
+    app.connect("page-rendered", on_rendered)
     app.connect("build-finished", on_finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,6 +6,7 @@ import vitbook_pages
 import vitbook_references
 from pybtex.database import parse_string
 from pybtex.plugin import find_plugin
+from vitbook_rendered import Page
 
 
 def figure(key: str, data) -> str:
@@ -55,3 +56,9 @@ def test_references_are_labelled_as_they_are_cited_and_sorted_by_name():
     style = find_plugin("pybtex.style.formatting", vitbook_references.NAME)()
     labels = [entry.label for entry in style.format_bibliography(data)]
     assert labels == ["Abel and Cox, 2020b", "Böhle et al., 2021"]
+
+
+def test_a_page_is_light_until_a_script_says_otherwise():
+    page = Page("vit", '<html lang="en" data-theme="auto"><body data-default-mode="auto">')
+    vitbook_pages.on_rendered(None, page)
+    assert page.html == '<html lang="en" data-theme="light"><body data-default-mode="auto">'
