@@ -68,8 +68,9 @@
 
   // Who comes by a link to a place within an answer sees it.
   function reveal() {
-    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const details = target && target.closest(".vb-answer-fold");
+    let name = location.hash.slice(1);
+    try { name = decodeURIComponent(name); } catch { /* a lone %, which names itself */ }
+    const details = name && document.getElementById(name)?.closest(".vb-answer-fold");
     if (details) details.open = true;
   }
   reveal();

@@ -30,3 +30,8 @@
     }).observe(end);
   }
 })();
+
+// Paper holds the plots that the reader has not come near too.
+addEventListener("beforeprint", () => {
+  for (const image of document.querySelectorAll("img[loading=lazy]")) image.loading = "eager";
+});

@@ -56,6 +56,44 @@ def test_without_scripts_the_answer_stands_in_the_text(visitor, name):
         assert page.locator(".vb-predict input").count() == 0
 
 
+@pytest.mark.parametrize("name", ASKING[:1])
+def test_a_lone_percent_in_the_address_breaks_nothing(visitor, name):
+    with visitor.page(f"{name}#%E0%A4%A") as page:
+        page.evaluate("location.hash = 'prediction-1'")
+        page.wait_for_function("document.getElementById('prediction-1').open")
+        assert page.troubles == []
+
+
+def shades(page, name):
+    """Of each word of these, and of what is behind it, how light it is: from 0 to 255."""
+    return page.locator(name).evaluate_all("""all => all.map((element) => {
+      const light = (color) => color.match(/[\\d.]+/g).slice(0, 3).reduce((a, b) => a + b / 3, 0);
+      let behind = element;
+      const paper = () => getComputedStyle(behind).backgroundColor;
+      while (behind.parentElement && /, 0\\)/.test(paper())) behind = behind.parentElement;
+      return [light(getComputedStyle(element).color), light(paper())];
+    })""")
+
+
+@pytest.mark.parametrize("name", PLOTTED[:1])
+def test_code_can_be_read_without_scripts_where_all_is_dark(visitor, name):
+    with visitor.page(name, scripts=False, scheme="dark") as page:
+        assert page.locator("html").get_attribute("data-theme") == "light"
+        assert all(abs(ink - paper) > 90 for ink, paper in shades(page, ".cell_input pre span"))
+
+
+@pytest.mark.parametrize("name", PLOTTED[:1])
+def test_paper_from_a_dark_page_has_dark_words_and_all_plots(visitor, name):
+    with visitor.page(name, scheme="dark") as page:
+        page.emulate_media(media="print", color_scheme="dark")
+        for ink, paper in shades(page, "article :is(p, td, th, li)"):
+            assert abs(ink - paper) > 90
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function(
+            "[...document.querySelectorAll('.vb-light img')].every((i) => i.naturalWidth > 0)"
+        )
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PLOTTED[:1])
 def test_a_plot_is_shown_once_in_the_colours_of_the_page(visitor, name, scheme):
