@@ -34,6 +34,10 @@
 
     const { details, chosen } = fold(answer);
     details.id = `prediction-${number}`;
+    const question = box.querySelector("p:not(.admonition-title)") ?? box;
+    question.id ||= `question-${number}`;
+    box.setAttribute("role", "radiogroup");
+    box.setAttribute("aria-labelledby", question.id);
     const link = make("a", { href: `#${details.id}` }, "The answer comes below");
     const said = make("p", { className: "vb-said" });
     said.setAttribute("role", "status");

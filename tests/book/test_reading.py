@@ -29,6 +29,8 @@ def test_a_choice_opens_the_answer_and_is_remembered(visitor):
     with visitor.page("book/attention.html") as page:
         box, answer = page.locator(".vb-predict").first, page.locator(".vb-answer-fold").first
         assert not answer.evaluate("e => e.open")
+        name = box.locator("p:not(.admonition-title)").first.inner_text()
+        assert page.get_by_role("radiogroup", name=name, exact=True).count() == 1
         box.locator("label").nth(1).click()
         assert answer.evaluate("e => e.open") and "you chose 2" in answer.inner_text()
         assert "You chose 2" in box.locator("[role=status]").inner_text()
@@ -125,6 +127,12 @@ def test_a_phone_gets_a_plot_of_its_own_width(visitor):
         small = image.evaluate("i => [i.currentSrc, i.getBoundingClientRect().width]")
         source = image.evaluate("i => i.closest('picture').querySelector('source').srcset")
         assert small[0].endswith(source.rpartition("/")[2]) and 250 < small[1] <= 390
+
+
+def test_long_names_of_code_fit_a_window_of_320_pixels(visitor):
+    for name in ("book/attention.html", "book/experiments.html"):
+        with visitor.page(name, width=320) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 @pytest.mark.parametrize("name", CONTENT)
