@@ -1,7 +1,8 @@
 """A plugin of pytest: what `--nbval` executes, `make book` need not: `-p keep_executed`.
 
 A chapter whose every cell passed goes into the execution cache of the book. One that shows a
-widget does not: a page has no kernel, and `make book` executes it anew without widgets.
+widget does not: a page has no kernel, and `make book` executes it anew without widgets. Nor does
+one with a plot that has no form for pages, as without `VITBOOK_PLOTS=page`.
 """
 
 import time
@@ -15,6 +16,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDGET = "application/vnd.jupyter.widget-view+json"
+PLOT, PAGE_PLOT = "image/png", "image/svg+xml"
 BEGUN, PASSED = pytest.StashKey[float](), pytest.StashKey[int]()
 
 
@@ -48,8 +50,8 @@ def pytest_runtest_call(item):
 
 def keep(chapter: IPyNbFile, seconds: float) -> None:
     """Put a chapter that was executed whole into the cache."""
-    outputs = [out for cell in chapter.nb.cells for out in cell.get("outputs", ())]
-    if not any(WIDGET in out.get("data", ()) for out in outputs):
+    shown = [out.get("data", ()) for cell in chapter.nb.cells for out in cell.get("outputs", ())]
+    if not any(WIDGET in kinds or (PLOT in kinds and PAGE_PLOT not in kinds) for kinds in shown):
         notebook: NotebookNode = from_dict(chapter.nb)
         data = {"execution_seconds": seconds}
         bundle = CacheBundleIn(notebook, str(chapter.path), data=data)

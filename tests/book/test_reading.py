@@ -113,6 +113,12 @@ def test_a_plot_is_shown_once_in_the_colours_of_the_page(visitor, name, scheme):
             )
 
 
+@pytest.mark.parametrize("name", CONTENT)
+def test_no_plot_is_a_photograph_of_one(name):
+    outputs = soup(name).select(".cell_output img")
+    assert not [i["src"] for i in outputs if re.search(r"_images/\w{64}\.(png|webp)", i["src"])]
+
+
 @pytest.mark.parametrize("name", PLOTTED)
 def test_plots_are_drawn_with_the_words_of_the_page(name):
     for image in soup(name).select("picture.vb-plot img, picture.vb-wide img"):

@@ -58,8 +58,14 @@ def test_a_figure_of_a_page_is_one_svg_that_ends_with_the_one_for_a_phone(draw, 
         assert small[0] < 72 * (PHONE + 0.3) and text.endswith(f"{NARROW[1]}</svg>\n")
 
 
+def test_chapters_that_are_checked_may_draw_for_a_page_too(monkeypatch):
+    monkeypatch.setenv("VITBOOK_PLOTS", "page")
+    assert DRAWN["lines"]()._repr_svg_().startswith("<svg")
+
+
 def test_outside_of_a_page_a_figure_is_what_it_was(monkeypatch):
     monkeypatch.delenv("VITBOOK_STATIC", raising=False)
+    monkeypatch.delenv("VITBOOK_PLOTS", raising=False)
     assert not hasattr(DRAWN["lines"](), "_repr_svg_")
 
 

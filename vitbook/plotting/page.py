@@ -53,13 +53,13 @@ def narrow():
 def for_pages(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     """Give the figures of a function their form for pages, where a page is being built.
 
-    That is, with ``VITBOOK_STATIC=1``. The arguments are read twice: no iterators among them.
+    The arguments are read twice: no iterators among them.
     """
 
     @wraps(draw)
     def drawn(*args, **options) -> Figure:
         figure = draw(*args, **options)
-        if os.environ.get("VITBOOK_STATIC") == "1" and not is_narrow():
+        if _is_for_a_page() and not is_narrow():
             with narrow():
                 small = draw(*args, **options)
             # Not a method of a class: IPython asks the object, and matplotlib makes it.
@@ -67,6 +67,11 @@ def for_pages(draw: Callable[..., Figure]) -> Callable[..., Figure]:
         return figure
 
     return drawn
+
+
+def _is_for_a_page() -> bool:
+    """Whether a page is built, or chapters are checked whose outputs a page may take."""
+    return os.environ.get("VITBOOK_STATIC") == "1" or os.environ.get("VITBOOK_PLOTS") == "page"
 
 
 def page_svg(wide: Figure, small: Figure | None = None) -> str:
