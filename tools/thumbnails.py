@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tests" / "book"))
 from browser import FLAGS, READY, chromium, serve  # noqa: E402
 
 OUT = ROOT / "book" / "thumbnails"
-SIZE = (240, 150)
+SIZE = (200, 125)
 MOST_BYTES = 10_000
 FIGURES = ".vitbook-figure, .cell_output picture.vb-light img"
 # Chapter -> number of its figure, and the part of it: left, top, right and bottom, as shares.
@@ -68,7 +68,7 @@ def main() -> None:
         browser = play.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         for chapter in PARTS:
             path = OUT / f"{chapter}.webp"
-            cut(browser, site, chapter).save(path, quality=80, method=6)
+            cut(browser, site, chapter).save(path, quality=68, method=6)
             if path.stat().st_size > MOST_BYTES:
                 raise SystemExit(
                     f"{path.name} has {path.stat().st_size} bytes: at most {MOST_BYTES}"
