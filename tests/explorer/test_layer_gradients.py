@@ -102,8 +102,8 @@ def test_it_starts_as_the_still(show, ladder):
     )
     assert ladder.description == (
         "At the start: depth 12, Xavier. In Pre-LN the last block's gradient is 1.15: 0.29 of that "
-        "at depth 1. In Post-LN it is 2.00: 1.00 of that at depth 1. A bar is a block, the mean of "
-        "3 seeds; its line goes from the smallest seed to the largest. The curve of small dots "
+        "at depth 1. In Post-LN it is 2.00: 1.00 of that at depth 1.\nA bar is a block, the mean "
+        "of 3 seeds; its line goes from the smallest seed to the largest. The curve of small dots "
         "joins the last blocks of all depths. An upright curve in Pre-LN would refute the title."
     )
     texts = "all => all.map((e) => e.textContent)"

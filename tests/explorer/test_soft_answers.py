@@ -128,9 +128,9 @@ def test_it_starts_as_the_still(show, told):
     assert figure.description == (
         "At the start: at temperature 2.75 sure says that the first image, whose label is a, is a "
         f"with {percent(first[0].item())}, and <b> with {percent(first[1].item())}: as if it were "
-        f"undecided among {spread} of 5 classes. A bar is the share of a class. A thin mark is the "
-        "share that <fresh> gives it at the same temperature. Bars that stay apart at temperature "
-        "100 would refute the title."
+        f"undecided among {spread} of 5 classes.\nA bar is the share of a class. A thin mark is "
+        "the share that <fresh> gives it at the same temperature. Bars that stay apart at "
+        "temperature 100 would refute the title."
     )
     texts = page.locator(".vb-still text").evaluate_all("all => all.map((e) => e.textContent)")
     assert [each for each in texts if each.endswith("%")][:5] == [
