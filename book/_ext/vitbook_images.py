@@ -1,4 +1,4 @@
-"""The still figures of a page: as WebP where that is smaller, and loaded when they come near.
+"""The pictures of a page that are no plots: as WebP where that is smaller, loaded when near.
 
 The change is lossless. Width and height are written out, so that the text does not jump when an
 image arrives.

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from vitbook.plotting.page import for_pages, is_narrow
-from vitbook.plotting.style import COLORS, INK, finish, fitted, legend_below, lift, named
+from vitbook.plotting.page import for_pages
+from vitbook.plotting.style import COLORS, INK, finish, fitted, in_line, legend_below, lift, named
 
 MARKERS = "osv^DP"
 
@@ -31,7 +31,7 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
             f"{len(rows)} models of {len(families)} families and {len(costs)} costs came: expected "
             f"at least one of each, and at most {len(MARKERS)} families"
         )
-    down, across = (len(costs), 1) if is_narrow() else (1, len(costs))
+    down, across = in_line(len(costs))
     figure, panels = plt.subplots(
         down, across, figsize=fitted(4.2 * across, 3.6 * down + 0.4), sharey=True, squeeze=False,
         layout="constrained",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from vitbook.plotting.page import PHONE, for_pages, is_narrow
-from vitbook.plotting.style import HEAT, draw_image, finish, fitted, mark_cell, wrapped
+from vitbook.plotting.style import HEAT, draw_image, finish, fitted, in_line, mark_cell, wrapped
 
 
 @for_pages
@@ -47,7 +47,7 @@ def photo_and_maps(
         maps: name -> "rows columns", one number a patch.
         query: (row, column) of the framed patch.
     """
-    down, across = (1 + len(maps), 1) if is_narrow() else (1, 1 + len(maps))
+    down, across = in_line(1 + len(maps))
     figure, axes = plt.subplots(
         down, across, figsize=fitted(3.2 * across, 3.0 * down + 0.3), layout="constrained"
     )

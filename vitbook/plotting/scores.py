@@ -9,8 +9,8 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vitbook.plotting.page import for_pages, is_narrow
-from vitbook.plotting.style import COLORS, finish, fitted, legend_below, named, wrapped
+from vitbook.plotting.page import for_pages
+from vitbook.plotting.style import COLORS, finish, fitted, in_line, legend_below, named, wrapped
 
 Span = Sequence[float | int]
 
@@ -41,7 +41,7 @@ def leads(
         )
     _check(first)
     _check(second)
-    rows, columns = (2, 1) if is_narrow() else (1, 2)
+    rows, columns = in_line(2)
     height = rows * (_height(first, 0.34) + 0.5) + 0.8
     figure, axes = plt.subplots(
         rows, columns, figsize=fitted(6.6, height), sharex=True, sharey=True, layout="constrained"

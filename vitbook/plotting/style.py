@@ -41,6 +41,11 @@ def fitted(width: float, height: float) -> tuple[float, float]:
     return (min(width, PHONE), height) if is_narrow() else (width, height)
 
 
+def in_line(panels: int) -> tuple[int, int]:
+    """Rows and columns of panels that stand side by side, and on a phone below one another."""
+    return (panels, 1) if is_narrow() else (1, panels)
+
+
 def wrapped(words: str, width: float | int = PHONE) -> str:
     """Words that fit a width in inches on a phone; elsewhere as they came. Formulas stay whole."""
     if not is_narrow():

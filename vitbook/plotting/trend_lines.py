@@ -9,12 +9,13 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-from vitbook.plotting.page import for_pages, is_narrow
+from vitbook.plotting.page import for_pages
 from vitbook.plotting.style import (
     COLORS,
     INK,
     finish,
     fitted,
+    in_line,
     legend_below,
     lift,
     named,
@@ -58,7 +59,7 @@ def trends(
             _check_places(name, points, log_x)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     looks = _looks(names, grey)
-    rows, columns = (len(panels), 1) if is_narrow() else (1, len(panels))
+    rows, columns = in_line(len(panels))
     figure, axes = plt.subplots(
         rows, columns, figsize=fitted(5.8 if len(panels) == 1 else 3.5 * columns, 2.7 * rows + 1),
         sharey=True, squeeze=False, layout="constrained",
