@@ -6,6 +6,7 @@ from vitbook.layers import (
     MLP,
     ClassTokenHead,
     DistilledHead,
+    Dropout,
     Encoder,
     EncoderBlock,
     LearnedPosition,
@@ -96,10 +97,22 @@ def test_stochastic_depth_drops_whole_images_and_keeps_the_mean():
     assert drop.eval()(ones) is ones
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0])
-def test_a_rate_that_cannot_be(rate):
+def test_dropout_drops_single_numbers_and_keeps_the_mean():
+    torch.manual_seed(0)
+    drop, ones = Dropout(0.25), torch.ones(5_000, 2, 3)
+    out = drop(ones)
+    assert out.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert (out != out[:, :1, :1]).any()
+    assert out.mean().item() == pytest.approx(1, abs=0.02)
+    assert drop.eval()(ones) is ones
+    assert Dropout()(ones) is ones  # and draws no random number
+
+
+@pytest.mark.parametrize("kind", [Dropout, StochasticDepth])
+@pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
+def test_a_rate_that_cannot_be(kind, rate):
     with pytest.raises(ValueError, match="expected a rate from 0 up to"):
-        StochasticDepth(rate)
+        kind(rate)
 
 
 def test_heads_read_what_they_say():

@@ -405,6 +405,42 @@ def test_the_recipe_of_sl_vit_is_the_authors():
     assert {block.drop_path.rate for block in model.encoder.blocks} == {0.1}
 
 
+def test_dropout_acts_where_the_paper_has_it_and_only_in_training():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    vitbook.models.set_dropout(model, 0.5)
+    seen = []
+    for module in model.modules():
+        if isinstance(module, vitbook.layers.Dropout):
+            module.register_forward_hook(lambda _m, came, left: seen.append((left == 0).sum() > 0))
+    images = torch.rand(2, 1, 8, 8)
+    model.train()(images)  # behind the positions; in a block behind attention and both layers
+    assert len(seen) == 1 + 3 * len(model.encoder.blocks) and all(seen)
+    assert not torch.equal(model(images), model(images))
+    assert torch.equal(model.eval()(images), model(images))
+    with pytest.raises(ValueError, match="Linear has no dropout, the recipe asks for 0.1"):
+        vitbook.models.set_dropout(torch.nn.Linear(1, 1), 0.1)
+
+
+@pytest.mark.parametrize("name", ["vit_postnorm_micro_patch2_8", "vit_reuse_half_micro_patch2_8"])
+def test_every_block_of_the_family_drops(name):
+    images = torch.rand(2, 1, 8, 8)
+    model = vitbook.create_model(name)
+    before = model.train()(images)
+    vitbook.models.set_dropout(model, 0.0)
+    assert torch.equal(model(images), before)
+    for block in model.encoder.blocks:
+        vitbook.models.set_dropout(model, 0.0)
+        vitbook.models.set_dropout(block, 0.5)
+        assert not torch.equal(model(images), before)
+
+
+def test_a_recipe_sets_dropout():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, dropout=0.2)
+    train(model, few_digits(n=64), recipe, progress=False)
+    assert model.dropout.rate == model.encoder.blocks[0].mlp.dropout.rate == 0.2
+
+
 def test_stochastic_depth_grows():
     model = vitbook.create_model("vit_micro_patch2_8")
     vitbook.models.set_stochastic_depth(model, 0.3)

@@ -32,7 +32,7 @@ from vitbook.training.recipe import OBJECTIVES
 # A run with everything that could remember something: mean, moments, mixing, stochastic depth.
 RECIPE = Recipe(
     name="all", epochs=3, batch_size=32, learning_rate=1e-3, warmup_epochs=1.0, ema=0.9,
-    drop_path=0.2, shift=0.5, mixup=0.5, cutmix=0.5, repeats=2, erasing=0.5,
+    dropout=0.1, drop_path=0.2, shift=0.5, mixup=0.5, cutmix=0.5, repeats=2, erasing=0.5,
     policy="trivialaugment",
 )  # fmt: skip
 
@@ -238,7 +238,7 @@ def test_a_state_of_another_model_fills_nothing(tmp_path):
         before = bits(model)
         try:
             train(
-                model, few_digits(), replace(RECIPE, drop_path=0.0), progress=False,
+                model, few_digits(), replace(RECIPE, dropout=0.0, drop_path=0.0), progress=False,
                 state=tmp_path / "x", stop=stop,
             )  # fmt: skip
         finally:

@@ -18,6 +18,7 @@ from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv
 from vitbook.layers.convolutional_stem import ConvolutionalStem
 from vitbook.layers.encoder import (
     MLP,
+    Dropout,
     Encoder,
     EncoderBlock,
     PositionedEncoder,
@@ -79,6 +80,7 @@ __all__ = [
     "ClassTokenHead",
     "ConvolutionalStem",
     "DistilledHead",
+    "Dropout",
     "Encoder",
     "EncoderBlock",
     "EvenAttention",

@@ -5,8 +5,29 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from vitbook.layers.initialization import linear
+
+
+class Dropout(nn.Module):
+    """Set each number to zero with probability ``rate``, while training.
+
+    Srivastava et al. 2014. What survives is divided by ``1 - rate``, so that its mean stays. The
+    ViT paper has it after every linear layer but those to queries, keys and values, and once
+    after the positions are added (appendix B.1).
+    """
+
+    def __init__(self, rate: float = 0.0):
+        super().__init__()
+        if not 0 <= rate < 1:
+            raise ValueError(f"dropout {rate}: expected a rate from 0 up to, not with, 1")
+        self.rate = rate
+
+    def forward(self, tokens: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        if not self.training or self.rate == 0:
+            return tokens
+        return F.dropout(tokens, self.rate)
 
 
 class MLP(nn.Module):
@@ -16,12 +37,13 @@ class MLP(nn.Module):
         super().__init__()
         self.expand = linear(width, hidden_width)
         self.activation = nn.GELU()
+        self.dropout = Dropout()
         self.contract = linear(hidden_width, width)
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
-        return self.contract(self.activation(self.expand(tokens)))
+        return self.contract(self.dropout(self.activation(self.expand(tokens))))
 
 
 class StochasticDepth(nn.Module):
@@ -65,13 +87,14 @@ class EncoderBlock(nn.Module):
         self.attention = attention
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
         self.mlp = mlp
+        self.dropout = Dropout()
         self.drop_path = StochasticDepth()
 
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
-        tokens = tokens + self.drop_path(self.attention(self.norm1(tokens)))
-        return tokens + self.drop_path(self.mlp(self.norm2(tokens)))
+        tokens = tokens + self.drop_path(self.dropout(self.attention(self.norm1(tokens))))
+        return tokens + self.drop_path(self.dropout(self.mlp(self.norm2(tokens))))
 
 
 class PostNormBlock(EncoderBlock):
@@ -87,8 +110,8 @@ class PostNormBlock(EncoderBlock):
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
-        tokens = self.norm1(tokens + self.drop_path(self.attention(tokens)))
-        return self.norm2(tokens + self.drop_path(self.mlp(tokens)))
+        tokens = self.norm1(tokens + self.drop_path(self.dropout(self.attention(tokens))))
+        return self.norm2(tokens + self.drop_path(self.dropout(self.mlp(tokens))))
 
 
 class Encoder(nn.Module):

@@ -60,5 +60,6 @@ class LayerScaleBlock(EncoderBlock):
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
-        tokens = tokens + self.drop_path(self.scale1(self.attention(self.norm1(tokens))))
-        return tokens + self.drop_path(self.scale2(self.mlp(self.norm2(tokens))))
+        mixed = self.dropout(self.attention(self.norm1(tokens)))
+        tokens = tokens + self.drop_path(self.scale1(mixed))
+        return tokens + self.drop_path(self.scale2(self.dropout(self.mlp(self.norm2(tokens)))))

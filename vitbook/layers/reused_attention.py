@@ -125,8 +125,8 @@ class ReusingBlock(EncoderBlock):
     def forward(
         self, tokens: Float[Tensor, "batch tokens width"], shared: Shared | None = None
     ) -> Float[Tensor, "batch tokens width"]:
-        tokens = tokens + self.drop_path(self.attention(self.norm1(tokens), shared))
-        return tokens + self.drop_path(self.mlp(self.norm2(tokens)))
+        tokens = tokens + self.drop_path(self.dropout(self.attention(self.norm1(tokens), shared)))
+        return tokens + self.drop_path(self.dropout(self.mlp(self.norm2(tokens))))
 
 
 class ReusingEncoder(Encoder):

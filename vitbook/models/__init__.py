@@ -6,6 +6,7 @@ from vitbook.models.catalog import (
     default_image_size,
     list_models,
 )
+from vitbook.models.dropout import set_dropout
 from vitbook.models.faults import plant
 from vitbook.models.initialization import initialize
 from vitbook.models.stochastic_depth import set_stochastic_depth
@@ -19,5 +20,6 @@ __all__ = [
     "initialize",
     "list_models",
     "plant",
+    "set_dropout",
     "set_stochastic_depth",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vitbook.layers import (
     MLP,
     ClassTokenHead,
+    Dropout,
     Encoder,
     EncoderBlock,
     LearnedPosition,
@@ -71,6 +72,7 @@ class VisionTransformer(nn.Module):
         self.tokenizer = tokenizer
         self.prefix = nn.Parameter(torch.zeros(num_prefix_tokens, width))
         self.position = position
+        self.dropout = Dropout()
         self.encoder = encoder
         self.head = head
 
@@ -94,7 +96,7 @@ class VisionTransformer(nn.Module):
         """Tokens as they enter the encoder: prefix in front, positions added."""
         patches = self.tokenizer(images)
         prefix = repeat(self.prefix, "n d -> b n d", b=len(patches))
-        return self.position(torch.cat([prefix, patches], dim=1))
+        return self.dropout(self.position(torch.cat([prefix, patches], dim=1)))
 
     def features(
         self, images: Float[Tensor, "batch channels height width"]

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from vitbook.datasets import Dataset, normalize
 from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.digest import weights_digest
-from vitbook.models import set_stochastic_depth
+from vitbook.models import set_dropout, set_stochastic_depth
 from vitbook.training.batches import Batches
 from vitbook.training.evaluation import check_outputs, predict
 from vitbook.training.fine_tuning import learning_parts, training_mode
@@ -168,6 +168,7 @@ def train(
     if teacher is not None:  # which a recipe with an objective has not
         some = normalize(dataset.images[:2].to(device))
         check_teacher(teacher, model, some, logits.shape[1])
+    set_dropout(body, recipe.dropout)
     set_stochastic_depth(body, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(body, recipe, seed):
         learner = make_learner(model, recipe, seed).to(device)

@@ -57,6 +57,8 @@ class Recipe:
             takes the gradient so far uphill, on the same batch: two gradients a step. The clip is
             for the second; of the first only the direction counts. 0 is the plain step.
         label_smoothing: share of the target spread over all classes.
+        dropout: share of the numbers behind each linear layer, but those to queries, keys and
+            values, that is set to zero (Srivastava et al. 2014; ViT paper, appendix B.1).
         drop_path: stochastic depth (Huang et al. 2016), of the last block.
         drop_path_grows: from 0 in the first block; else every block has the same.
         ema: decay of the exponential mean of the weights, which is what is evaluated and kept;
@@ -121,6 +123,7 @@ class Recipe:
     gradient_clip: float = 1.0
     sharpness_radius: float = 0.0
     label_smoothing: float = 0.0
+    dropout: float = 0.0
     drop_path: float = 0.0
     drop_path_grows: bool = True
     ema: float = 0.0
@@ -156,7 +159,9 @@ class Recipe:
         ):  # fmt: skip
             if not getattr(self, field) >= 0:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 or more")
-        for field in ("label_smoothing", "zoom", "drop_path", "ema", "momentum", "pruned"):
+        for field in (
+            "label_smoothing", "zoom", "dropout", "drop_path", "ema", "momentum", "pruned",
+        ):  # fmt: skip
             if not 0 <= getattr(self, field) < 1:
                 raise ValueError(f"{field} {getattr(self, field)}: expected 0 up to, not with, 1")
         for field in ("erasing", "mix_probability"):
