@@ -33,11 +33,31 @@ def test_a_row_for_each_model_and_times_over_the_first(tmp_path):
         assert f"{row['parameters']:,}" in told.output
     assert found.rows[0]["time"] == [1, 1, 1] != found.rows[1]["time"]
     settings = found.settings
+    assert [row["image_size"] for row in found.rows] == [8, 8]
     assert (settings["image_size"], settings["batch"], settings["rounds"]) == (8, 3, 2)
     assert (
         settings["threads"] == 1 and settings["clock"] == "processor time; the machine was shared"
     )
     assert settings["weights"] == "random" and "over that of vit_micro" in settings["time"]
+
+
+def test_each_model_runs_at_each_size(tmp_path):
+    names = ["vit_mini_patch4_32", "timm:resnet18", "timm:vit_tiny_patch16_224"]
+    told = costs(tmp_path, *names, "--size", "32", "--size", "64")
+    assert told.exit_code == 0, told.output
+    (found,) = results.measurements("costs", "micro", tmp_path)
+    assert [(row["model"], row["image_size"]) for row in found.rows] == [
+        (name, size) for size in (32, 64) for name in names
+    ]
+    assert found.settings["image_size"] == [32, 64]
+    assert "over that of vit_mini_patch4_32 (32 px)" in found.settings["time"]
+    small, _, _, large, *_ = found.rows
+    model = create_model("vit_mini_patch4_32", image_size=64).eval()
+    assert large["macs"] == count_macs(model, torch.zeros(1, 3, 64, 64)) > 4 * small["macs"]
+    assert large["memory_bytes"] > 3 * small["memory_bytes"] > 0
+    resnets = [row for row in found.rows if row["model"] == "timm:resnet18"]
+    assert resnets[1]["macs"] > 3.5 * resnets[0]["macs"]
+    assert resnets[0]["parameters"] == resnets[1]["parameters"]
 
 
 def test_one_model_alone_is_beside_itself(tmp_path):
@@ -80,6 +100,11 @@ def test_a_shared_machine_asks_for_one_thread(tmp_path, monkeypatch):
          r"vit_micro_patch2_8 takes images of 1 x 8 px, not: vit_mini_patch4_32 \(3 x 32"),
         (["vit_micro_patch2_8"] * 2, "vit_micro_patch2_8 stands there 2 times: name it once"),
         (["vit_micro_patch2_9"], "did you mean vit_micro_patch2_8"),
+        ([*NAMES, "--size", "9"], "9"),
+        ([*NAMES, "--size", "8", "--size", "8"], "--size 8 2 times: say it once"),
+        (["digits-vit_micro_patch2_8-digits-seed0", "--size", "16"], "size is for random weights"),
+        (["vit_micro_patch2_8", "timm:resnet18", "--size", "32"],
+         r"takes images of 1 x 32 px, not: timm:resnet18 \(3 x 32 px\)"),
     ],
 )  # fmt: skip
 def test_bad_input(tmp_path, names, words):

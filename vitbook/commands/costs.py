@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
+from torch import Tensor, nn
 
 from vitbook import measure, results
 from vitbook.commands.options import Device
@@ -22,12 +23,21 @@ def costs(
     models: Annotated[
         list[str],
         typer.Argument(
-            help="Names from `vitbook models`, timm:NAME, or checkpoints; times refer to the first."
+            help="Names from `vitbook models`, timm:NAME, or checkpoints; times refer to the "
+            "first, at the first size."
         ),
     ],
     subject: Annotated[
         str, typer.Option(help="What the models have in common: the file is called after it.")
     ],
+    sizes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--size",
+            min=1,
+            help="Side of the images, in pixels; repeatable. By default the models'.",
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images at once.")] = 4,
     rounds: Annotated[
         int, typer.Option(min=2, help="In each, every model runs beside the first.")
@@ -39,12 +49,14 @@ def costs(
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
 ) -> None:
-    """Count models, and time them in turn on images of one size; the ratios are kept.
+    """Count models, and time them in turn on images of one size or of several; ratios are kept.
 
     Weights that are not there are random, which takes as long.
     """
     if twice := [name for name in models if models.count(name) > 1]:
         raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
+    if twice := [size for size in sizes or () if sizes.count(size) > 1]:
+        raise ValueError(f"--size {twice[0]} {sizes.count(twice[0])} times: say it once")
     set_threads(threads)
     place = choose_device(device)
     if shared and (place.type != "cpu" or torch.get_num_threads() > 1):
@@ -53,24 +65,17 @@ def costs(
             "thread of the CPU can be told from its waiting; add --device cpu --threads 1"
         )
     results.check_place(KIND, subject, out)
-    loaded = [load_probed_model(name) for name in models]
-    size, channels = _one_size(loaded)
-    image = torch.randn(1, channels, size, size, generator=torch.Generator().manual_seed(0))
-    rows = [
-        {
-            "model": each.name,
-            "parameters": measure.count_parameters(each.model),
-            "macs": measure.count_macs(each.model, image),
-        }
-        for each in loaded
-    ]
-    images = image.expand(batch, -1, -1, -1).contiguous().to(place)
-    first, *others = [each.model.to(place) for each in loaded]
+    loaded = [load_probed_model(name, size=size) for size in sizes or [None] for name in models]
+    _check_images(loaded, each_size=bool(sizes))
+    works = [(each.model.to(place), _images(each, batch).to(place)) for each in loaded]
+    with torch.no_grad():
+        rows = [_counted(each, *work) for each, work in zip(loaded, works, strict=True)]
+    first, *others = works
     # The first runs beside each of the others: what a busy machine does to one, it does to both.
-    turns = [model for other in others or [first] for model in (first, other)]
+    turns = [work for other in others or [first] for work in (first, other)]
     with torch.no_grad():
         seconds = measure.interleaved_seconds(
-            [lambda model=model: model(images) for model in turns],
+            [lambda model=model, images=images: model(images) for model, images in turns],
             rounds,
             label="timing",
             clock=time.process_time if shared else time.perf_counter,
@@ -85,12 +90,15 @@ def costs(
         kind=KIND,
         subject=subject,
         settings={
-            "image_size": size, "batch": batch, "rounds": rounds, "precision": "float32",
+            "image_size": sizes or loaded[0].size, "batch": batch, "rounds": rounds,
+            "precision": "float32",
             "threads": torch.get_num_threads() if place.type == "cpu" else 0,
             "clock": "processor time; the machine was shared" if shared else "wall time",
             "weights": {each.name: each.weights for each in loaded if each.fresh} or "random",
-            "time": f"of an image, over that of {models[0]} run beside it; bootstrap, 95 %",
+            "time": f"of an image, over that of {models[0]} ({loaded[0].size} px) run beside it; "
+            "bootstrap, 95 %",
             "seconds": "of an image, the median over rounds",
+            "memory_bytes": "the most at once in a forward pass, over the weights, for each image",
         },
         rows=rows,
         **results.made_on(place),
@@ -99,23 +107,44 @@ def costs(
     typer.echo(f"wrote {results.record(measured, out)}")
 
 
-def _one_size(loaded: list[ProbedModel]) -> tuple[int, int]:
-    """Side and channels of the images that all of the models take."""
-    wanted = loaded[0].size, loaded[0].channels
-    if others := [each for each in loaded if (each.size, each.channels) != wanted]:
-        told = first_few([f"{each.name} ({each.channels} x {each.size} px)" for each in others], 3)
+def _check_images(loaded: list[ProbedModel], each_size: bool) -> None:
+    """Refuse models that do not take the same images, at ``each_size`` those of one size."""
+    first = loaded[0]
+    others = [
+        f"{each.name} ({each.channels} x {each.size} px)"
+        for each in loaded
+        if each.channels != first.channels or not (each_size or each.size == first.size)
+    ]
+    if others:
         raise ValueError(
-            f"{loaded[0].name} takes images of {wanted[1]} x {wanted[0]} px, not: {told}. "
-            "Expected models of one size, whose times can be compared"
+            f"{first.name} takes images of {first.channels} x {first.size} px, not: "
+            f"{first_few(others, 3)}. Expected models of one size, whose times can be compared"
         )
-    return wanted
+
+
+def _images(each: ProbedModel, batch: int) -> Tensor:
+    seeded = torch.Generator().manual_seed(0)
+    image = torch.randn(1, each.channels, each.size, each.size, generator=seeded)
+    return image.expand(batch, -1, -1, -1).contiguous()
+
+
+def _counted(each: ProbedModel, model: nn.Module, images: Tensor) -> dict:
+    return {
+        "model": each.name,
+        "image_size": each.size,
+        "parameters": measure.count_parameters(model),
+        "macs": measure.count_macs(model, images[:1]),
+        "memory_bytes": measure.peak_memory(lambda: model(images), images.device) // len(images),
+    }
 
 
 def _line(row: dict) -> dict[str, str]:
     return {
         "model": row["model"],
+        "image": f"{row['image_size']} px",
         "parameters": f"{row['parameters']:,}",
         "MACs/image": f"{row['macs'] / 1e6:,.1f} M",
         "ms/image": f"{1e3 * row['seconds']:,.1f}",
         "time over the first": interval(row["time"], ".3f"),
+        "memory/image": f"{row['memory_bytes'] / 2**20:,.1f} MiB",
     }

@@ -40,25 +40,34 @@ class ProbedModel:
     prepare: Callable[[Tensor], Tensor]
 
 
-def load_probed_model(name: str, pretrained: bool = False) -> ProbedModel:
+def load_probed_model(name: str, pretrained: bool = False, size: int | None = None) -> ProbedModel:
     """Pretrained weights of the Python index, a model of the catalogue, of timm (``timm:NAME``), or
     a checkpoint, by file or name.
+
+    Args:
+        pretrained: timm's weights, not random ones.
+        size: of the images, in pixels, for random weights; by default what the name says.
 
     Raises:
         UnknownNameError: none of them has this name.
         ConnectionError: pretrained weights that cannot be fetched.
         ValueError: pretrained weights asked of anything but timm's, a model for images that are
-            not square.
+            not square, another size for weights that have learned.
     """
+    if size is not None and (pretrained or not (name in list_models() or name.startswith("timm:"))):
+        raise ValueError(
+            f"{name} at {size} px: another size is for random weights, of names from "
+            "`vitbook models` or timm:NAME"
+        )
     if name in PRETRAINED:
         return _of_the_index(name)
     if pretrained and not name.startswith("timm:"):
         raise ValueError(f"--pretrained with {name}: only timm's have such weights, timm:NAME")
     torch.manual_seed(0)
     if name in list_models():
-        return _own(name, "random, seed 0", create_model(name), fresh=None)
+        return _own(name, "random, seed 0", create_model(name, image_size=size), fresh=None)
     if name.startswith("timm:"):
-        return _timm(name.removeprefix("timm:"), pretrained)
+        return _timm(name.removeprefix("timm:"), pretrained, size)
     try:
         loaded = load_checkpoint(name)
     except FileNotFoundError:
@@ -129,7 +138,7 @@ def square_side(name: str, size: int | tuple[int, int]) -> int:
     return height
 
 
-def _timm(name: str, pretrained: bool) -> ProbedModel:
+def _timm(name: str, pretrained: bool, size: int | None) -> ProbedModel:
     with from_extra("pretrained"):
         import timm
     if not timm.is_model(name):
@@ -148,6 +157,10 @@ def _timm(name: str, pretrained: bool) -> ProbedModel:
     fresh = timm.create_model(name) if pretrained else None
     config = timm.data.resolve_model_data_config(model)
     channels, height, width = config["input_size"]
+    if size is not None:
+        height = width = size
+        if hasattr(model, "set_input_size"):  # a network of convolutions takes any size
+            model.set_input_size(img_size=size)
     mean, spread = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
     return ProbedModel(
         f"timm:{name}", "pretrained, from timm" if pretrained else "random, seed 0", model.eval(),
