@@ -62,3 +62,14 @@ def test_whole_numbers_have_whole_ticks():
     points = [(layer, 0.1 * layer) for layer in range(13)]
     axis = trends({"": {"one": points}}, "t", x_label="x", y_label="y", log_x=False).axes[0]
     assert all(tick == round(tick) for tick in axis.get_xticks())
+
+
+def test_scores_on_a_logarithm_have_plain_numbers():
+    points = [(64, 0.5), (128, 3.0), (256, 120.0, 100.0, 150.0)]
+    figure = trends({"": {"one": points}}, "t", x_label="x", y_label="y", log_y=True)
+    (axis,) = figure.axes
+    assert axis.get_yscale() == "log"
+    figure.canvas.draw()
+    assert {"1", "10", "100"} <= {label.get_text() for label in axis.get_yticklabels()}
+    with pytest.raises(ValueError, match="one: a point .* expected scores above 0 for log_y"):
+        trends({"": {"one": [(1, 0)]}}, "t", x_label="x", y_label="y", log_y=True)

@@ -34,6 +34,7 @@ def trends(
     x_label: str,
     y_label: str,
     log_x: bool = True,
+    log_y: bool = False,
     grey: Sequence[str] = (),
     levels: Mapping[str, float | int] | None = None,
 ) -> Figure:
@@ -45,18 +46,19 @@ def trends(
         panels: name of the panel -> name of the curve -> its points, (x, y) or (x, y, low, high)
             with the ends of an interval. A curve may have one point, or none.
         log_x: a logarithmic cost.
+        log_y: a logarithmic score.
         grey: curves that stand for nothing learned, dashed and grey.
         levels: name -> height of a dotted line.
 
     Raises:
         ValueError: no panels, a point of another length, or one that has no place: NaN, infinite,
-            or with ``log_x`` at a cost that is not above 0.
+            or on a logarithmic axis not above 0.
     """
     if not panels:
         raise ValueError("no panels: expected one or more, {name: {curve: points}}")
     for curves in panels.values():  # before a figure is made, which nobody would close
         for name, points in curves.items():
-            _check_places(name, points, log_x)
+            _check_places(name, points, log_x, log_y)
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     looks = _looks(names, grey)
     rows, columns = in_line(len(panels))
@@ -76,29 +78,32 @@ def trends(
             ))  # fmt: skip
         axis.set(xlabel=x_label)
         if log_x:
-            _log_ticks(axis)
+            _log_ticks(axis, "x")
         elif all(isinstance(point[0], int) for points in curves.values() for point in points):
             axis.xaxis.get_major_locator().set_params(integer=True)  # no layer 2.5
         if len(panels) > 1:
             axis.set_title(panel)
     for axis in axes[:, 0]:
         axis.set_ylabel(y_label)
+    if log_y:
+        for axis in axes.flat:
+            _log_ticks(axis, "y")
     legend_below(figure, named(*axes.flat))
     sns.despine(figure)
     lift(figure, sorted(written, key=lambda name: name.xy[1]))
     return finish(figure, title)
 
 
-def _log_ticks(axis) -> None:
-    """Tens, or twos where the axis has few tens, in plain numbers."""
-    axis.set_xscale("log")
-    low, high = axis.get_xlim()
-    tens = high > 50 * low
-    axis.xaxis.set_major_locator(LogLocator(10 if tens else 2, numticks=20))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-    axis.xaxis.set_minor_formatter(NullFormatter())
+def _log_ticks(axes, way: str) -> None:
+    """Tens, or twos where the axis ``way`` ("x" or "y") has few tens, in plain numbers."""
+    getattr(axes, f"set_{way}scale")("log")
+    low, high = getattr(axes, f"get_{way}lim")()
+    tens, axis = high > 50 * low, getattr(axes, f"{way}axis")
+    axis.set_major_locator(LogLocator(10 if tens else 2, numticks=20))
+    axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axis.set_minor_formatter(NullFormatter())
     if not tens:
-        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_minor_locator(NullLocator())
 
 
 def _looks(names: Sequence[str], grey: Sequence[str]) -> dict[str, dict]:
@@ -113,7 +118,7 @@ def _looks(names: Sequence[str], grey: Sequence[str]) -> dict[str, dict]:
     return looks
 
 
-def _check_places(name: str, points: Sequence[Point], log_x: bool) -> None:
+def _check_places(name: str, points: Sequence[Point], log_x: bool, log_y: bool) -> None:
     if odd := [point for point in points if len(point) not in (2, 4)]:
         raise ValueError(
             f"{name}: a point of {len(odd[0])} numbers: expected x, y or x, y and ends"
@@ -122,6 +127,8 @@ def _check_places(name: str, points: Sequence[Point], log_x: bool) -> None:
         if not all(map(isfinite, point)) or (log_x and point[0] <= 0):
             above = ", and a cost above 0 for a logarithm" if log_x else ""
             raise ValueError(f"{name}: a point {tuple(point)}: expected finite numbers{above}")
+        if log_y and min(point[1:]) <= 0:
+            raise ValueError(f"{name}: a point {tuple(point)}: expected scores above 0 for log_y")
 
 
 def _draw(axis, name: str, points: Sequence[Point], look: dict) -> None:
