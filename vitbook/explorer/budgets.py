@@ -51,7 +51,8 @@ def frontier(
         budget: of multiply-adds at the start; by default in the middle.
         task: a sentence above the figure; by default one that asks for such a budget, if there
             is one.
-        description: the caption; by default the finding, in words.
+        description: the caption; by default the start and how many models answer the task, which
+            the still alone names.
 
     Raises:
         TypeError: a cost or an accuracy that is no number.
@@ -71,14 +72,16 @@ def frontier(
     start = _start(models, axes[MACS], budget)
     asked = _ASKED if any(beaten(models, i) for i in axes[MACS]["stairs"]) else ""
     over = f" the time of {reference}" if reference is not None else ""
-    finding = _finding(rows, models, axes[MACS], start, over)
+    counted, named = _finding(rows, models, axes[MACS], start, over)
     accuracies = _accuracies(models)
     data = {
         "families": families, "models": models, "axes": axes, "accuracies": accuracies,
         "layouts": [layout(families, models, axes, size) for size in SIZES],
         "start": {"axis": MACS, "budget": start}, "task": asked if task is None else task,
     }  # fmt: skip
-    return Figure("frontier.js", data, title, description or finding, still(data, finding))
+    return Figure(
+        "frontier.js", data, title, description or counted + ".", still(data, counted + named)
+    )
 
 
 def _checked(rows: Sequence[Mapping], reference: str | None) -> list[dict]:
@@ -189,8 +192,13 @@ def _start(models: list[dict], axis: dict, budget: Number | None) -> int:
     return step
 
 
-def _finding(rows: list[dict], models: list[dict], axis: dict, step: int, over: str) -> str:
-    """The start, and how often the best for its multiply-adds is slower than a better one."""
+def _finding(
+    rows: list[dict], models: list[dict], axis: dict, step: int, over: str
+) -> tuple[str, str]:
+    """How often the best for its multiply-adds is slower than a better one; and which is it most.
+
+    They are apart because a caption stands below the task, and would answer it.
+    """
     best, stairs = models[axis["bought"][step]], axis["stairs"]
     slower = {i: models[i]["better"][TIME] for i in stairs if beaten(models, i)}
     words = (
@@ -198,15 +206,16 @@ def _finding(rows: list[dict], models: list[dict], axis: dict, step: int, over: 
         f"{best['name']}, with {best['accuracy']}; an image takes it {best['costs'][TIME]}{over}.\n"
     )
     if not slower:
-        return f"{words}No model that is the best within some budget is slower than a better one."
+        none = "No model that is the best within some budget is slower than a better one"
+        return words + none, "."
     i, j = max(slower.items(), key=lambda pair: rows[pair[0]]["time"] / rows[pair[1]]["time"])
     one, other = models[i], models[j]
     are = "is" if len(slower) == 1 else "are"
     return (
         f"{words}Of the {len(stairs)} models that are the best within some budget of "
-        f"multiply-adds, {len(slower)} {are} slower than a better one: {one['name']} "
-        f"({one['accuracy']}) takes {one['costs'][TIME]}, {other['name']} ({other['accuracy']}) "
-        f"takes {other['costs'][TIME]}."
+        f"multiply-adds, {len(slower)} {are} slower than a better one",
+        f": {one['name']} ({one['accuracy']}) takes {one['costs'][TIME]}, {other['name']} "
+        f"({other['accuracy']}) takes {other['costs'][TIME]}.",
     )
 
 
