@@ -20,6 +20,7 @@ try:
         from vitbook.commands.few_shot import few_shot
         from vitbook.commands.linear_probe import linear_probe
         from vitbook.commands.models import models
+        from vitbook.commands.moves import moves
         from vitbook.commands.options import Device
         from vitbook.commands.probe import probe
         from vitbook.commands.quantize import quantize
@@ -55,6 +56,7 @@ app.command(name="export")(export)
 app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)
+app.command(name="moves")(moves)
 app.command(name="probe")(probe)
 app.command(name="quantize")(quantize)
 app.command(name="rank")(rank)
