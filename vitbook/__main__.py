@@ -20,6 +20,7 @@ try:
         from vitbook.commands.few_shot import few_shot
         from vitbook.commands.linear_probe import linear_probe
         from vitbook.commands.models import models
+        from vitbook.commands.moves import moves
         from vitbook.commands.options import Device
         from vitbook.commands.probe import probe
         from vitbook.commands.quantize import quantize
@@ -27,6 +28,7 @@ try:
         from vitbook.commands.redundancy import redundancy
         from vitbook.commands.results import show
         from vitbook.commands.score import score
+        from vitbook.commands.selectivity import selectivity
         from vitbook.commands.sharpness import sharpness
         from vitbook.commands.tasks import tasks
         from vitbook.commands.train import train
@@ -55,12 +57,14 @@ app.command(name="export")(export)
 app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
 app.command(name="models")(models)
+app.command(name="moves")(moves)
 app.command(name="probe")(probe)
 app.command(name="quantize")(quantize)
 app.command(name="rank")(rank)
 app.command(name="redundancy")(redundancy)
 app.command(name="results")(show)
 app.command(name="score")(score)
+app.command(name="selectivity")(selectivity)
 app.command(name="sharpness")(sharpness)
 app.command(name="tasks")(tasks)
 app.command(name="train")(train)

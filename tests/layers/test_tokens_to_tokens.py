@@ -10,6 +10,7 @@ from vitbook.analysis import capture_attention
 from vitbook.layers.sinusoid import SinusoidPosition, sinusoid_table
 from vitbook.layers.tokens_to_tokens import (
     TokenMean,
+    TokenMLP,
     TokenPerformer,
     TokensToTokens,
     TokenTransformer,
@@ -116,6 +117,20 @@ def test_with_attention_off_the_values_pass(make_block):
     tokens = torch.randn(2, 5, 12)
     values = block.project(block.norm1(tokens))[2]
     assert torch.allclose(block(tokens), values[:, 0], atol=1e-6)
+
+
+@torch.no_grad()
+def test_without_attention_each_token_stays_by_itself():
+    block = shaken(TokenMLP(12, 6)).eval()
+    tokens = torch.randn(2, 5, 12)
+    order = torch.tensor([3, 0, 4, 1, 2])
+    assert torch.allclose(block(tokens)[:, order], block(tokens[:, order]), atol=1e-6)
+    alone = torch.stack([block(tokens[:, [place]])[:, 0] for place in range(5)], dim=1)
+    assert torch.allclose(block(tokens), alone, atol=1e-6)
+    null = TokenMean(12, 6).eval()
+    null.load_state_dict(block.state_dict(), strict=False)
+    torch.nn.init.zeros_(null.projection.weight)
+    assert torch.allclose(null(tokens), block(tokens), atol=1e-6)
 
 
 def test_dropout_is_not_the_transformers_and_only_while_training():

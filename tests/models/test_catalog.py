@@ -73,6 +73,7 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_relpos_micro_patch2_8": 137_226,  # 4 x (31 + 3) x 16 on none
     "vit_relpos2d_micro_patch2_8": 136_138,  # 4 x (7 + 7 + 3) x 16 on none
     "vit_gap_micro_patch2_8": 136_138 - 2 * 64,  # no class token and no place for it
+    "vit_gap_micro_patch1_8": 136_138 - 2 * 64 - 3 * 64 + 48 * 64,
     "sl_vit_tiny_patch4_32": 2_729_878,
     "sl_vit_tiny_patch8_64": 2_906_228,
     "sl_vit_tiny_patch8_128": 2_755_973 + (2 * 960 + 768 * 192) + 9 * 12,
@@ -142,6 +143,8 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "t2t_vit_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1346 + 9280,
     "t2t_vit_t_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1298 + 9280,
     "t2t_vit_even_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1026 + 9280,
+    "t2t_vit_mlp_micro_patch2_8": 4 * 33_280 + 192 + 650 + 1026 - (16 * 16 + 16) + 9280,
+    "t2t_vit_bare_micro_patch2_8": 4 * 33_280 + 192 + 650 + (9 * 16 + 16) + 9280,
     # Queries and keys, with their biases, are missing in two layers or in three.
     "vit_reuse_half_micro_patch2_8": 136_138 - 2 * 2 * (64 * 64 + 64),
     "vit_even_half_micro_patch2_8": 136_138 - 2 * 2 * (64 * 64 + 64),
@@ -150,6 +153,7 @@ PARAMETERS = mini_counts.PARAMETERS | {
     # The micro body on 64 tokens without its class token; the table, or the convolution.
     "shrinking_vit_mean_micro_patch1_8": 138_890,
     "shrinking_vit_linear_micro_patch1_8": 138_890 + 64 * 16,
+    "shrinking_vit_placed_micro_patch1_8": 138_890 + 64 * 16 + 16 * 64,
     "shrinking_vit_conv_micro_patch1_8": 138_890 + 4 * 64 * 64 + 64,
     # Patches, places; blocks of width 52, then of 104; a convolution; the last norm, the head.
     "shrinking_vit_pyramid_micro_patch1_8": 104

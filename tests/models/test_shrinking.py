@@ -33,6 +33,15 @@ def test_the_second_half_has_a_quarter_of_the_tokens(name):
     assert model.features(images).shape[1:] == (16, model.head.classifier.in_features)
 
 
+@torch.no_grad()
+def test_places_told_again_are_added_to_the_tokens_that_are_kept():
+    encoder = shrinking_vit(**TINY, image_size=4, by="linear", tells_places=True).encoder
+    (shrink, places), _ = encoder.blocks[1]
+    tokens = torch.randn(2, 16, 8)
+    assert torch.equal(places(shrink(tokens)), shrink(tokens) + places.table)
+    assert places.table.shape == (4, 8)
+
+
 def test_they_cost_the_same():
     costs = [
         count_macs(vitbook.create_model(name), torch.zeros(1, 1, 8, 8))

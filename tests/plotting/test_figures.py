@@ -57,6 +57,18 @@ def test_lines_draw_what_they_are_given(log_x):
     assert axis.get_xscale() == ("log" if log_x else "linear")
 
 
+def test_ratios_stand_as_far_above_one_as_below_and_are_written_plainly():
+    figure = plotting.lines(
+        [1, 2, 3], {"a": [0.25, 1, 4]}, "t", x_label="x", y_label="y", ratio_y=True
+    )
+    (axis,) = figure.axes
+    figure.canvas.draw()
+    told = [label.get_text() for label in axis.get_yticklabels()]
+    assert {"1/4", "1/2", "1", "2", "4"} <= set(told)
+    below, one, above = axis.transData.transform([(1, 0.25), (1, 1), (1, 4)])[:, 1]
+    assert above - one == pytest.approx(one - below)
+
+
 def test_lines_over_whole_numbers_have_whole_ticks():
     figure = plotting.lines([1, 2, 3, 4], {"a": [1, 2, 3, 4]}, "t", x_label="layer", y_label="y")
     ticks = figure.axes[0].get_xticks()

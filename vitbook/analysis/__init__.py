@@ -87,6 +87,7 @@ from vitbook.analysis.scoring import (
     score_explanations,
     score_rows,
 )
+from vitbook.analysis.selectivity import others_in_use
 from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
 from vitbook.analysis.token_components import object_mask, principal_tokens, token_colors
 
@@ -156,6 +157,7 @@ __all__ = [
     "occlusion_drops",
     "offset_profile",
     "on_grid",
+    "others_in_use",
     "overlay",
     "patch_occlusion",
     "pixels_seen",

@@ -118,6 +118,30 @@ class TokenMean(TokenBlock):
         return v, v, v
 
 
+class TokenMLP(nn.Module):
+    r"""The token block without its attention: each token stays by itself.
+
+    .. math:: z = v, \qquad z' = z + \mathrm{MLP}(\mathrm{LN}(z))
+
+    T2T-ViT paper, section 3.1, less its attention. A null for :class:`TokenMean`, whose dropout it
+    has: what differs is the mean of all values.
+    """
+
+    def __init__(self, inputs: int, width: int):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(inputs)
+        self.values = linear(inputs, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = MLP(width, width)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(
+        self, tokens: Float[Tensor, "batch tokens inputs"]
+    ) -> Float[Tensor, "batch tokens token_width"]:
+        v = self.values(self.norm1(tokens))
+        return v + self.dropout(self.mlp(self.norm2(v)))
+
+
 class TokensToTokens(nn.Module):
     """Images to tokens in a few soft splits, with a token block between each and the next.
 
@@ -132,7 +156,8 @@ class TokensToTokens(nn.Module):
         channels: of the image, 3 for colour.
         width: of a token that goes out.
         make_block: called with ``inputs, token_width`` for each token block:
-            :class:`TokenPerformer`, :class:`TokenTransformer` or :class:`TokenMean`.
+            :class:`TokenPerformer`, :class:`TokenTransformer`, or a null: :class:`TokenMean`,
+            :class:`TokenMLP`, or a linear layer.
         token_width: of a token between the splits.
         soft_splits: kernel, stride and padding of each.
     """

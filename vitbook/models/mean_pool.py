@@ -69,4 +69,7 @@ def vit_gap(
 
 
 # Settings of `vit_gap`.
-GAP_MODELS = {"vit_gap_micro_patch2_8": DIGITS | MICRO_BODY}
+GAP_MODELS = {
+    "vit_gap_micro_patch2_8": DIGITS | MICRO_BODY,
+    "vit_gap_micro_patch1_8": DIGITS | MICRO_BODY | dict(patch_size=1),
+}

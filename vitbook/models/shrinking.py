@@ -6,6 +6,7 @@ from torch import nn
 
 from vitbook.errors import UnknownNameError, check_count
 from vitbook.layers import (
+    LearnedPosition,
     OnGrid,
     PatchEmbedding,
     SequenceProjection,
@@ -30,6 +31,7 @@ def shrinking_vit(
     qkv_bias: bool = True,
     by: str,
     widening: int = 1,
+    tells_places: bool = False,
 ) -> VisionTransformer:
     """A Vision Transformer that keeps one token of four after the first half of its blocks.
 
@@ -41,6 +43,7 @@ def shrinking_vit(
             2 x 2 tokens, in which nothing is learned.
         widening: factor of the tokens' and MLPs' width in the second half; above 1 it takes a
             convolution, and the model is a pyramid (Wang et al. 2021, PVT).
+        tells_places: whether learned positions are added again to the tokens that are kept.
 
     Raises:
         UnknownNameError: another ``by``.
@@ -70,6 +73,9 @@ def shrinking_vit(
         shrink = OnGrid(grid, shrink)
     else:
         shrink = OnGrid(grid, nn.AvgPool2d(2))
+    if tells_places:
+        places = LearnedPosition((rows // 2, columns // 2), wide, num_prefix_tokens=0)
+        shrink = nn.Sequential(shrink, places)
     early = make_encoder(width, depth // 2, num_heads, mlp_width, qkv_bias).blocks
     late = make_encoder(wide, depth - depth // 2, num_heads, mlp_width * widening, qkv_bias).blocks
     encoder = ShrinkingEncoder([*early, nn.Sequential(shrink, late[0]), *late[1:]], wide)
@@ -82,6 +88,7 @@ PIXELS = DIGITS | MICRO_BODY | dict(patch_size=1)
 PYRAMID = dict(by="convolution", widening=2, width=52, mlp_width=96)
 SHRINKING_VIT_MODELS = {
     "shrinking_vit_linear_micro_patch1_8": PIXELS | dict(by="linear"),
+    "shrinking_vit_placed_micro_patch1_8": PIXELS | dict(by="linear", tells_places=True),
     "shrinking_vit_conv_micro_patch1_8": PIXELS | dict(by="convolution"),
     "shrinking_vit_mean_micro_patch1_8": PIXELS | dict(by="mean"),
     "shrinking_vit_pyramid_micro_patch1_8": PIXELS | PYRAMID,

@@ -14,10 +14,12 @@ from vitbook.layers.cnn_designs import (
 )
 from vitbook.layers.encoder import MLP
 from vitbook.layers.heads import ClassTokenHead
+from vitbook.layers.initialization import linear
 from vitbook.layers.sinusoid import SinusoidPosition
 from vitbook.layers.tokens_to_tokens import (
     SoftSplit,
     TokenMean,
+    TokenMLP,
     TokenPerformer,
     TokensToTokens,
     TokenTransformer,
@@ -147,10 +149,12 @@ MINI_SPLITS = {
 }
 MINI_TOKENS = small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
 MICRO_TOKENS = small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
-# Softmax attention in the token block, and a null: even attention.
+# Softmax attention in the token block, and nulls: even attention, none, and a linear layer instead.
 MICRO_BLOCKS = {
     "t": small_tokens(STEP_1, STEP_2, token_width=16),
     "even": small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenMean),
+    "mlp": small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenMLP),
+    "bare": small_tokens(STEP_1, STEP_2, token_width=16, make_block=linear),
 }
 # T2T-ViT-14's designs on them, in proportion: Wide has 4 layers for 14 at twice the width, Ghost 16
 # for 14, ResNeXt 32 heads for 6 (where that divides no width, the nearest that does).

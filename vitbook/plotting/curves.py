@@ -6,6 +6,7 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from torch import Tensor
 
 from vitbook.plotting.page import for_pages, is_narrow
@@ -31,6 +32,7 @@ def lines(
     x_label: str,
     y_label: str,
     log_x: bool = False,
+    ratio_y: bool = False,
     y_limits: tuple[float, float] | None = None,
     levels: Mapping[str, float | int] | None = None,
     mark_x: Mapping[str, float | int] | None = None,
@@ -39,6 +41,7 @@ def lines(
 
     Args:
         x: numbers, or words that stand side by side.
+        ratio_y: heights are ratios above 0: twice stands as far from 1 as a half.
         levels: name -> height of a dashed line to compare with.
         mark_x: name -> place of a dotted upright line.
     """
@@ -63,10 +66,18 @@ def lines(
         axis.set_xticks(x, [wrapped(word, 3 / len(x)) for word in x])
     if y_limits is not None:
         axis.set_ylim(*y_limits)
+    if ratio_y:
+        axis.set_yscale("log", base=2)
+        axis.yaxis.set_major_formatter(lambda value, _: _ratio(value))
+        axis.yaxis.set_minor_locator(NullLocator())
     legend_below(figure, named(axis))
     sns.despine(figure)
     lift(figure, marks)
     return finish(figure, title)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
 
 
 @for_pages
