@@ -62,3 +62,11 @@ def test_whole_numbers_have_whole_ticks():
     points = [(layer, 0.1 * layer) for layer in range(13)]
     axis = trends({"": {"one": points}}, "t", x_label="x", y_label="y", log_x=False).axes[0]
     assert all(tick == round(tick) for tick in axis.get_xticks())
+
+
+def test_a_level_is_named_below_where_no_curve_crosses_its_name():
+    points = {"": {"one": [(1, 0.1), (10, 0.9)]}}
+    figure = trends(points, "t", x_label="x", y_label="y", levels={"chance": 0.5})
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "chance"]
+    assert not figure.axes[0].texts
