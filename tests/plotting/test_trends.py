@@ -73,3 +73,11 @@ def test_scores_on_a_logarithm_have_plain_numbers():
     assert {"1", "10", "100"} <= {label.get_text() for label in axis.get_yticklabels()}
     with pytest.raises(ValueError, match="one: a point .* expected scores above 0 for log_y"):
         trends({"": {"one": [(1, 0)]}}, "t", x_label="x", y_label="y", log_y=True)
+
+
+def test_a_level_is_named_below_where_no_curve_crosses_its_name():
+    points = {"": {"one": [(1, 0.1), (10, 0.9)]}}
+    figure = trends(points, "t", x_label="x", y_label="y", levels={"chance": 0.5})
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "chance"]
+    assert not figure.axes[0].texts

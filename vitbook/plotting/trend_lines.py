@@ -12,14 +12,12 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from vitbook.plotting.page import for_pages
 from vitbook.plotting.style import (
     COLORS,
-    INK,
+    draw_levels,
     finish,
     fitted,
     in_line,
     legend_below,
-    lift,
     named,
-    wrapped,
 )
 
 Point = Sequence[float | int]
@@ -48,7 +46,7 @@ def trends(
         log_x: a logarithmic cost.
         log_y: a logarithmic score.
         grey: curves that stand for nothing learned, dashed and grey.
-        levels: name -> height of a dotted line.
+        levels: name -> height of a dashed line to compare with.
 
     Raises:
         ValueError: no panels, a point of another length, or one that has no place: NaN, infinite,
@@ -66,16 +64,10 @@ def trends(
         rows, columns, figsize=fitted(5.8 if len(panels) == 1 else 3.5 * columns, 2.7 * rows + 1),
         sharey=True, squeeze=False, layout="constrained",
     )  # fmt: skip
-    written = []
     for axis, (panel, curves) in zip(axes.flat, panels.items(), strict=True):
         for name, points in curves.items():
             _draw(axis, name, points, looks[name])
-        for name, level in (levels or {}).items():
-            axis.axhline(level, color="gray", linestyle=":", linewidth=1.2, zorder=0)
-            written.append(axis.annotate(
-                wrapped(name, 3), (0.99, level), xycoords=("axes fraction", "data"), va="bottom",
-                ha="right", xytext=(0, 0), textcoords="offset points", fontsize=8, color=INK,
-            ))  # fmt: skip
+        draw_levels(axis, levels)  # named below: beside its line a curve would cross the name
         axis.set(xlabel=x_label)
         if log_x:
             _log_ticks(axis, "x")
@@ -90,7 +82,6 @@ def trends(
             _log_ticks(axis, "y")
     legend_below(figure, named(*axes.flat))
     sns.despine(figure)
-    lift(figure, sorted(written, key=lambda name: name.xy[1]))
     return finish(figure, title)
 
 
