@@ -134,6 +134,7 @@ STEM_POSITION_MODELS = _of_both_bodies(
         "sinusoid": dict(make_position=SinusoidPosition),
         "sinusoid2d": dict(make_position=SinusoidPosition2D),
         "overlap": dict(make_tokenizer=OverlappingPatches),
+        "overlap_nopos": dict(make_tokenizer=OverlappingPatches, make_position=NoPosition),
     }
 ) | {  # a set of other patches: what is a place worth when a patch shows less, or more?
     f"vit_nopos_micro_patch{patch}_8": DIGITS
