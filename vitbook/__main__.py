@@ -19,6 +19,7 @@ try:
         from vitbook.commands.export import export
         from vitbook.commands.few_shot import few_shot
         from vitbook.commands.linear_probe import linear_probe
+        from vitbook.commands.mirrors import mirrors
         from vitbook.commands.models import models
         from vitbook.commands.moves import moves
         from vitbook.commands.options import Device
@@ -56,6 +57,7 @@ app.command(name="costs")(costs)
 app.command(name="export")(export)
 app.command(name="few-shot")(few_shot)
 app.command(name="linear-probe")(linear_probe)
+app.command(name="mirrors")(mirrors)
 app.command(name="models")(models)
 app.command(name="moves")(moves)
 app.command(name="probe")(probe)

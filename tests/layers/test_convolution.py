@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from vitbook.layers.convolution import (
     PreActivationBottleneck,
     StandardizedConv2d,
+    UnsharedConv2d,
     group_norm,
     make_stages,
 )
@@ -58,6 +59,19 @@ def test_the_filters_move_when_they_are_used():
     # The standardised filter stays when the filter is shifted or scaled: no gradient there.
     assert gradient.sum((1, 2, 3)).abs().max() < 1e-3
     assert (gradient * conv.weight).sum((1, 2, 3)).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@torch.no_grad()
+def test_an_unshared_convolution_is_a_convolution_where_its_kernels_agree(stride):
+    layer = UnsharedConv2d(3, 4, 3, map_size=(5, 6), stride=stride)
+    maps, kernel = torch.randn(2, 3, 5, 6), torch.randn(4, 3, 3, 3)
+    layer.weight.copy_(kernel.flatten(1).mT.expand_as(layer.weight))
+    expected = F.conv2d(maps, kernel, stride=stride, padding=1)
+    assert torch.allclose(layer(maps), expected, atol=1e-5)
+    layer.weight[1] += 1  # the second place alone
+    changed = (layer(maps) - expected).abs().amax((0, 1)).flatten()
+    assert (changed > 1e-3).nonzero().tolist() == [[1]]
 
 
 @pytest.mark.parametrize(("inputs", "stride"), [(64, 1), (64, 2), (128, 1), (128, 2)])

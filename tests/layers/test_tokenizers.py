@@ -62,6 +62,15 @@ def test_overlaps_that_cannot_be(settings, words):
         OverlappingPatches(**dict(image_size=32, patch_size=4, channels=3, width=8) | settings)
 
 
+def test_a_wrapped_image_has_no_border():
+    embed = OverlappingPatches((6, 8), 2, 3, 5, wrapped=True)
+    images = torch.randn(2, 3, 6, 8)
+    tokens = embed(images).unflatten(1, (3, 4))
+    assert torch.allclose(embed(images), embed.flatten_and_project(images), atol=1e-5)
+    moved = embed(images.roll((2, 4), (2, 3))).unflatten(1, (3, 4))
+    assert torch.allclose(moved, tokens.roll((1, 2), (1, 2)), atol=1e-5)
+
+
 def test_tokens_read_the_image_row_by_row():
     embed = PatchEmbedding((4, 6), 2, 1, width=1)
     torch.nn.init.constant_(embed.projection.weight, 0.25)

@@ -38,6 +38,7 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_micro_d1_patch2_8": 136_138 - 3 * 33_472,
     "vit_micro_d8_patch2_8": 136_138 + 4 * 33_472,
     "vit_micro_d10_patch2_8": 136_138 + 6 * 33_472,
+    "vit_micro_d13_patch2_8": 136_138 + 9 * 33_472,
     "vit_micro_d16_patch2_8": 136_138 + 12 * 33_472,
     # A block, then patches, class token, places, last norm and head.
     **{
@@ -65,6 +66,10 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_pos2d_micro_patch2_8": 135_370,  # and then (4 + 4) x 32 + 64
     "vit_sinusoid_micro_patch2_8": 135_050,
     "vit_sinusoid2d_micro_patch2_8": 135_050,
+    "vit_overlap_nopos_tiny_patch4_32": 2_720_074 - 65 * 192,
+    "vit_overlap_nopos_micro_patch2_8": 136_906 - 17 * 64,
+    "vit_overlap_wrapped_nopos_tiny_patch4_32": 2_720_074 - 65 * 192,
+    "vit_overlap_wrapped_nopos_micro_patch2_8": 136_906 - 17 * 64,
     "vit_overlap_micro_patch2_8": 136_906,  # 64 x (4 x 4 - 2 x 2) more
     "vit_layerpos_micro_patch2_8": 139_402,  # 4 x 17 x 64 on none
     "vit_layerpos2d_micro_patch2_8": 136_330,
@@ -181,6 +186,8 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "bit_resnet8x1_digits": 3136 + 74_112 + 70_400 + 512 + 2570,
     "bit_resnet14x1_digits": 3136 + 74_112 + 70_400 + 377_856 + 280_064 + 1024 + 5130,
     "resnet8_digits": 75_002,
+    # Kernels at 64, 16 and 4 places; the norms and the head, 1,130, stay.
+    "resnet8_unshared_digits": 64 * (9 + 2 * 144) * 16 + 16 * 432 * 32 + 4 * 864 * 64 + 1_130,
     "resnet20_digits": 269_434,
     "vit_s16_t2t": 48_603_112,
     "vit_dn": 24_329_704,

@@ -74,6 +74,22 @@ def test_a_stem_brings_no_new_name():
     assert of_32["stem.weight"].shape == (16, 3, 3, 3)
 
 
+@torch.no_grad()
+def test_unshared_kernels_that_agree_are_the_resnet():
+    size = (12, 8)
+    shared, unshared = (
+        vitbook.create_model(f"resnet8{kind}_digits", image_size=size).eval()
+        for kind in ("", "_unshared")
+    )
+    weights = shared.state_dict()
+    for name, kernels in unshared.state_dict().items():
+        if kernels.ndim == 3:  # a layer's: "places window outputs"
+            weights[name] = weights[name].flatten(1).mT.expand_as(kernels)
+    unshared.load_state_dict(weights)
+    images = torch.randn(2, 1, *size)
+    assert torch.allclose(unshared(images), shared(images), atol=1e-5)
+
+
 def test_an_image_that_cannot_be_halved_twice():
     with pytest.raises(ValueError, match="image 30x32 is not divisible by 4, and the map is halv"):
         ResNet((30, 32), 3, 3, 10)

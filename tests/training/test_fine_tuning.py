@@ -21,7 +21,7 @@ from vitbook.training import (
     train,
 )
 from vitbook.training.fine_tuning import training_mode
-from vitbook.training.optimization import make_optimizer, parameter_groups
+from vitbook.training.optimization import learning_rate, make_optimizer, parameter_groups
 
 RECIPE = Recipe(name="short", epochs=2, batch_size=32, learning_rate=1e-3)
 
@@ -152,6 +152,35 @@ def test_a_plain_recipe_has_the_two_groups_it_always_had():
     decay, keep = parameter_groups(learned(), RECIPE)
     assert (decay["weight_decay"], keep["weight_decay"]) == (0.05, 0)
     assert decay["rate"] == keep["rate"] == 1
+
+
+def test_a_part_warms_up_and_the_rest_begins_at_the_peak():
+    parts = "encoder.blocks.0, encoder.blocks.1"
+    recipe = replace(RECIPE, warmup_epochs=2.0, warmup_parts=parts)
+    model = learned()
+    begins = {
+        id(weight): group["from_epoch"]
+        for group in parameter_groups(model, recipe)
+        for weight in group["params"]
+    }
+    for name, weight in model.named_parameters():
+        warm = name.startswith(("encoder.blocks.0.", "encoder.blocks.1."))
+        assert begins[id(weight)] == (0 if warm else 2), name
+    assert learning_rate(2.0, recipe) == recipe.learning_rate  # where the rest begins
+    whole = parameter_groups(model, replace(RECIPE, warmup_epochs=2.0))
+    assert {group["from_epoch"] for group in whole} == {0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "epochs", "words"),
+    [
+        ("encoder.blocks.0", 0.0, "without warmup_epochs: give both"),
+        ("encoder.blocks.0,gone", 2.0, "'gone' is no part of a VisionTransformer"),
+    ],
+)
+def test_a_warm_up_of_no_part(parts, epochs, words):
+    with pytest.raises(ValueError, match=words):
+        parameter_groups(learned(), replace(RECIPE, warmup_epochs=epochs, warmup_parts=parts))
 
 
 def test_sgd_is_sgd_with_momentum():

@@ -1,8 +1,10 @@
-"""Convolutions with standardised weights, and the residual block that BiT is made of."""
+"""Convolutions with standardised or unshared weights, and the residual block of BiT."""
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
+from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -39,6 +41,55 @@ class StandardizedConv2d(nn.Conv2d):
         self, maps: Float[Tensor, "batch inputs height width"]
     ) -> Float[Tensor, "batch outputs new_height new_width"]:
         return F.conv2d(maps, self.standardized(), None, self.stride, self.padding)
+
+
+class UnsharedConv2d(nn.Module):
+    r"""A convolution without its sharing: every place has kernels of its own ("locally connected").
+
+    .. math:: y_p = W_p\, x_{N(p)}
+
+    The place :math:`p` reads its neighbours :math:`N(p)`, zeros beyond the map, as in a
+    convolution, which has one :math:`W` for all places. LeCun 1989, "Generalization and network
+    design strategies", compares the two on digits. It has no bias, for a norm follows.
+
+    Args:
+        inputs: channels of the map that comes.
+        outputs: channels of the map that leaves.
+        kernel_size: an odd number of pixels.
+        map_size: (rows, columns) of the map that comes.
+        stride: pixels that a window steps; a map keeps ``1 / stride`` of its size, rounded up.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.layers.convolution import UnsharedConv2d
+        >>> layer = UnsharedConv2d(3, 16, kernel_size=3, map_size=(8, 6), stride=2)
+        >>> tuple(layer(torch.zeros(5, 3, 8, 6)).shape), tuple(layer.weight.shape)
+        ((5, 16, 4, 3), (12, 27, 16))
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel_size: int,
+        map_size: tuple[int, int],
+        stride: int = 1,
+    ):
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, stride
+        self.map_size = tuple(-(-side // stride) for side in map_size)
+        places, window = self.map_size[0] * self.map_size[1], kernel_size**2
+        self.weight = nn.Parameter(torch.empty(places, inputs * window, outputs))
+        nn.init.normal_(self.weight, std=(2 / (outputs * window)) ** 0.5)  # He's, as in ResNet
+
+    def forward(
+        self, maps: Float[Tensor, "batch inputs height width"]
+    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+        half = self.kernel_size // 2
+        windows = F.unfold(maps, self.kernel_size, padding=half, stride=self.stride)
+        # One matrix product a place, as a batch of places; a copy in that order is faster.
+        new = rearrange(windows, "b window p -> p b window").contiguous() @ self.weight
+        return rearrange(new, "(rows columns) b o -> b o rows columns", rows=self.map_size[0])
 
 
 def group_norm(channels: int) -> nn.GroupNorm:

@@ -168,6 +168,8 @@ class OverlappingPatches(PatchEmbedding):
         width: of a token.
         overlap: pixels; by default half a patch, so that the window is two patches wide, as in
             :class:`~.views.ShiftedPatches`.
+        wrapped: beyond the image comes its other side instead of zeros, so that no window can
+            tell by zeros that it lies at the border.
     """
 
     def __init__(
@@ -177,13 +179,19 @@ class OverlappingPatches(PatchEmbedding):
         channels: int,
         width: int,
         overlap: int | Sequence[int] | None = None,
+        wrapped: bool = False,
     ):
         super().__init__(image_size, patch_size, channels, width)
         half = tuple(max(side // 2, 1) for side in self.patch)
         self.overlap = pair(half if overlap is None else overlap, "overlap")
         kernel = tuple(side + 2 * more for side, more in zip(self.patch, self.overlap, strict=True))
         self.projection = nn.Conv2d(
-            channels, width, kernel_size=kernel, stride=self.patch, padding=self.overlap
+            channels,
+            width,
+            kernel_size=kernel,
+            stride=self.patch,
+            padding=self.overlap,
+            padding_mode="circular" if wrapped else "zeros",
         )
         nn.init.trunc_normal_(
             self.projection.weight, std=(channels * kernel[0] * kernel[1]) ** -0.5
@@ -195,8 +203,10 @@ class OverlappingPatches(PatchEmbedding):
     ) -> Float[Tensor, "batch patches token_width"]:
         """The same tokens by cutting out every window, then one matrix product."""
         check_images(images, self.channels, self.image_size)
-        windows = torch.nn.functional.unfold(
-            images, self.projection.kernel_size, padding=self.overlap, stride=self.patch
+        (down, right), mode = self.overlap, self.projection.padding_mode
+        wide = torch.nn.functional.pad(
+            images, (right, right, down, down), "constant" if mode == "zeros" else mode
         )
+        windows = torch.nn.functional.unfold(wide, self.projection.kernel_size, stride=self.patch)
         kernel = rearrange(self.projection.weight, "d c p q -> d (c p q)")
         return torch.nn.functional.linear(windows.mT, kernel, self.projection.bias)

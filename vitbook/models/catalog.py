@@ -30,7 +30,12 @@ from vitbook.models.efficient import (
 from vitbook.models.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
 from vitbook.models.mean_pool import GAP_MODELS, vit_gap
-from vitbook.models.resnet import RESNET_MODELS, resnet
+from vitbook.models.resnet import (
+    RESNET_MODELS,
+    UNSHARED_RESNET_MODELS,
+    resnet,
+    unshared_resnet,
+)
 from vitbook.models.reuse import REUSE_VIT_MODELS, reuse_vit
 from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS
 from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
@@ -91,6 +96,7 @@ CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
         (vit, SMALL_DESIGN_MODELS),
         (vit_dense, SMALL_DENSE_DESIGN_MODELS),
         (resnet, RESNET_MODELS),
+        (unshared_resnet, UNSHARED_RESNET_MODELS),
         (bit, BIT_MODELS),
     )
     for name, settings in table.items()

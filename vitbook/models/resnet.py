@@ -5,8 +5,10 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.layers.convolution import UnsharedConv2d
 from vitbook.layers.heads import MeanPoolHead
 from vitbook.layers.tokenizers import check_images, pair
+from vitbook.models.swaps import swap_layers
 
 
 class ResidualBlock(nn.Module):
@@ -118,6 +120,34 @@ def resnet(
     return ResNet(image_size, channels, blocks, num_classes, stem_stride)
 
 
+def unshared_resnet(
+    *, image_size: int | tuple[int, int], channels: int = 3, blocks: int, num_classes: int
+) -> ResNet:
+    """The same network, near but not the same everywhere: each place has kernels of its own.
+
+    A control for :func:`resnet`: what is its sharing worth? Norms and shortcuts are shared as
+    before.
+
+    Args:
+        image_size: height and width in pixels (one number if they are equal).
+        channels: of the image.
+        blocks: of each stage.
+        num_classes: length of the logits.
+    """
+    model = ResNet(image_size, channels, blocks, num_classes)
+    size = model.image_size
+
+    def without_sharing(layer: nn.Conv2d) -> UnsharedConv2d:  # called in the order of the layers
+        nonlocal size
+        (stride, _), (kernel, _) = layer.stride, layer.kernel_size
+        made = UnsharedConv2d(layer.in_channels, layer.out_channels, kernel, size, stride)
+        size = made.map_size
+        return made
+
+    swap_layers(model, nn.Conv2d, without_sharing)
+    return model
+
+
 # Settings of `resnet`. The stems of ResNet-20 for larger images leave 32x32 places, as its own.
 RESNET_MODELS = (
     {
@@ -135,3 +165,6 @@ RESNET_MODELS = (
         for blocks in (1, 3)
     }
 )
+
+# Settings of `unshared_resnet`.
+UNSHARED_RESNET_MODELS = {"resnet8_unshared_digits": RESNET_MODELS["resnet8_digits"]}

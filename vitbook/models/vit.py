@@ -218,9 +218,10 @@ MINI_NEIGHBOURS = (
     | {f"patch{patch}_32": dict(patch_size=patch) for patch in (2, 8)}
 )
 # Neighbours of the micro, one dimension changed at a time: about a quarter of its multiply-adds,
-# twice and four times as many (d10: those of the hybrid vit_micro_r8_s2_8). Always four heads.
+# twice and four times as many (d10 and d13: those of the hybrids vit_micro_r8_s2_8 and
+# vit_micro_r14_s2_8). Always four heads.
 MICRO_NEIGHBOURS = (
-    {f"d{depth}_patch2_8": dict(depth=depth) for depth in (1, 8, 10, 16)}
+    {f"d{depth}_patch2_8": dict(depth=depth) for depth in (1, 8, 10, 13, 16)}
     | {f"w{width}_patch2_8": dict(width=width, mlp_width=2 * width) for width in (32, 92, 128)}
     | {f"mlp{mlp_width}_patch2_8": dict(mlp_width=mlp_width) for mlp_width in (400, 960)}
     | {f"patch{patch}_8": dict(patch_size=patch) for patch in (1, 4)}

@@ -1,6 +1,7 @@
 """How a Vision Transformer hears where its tokens stand (ViT paper, appendix D.4)."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from torch import nn
 
@@ -134,6 +135,10 @@ STEM_POSITION_MODELS = _of_both_bodies(
         "sinusoid": dict(make_position=SinusoidPosition),
         "sinusoid2d": dict(make_position=SinusoidPosition2D),
         "overlap": dict(make_tokenizer=OverlappingPatches),
+        "overlap_nopos": dict(make_tokenizer=OverlappingPatches, make_position=NoPosition),
+        "overlap_wrapped_nopos": dict(
+            make_tokenizer=partial(OverlappingPatches, wrapped=True), make_position=NoPosition
+        ),
     }
 ) | {  # a set of other patches: what is a place worth when a patch shows less, or more?
     f"vit_nopos_micro_patch{patch}_8": DIGITS

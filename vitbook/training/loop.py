@@ -69,8 +69,9 @@ def fit(model, mean, optimizer, batches, recipe, steps, precision, after_step, a
     """Training, whole: every other function prepares it or reports on it."""
     training_mode(model)
     for step in steps:
-        for group in optimizer.param_groups:
-            group["lr"] = group["rate"] * learning_rate(step / batches.steps_an_epoch, recipe)
+        epoch = step / batches.steps_an_epoch
+        for group in optimizer.param_groups:  # a part may begin where the warm-up ends
+            group["lr"] = group["rate"] * learning_rate(max(epoch, group["from_epoch"]), recipe)
         images, targets = batches[step]  # shuffled, each image changed in its own way
         with precision:
             loss = ask(model, images, targets, step)  # cross-entropy, if it learns labels alone

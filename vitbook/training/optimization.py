@@ -21,30 +21,46 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
-    """Parameters by their weight decay and by their ``rate``, as a factor of the learning rate.
+    """Parameters by their weight decay, by their ``rate``, as a factor of the learning rate, and by
+    ``from_epoch``, at which they enter its course: 0, or where the warm-up ends.
 
     Matrices decay; biases, norms, positions and prefix tokens do not, unless the recipe's fault is
     "decayed_positions". A parameter that several parts share comes once, one that does not learn
     not at all.
 
     Raises:
-        ValueError: rates by depth for a model that has no blocks to count.
+        ValueError: rates by depth for a model that has no blocks to count, or a warm-up of a part
+            that the model does not have.
     """
-    groups: dict[tuple[bool, float], list[nn.Parameter]] = {(True, 1.0): [], (False, 1.0): []}
+    warm = tuple(f"{part.strip()}." for part in recipe.warmup_parts.split(","))
+    cold = recipe.warmup_epochs if recipe.warmup_parts else 0.0  # else all warm up, if at all
+    for part in warm if recipe.warmup_parts else ():
+        if not any(f"{name}.".startswith(part) for name, _ in model.named_parameters()):
+            raise ValueError(
+                f"warmup_parts {recipe.warmup_parts!r}: {part[:-1]!r} is no part of a "
+                f"{type(model).__name__} that has weights; give names such as encoder.blocks.2"
+            )
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {
+        (True, 1.0, cold): [],
+        (False, 1.0, cold): [],
+    }
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
         spared = is_place and recipe.fault != "decayed_positions"
         is_matrix = parameter.ndim >= 2 and not spared
-        groups.setdefault((is_matrix, _rate(name, model, recipe)), []).append(parameter)
+        from_epoch = 0.0 if f"{name}.".startswith(warm) else cold
+        key = is_matrix, _rate(name, model, recipe), from_epoch
+        groups.setdefault(key, []).append(parameter)
     return [
         {
             "params": parameters,
             "weight_decay": recipe.weight_decay if is_matrix else 0.0,
             "rate": rate,
+            "from_epoch": from_epoch,
         }
-        for (is_matrix, rate), parameters in groups.items()
+        for (is_matrix, rate, from_epoch), parameters in groups.items()
     ]
 
 

@@ -52,6 +52,9 @@ class Recipe:
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
+        warmup_parts: names of the parts that warm up, with commas between, such as
+            "encoder.blocks.2,encoder.blocks.3"; all others learn at the peak from the first step
+            to the end of the warm-up. Empty is the whole model.
         gradient_clip: largest norm of the gradient; 0 lets it be.
         sharpness_radius: of sharpness-aware minimisation (Foret et al. 2021, "SAM"), whose step
             takes the gradient so far uphill, on the same batch: two gradients a step. The clip is
@@ -120,6 +123,7 @@ class Recipe:
     pool: str = ""
     epoch_images: int = 0
     warmup_epochs: float = 0.0
+    warmup_parts: str = ""
     gradient_clip: float = 1.0
     sharpness_radius: float = 0.0
     label_smoothing: float = 0.0
@@ -175,6 +179,8 @@ class Recipe:
                 f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
                 f"learning rate, {self.learning_rate:g}"
             )
+        if self.warmup_parts and not self.warmup_epochs:
+            raise ValueError(f"warmup_parts {self.warmup_parts!r} without warmup_epochs: give both")
         if self.weight_bits and not 2 <= self.weight_bits <= 8:
             raise ValueError(f"weight_bits {self.weight_bits}: expected 2 to 8, or 0")
         ways = {name: getattr(self, name) for name in ("adapter_rank", "weight_bits", "pruned")}
