@@ -29,7 +29,6 @@ try:
         from vitbook.commands.redundancy import redundancy
         from vitbook.commands.results import show
         from vitbook.commands.score import score
-        from vitbook.commands.selectivity import selectivity
         from vitbook.commands.sharpness import sharpness
         from vitbook.commands.tasks import tasks
         from vitbook.commands.train import train
@@ -66,7 +65,6 @@ app.command(name="rank")(rank)
 app.command(name="redundancy")(redundancy)
 app.command(name="results")(show)
 app.command(name="score")(score)
-app.command(name="selectivity")(selectivity)
 app.command(name="sharpness")(sharpness)
 app.command(name="tasks")(tasks)
 app.command(name="train")(train)

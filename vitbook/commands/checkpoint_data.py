@@ -1,9 +1,11 @@
 """A checkpoint, and the images that it is asked about."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
-from vitbook import datasets
+from vitbook import datasets, results
+from vitbook.commands.options import stems
 from vitbook.errors import first_few
 from vitbook.training import Checkpoint, load_checkpoint
 
@@ -41,6 +43,35 @@ def load_with_data(
             f"{_classes(images.class_names)}: choose a data set of the same classes"
         )
     return loaded, images
+
+
+def all_with_data(
+    checkpoints: Sequence[str], dataset: str | None, split: str | None, kind: str, out: Path
+) -> tuple[str, dict, Iterator[tuple[str, Checkpoint, datasets.Dataset]]]:
+    """Checkpoints that are asked about one data set, that of the first if none is named.
+
+    The place of a measurement of this ``kind`` is checked before anything is measured.
+
+    Returns:
+        The data set's name; what a measurement says of the images; and one by one what the row is
+        called after, the checkpoint and the images in its size.
+
+    Raises:
+        ValueError: as :func:`load_with_data`, or two checkpoints of one name.
+        OSError: no room for the measurement.
+    """
+    names, load = stems(checkpoints), cache(datasets.load)
+    first, images = load_with_data(checkpoints[0], dataset, split, load)
+    dataset = dataset or first.provenance.get("dataset", "digits")
+    results.check_place(kind, dataset, out)
+    about = {"dataset": images.provenance["name"], "split": images.provenance["split"]}
+
+    def each() -> Iterator[tuple[str, Checkpoint, datasets.Dataset]]:
+        yield names[0], first, images
+        for name, checkpoint in zip(names[1:], checkpoints[1:], strict=True):
+            yield name, *load_with_data(checkpoint, dataset, split, load)
+
+    return dataset, about | {"images": len(images)}, each()
 
 
 def _classes(names: tuple[str, ...]) -> str:

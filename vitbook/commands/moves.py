@@ -1,7 +1,6 @@
 """``vitbook moves``: what checkpoints still read when images move sideways."""
 
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +9,9 @@ import typer
 from jaxtyping import UInt8
 from torch import Tensor
 
-from vitbook import datasets, results
-from vitbook.commands.checkpoint_data import load_with_data
-from vitbook.commands.options import Device, stems
+from vitbook import results
+from vitbook.commands.checkpoint_data import all_with_data
+from vitbook.commands.options import Device
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.training import evaluate
@@ -38,19 +37,13 @@ def moves(
 
     What leaves the image is lost, and zero comes in.
     """
-    names = stems(checkpoints)
     set_threads(threads)
-    place = choose_device(device)
-    rows, shown, load = [], {}, cache(datasets.load)
-    for name, checkpoint in zip(names, checkpoints, strict=True):
-        loaded, images = load_with_data(checkpoint, dataset, split, load)
-        if not shown:  # the others are asked about the first one's images
-            shown = images.provenance
-            dataset = dataset or loaded.provenance.get("dataset", "digits")
-            side = images.images.shape[3]
-            if not 1 <= most < side:
-                raise ValueError(f"--most {most}: expected 1 to {side - 1} for {side} pixels")
-            results.check_place(KIND, dataset, out)
+    place, rows = choose_device(device), []
+    subject, about, asked = all_with_data(checkpoints, dataset, split, KIND, out)
+    for name, loaded, images in asked:
+        side = images.images.shape[3]
+        if not 1 <= most < side:
+            raise ValueError(f"--most {most}: expected 1 to {side - 1} for {side} pixels")
         model = loaded.model.to(place)
         steps = range(-most, most + 1)
         sets = (replace(images, images=moved(images.images, right)) for right in steps)
@@ -59,9 +52,9 @@ def moves(
     print_table([_line(row) for row in rows])
     measured = results.Measurement(
         kind=KIND,
-        subject=dataset,
+        subject=subject,
         settings={
-            "dataset": shown["name"], "split": shown["split"], "images": len(images),
+            **about,
             "accuracy": "by pixels moved to the right; what leaves is lost, zero comes in",
             "right": [*range(-most, most + 1)],
         },

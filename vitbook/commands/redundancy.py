@@ -1,6 +1,5 @@
 """``vitbook redundancy``: how far the channels and layers of checkpoints repeat each other."""
 
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +7,8 @@ import typer
 
 from vitbook import datasets, results
 from vitbook.analysis import layer_redundancy
-from vitbook.commands.checkpoint_data import load_with_data
-from vitbook.commands.options import Device, stems
+from vitbook.commands.checkpoint_data import all_with_data
+from vitbook.commands.options import Device
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 
@@ -33,16 +32,10 @@ def redundancy(
 
     Each number is a mean over the blocks of a checkpoint.
     """
-    names = stems(checkpoints)
     set_threads(threads)
-    place = choose_device(device)
-    rows, shown, load = [], {}, cache(datasets.load)
-    for name, checkpoint in zip(names, checkpoints, strict=True):
-        loaded, images = load_with_data(checkpoint, dataset, split, load)
-        if not shown:  # the others are asked about the first one's images
-            shown = images.provenance
-            dataset = dataset or loaded.provenance.get("dataset", "digits")
-            results.check_place(KIND, dataset, out)
+    place, rows = choose_device(device), []
+    subject, about, asked = all_with_data(checkpoints, dataset, split, KIND, out)
+    for name, loaded, images in asked:
         pixels = datasets.normalize(images.images).to(place)
         try:
             found = layer_redundancy(loaded.model.to(place), pixels)
@@ -60,9 +53,9 @@ def redundancy(
     print_table([_line(row) for row in rows])
     measured = results.Measurement(
         kind=KIND,
-        subject=dataset,
+        subject=subject,
         settings={
-            "dataset": shown["name"], "split": shown["split"], "images": len(pixels),
+            **about,
             "channels": "effective, by the participation ratio of the channels' correlations",
             "share": "of them in a layer's channels",
             "likeness": "linear CKA of neighbouring blocks",

@@ -1,15 +1,14 @@
 """``vitbook sharpness``: how steeply the loss rises around the weights of checkpoints."""
 
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from torch import nn
 
-from vitbook import datasets, results
-from vitbook.commands.checkpoint_data import load_with_data
-from vitbook.commands.options import Device, stems
+from vitbook import results
+from vitbook.commands.checkpoint_data import all_with_data
+from vitbook.commands.options import Device
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.training import sharpness as measured_sharpness
@@ -35,16 +34,10 @@ def sharpness(
 
     Checkpoints of one architecture can be compared: the length of the step is that of the weights.
     """
-    names = stems(checkpoints)
     set_threads(threads)
-    place = choose_device(device)
-    rows, shown, load = [], "", cache(datasets.load)
-    for name, checkpoint in zip(names, checkpoints, strict=True):
-        loaded, images = load_with_data(checkpoint, dataset, split, load)
-        if not shown:  # the others are asked about the first one's images
-            shown = images.provenance["name"]
-            dataset = dataset or loaded.provenance.get("dataset", "digits")
-            results.check_place(KIND, dataset, out)
+    place, rows = choose_device(device), []
+    subject, about, asked = all_with_data(checkpoints, dataset, split, KIND, out)
+    for name, loaded, images in asked:
         try:
             found = measured_sharpness(loaded.model.to(place), images, radius)
         except ValueError as error:
@@ -61,9 +54,10 @@ def sharpness(
     print_table([_line(row) for row in rows])
     measured = results.Measurement(
         kind=KIND,
-        subject=dataset,
+        subject=subject,
         settings={
-            "radius": radius, "dataset": shown, "split": split,
+            **about,
+            "radius": radius,
             "loss": "mean cross-entropy; uphill: where the weights went so far along its gradient",
             "length": "of all weights, as one vector",
         },
