@@ -60,6 +60,14 @@ def test_each_model_runs_at_each_size(tmp_path):
     assert resnets[0]["parameters"] == resnets[1]["parameters"]
 
 
+def test_a_device_that_counts_no_memory_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("vitbook.commands.costs._memory", lambda *_: None)
+    told = costs(tmp_path, NAMES[0])
+    assert told.exit_code == 0 and "not counted" in told.output
+    (found,) = results.measurements("costs", folder=tmp_path)
+    assert found.rows[0]["memory_bytes"] is None
+
+
 def test_one_model_alone_is_beside_itself(tmp_path):
     assert costs(tmp_path, NAMES[0]).exit_code == 0
     (found,) = results.measurements("costs", folder=tmp_path)
@@ -101,6 +109,8 @@ def test_a_shared_machine_asks_for_one_thread(tmp_path, monkeypatch):
         (["vit_micro_patch2_8"] * 2, "vit_micro_patch2_8 stands there 2 times: name it once"),
         (["vit_micro_patch2_9"], "did you mean vit_micro_patch2_8"),
         ([*NAMES, "--size", "9"], "9"),
+        (["timm:vit_tiny_patch16_224", "--size", "60"], r"expected a multiple of its patches"),
+        (["timm:cait_xxs24_224", "--size", "64"], "cait_xxs24_224 takes no images of 64 px"),
         ([*NAMES, "--size", "8", "--size", "8"], "--size 8 2 times: say it once"),
         (["digits-vit_micro_patch2_8-digits-seed0", "--size", "16"], "size is for random weights"),
         (["vit_micro_patch2_8", "timm:resnet18", "--size", "32"],

@@ -1,6 +1,7 @@
 """`vitbook mirrors`: the row that it leaves, and what it refuses."""
 
 import pytest
+import torch
 
 from vitbook import load_checkpoint, results
 from vitbook.__main__ import app, main
@@ -19,6 +20,15 @@ def test_the_row_says_what_the_library_measures(tmp_path, capsys):
         found = mirror_similarity(*table, upside_down=upside_down)
         assert row.rows[1][key] == pytest.approx(found.mirrored - found.others, abs=1e-4)
     assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["run", "left", "and"]
+
+
+def test_places_without_a_direction_are_refused(tmp_path, monkeypatch):
+    given = position_tables(load_checkpoint(FLIPPED).model)["position"]
+    table = tuple(torch.zeros_like(each) if torch.is_tensor(each) else each for each in given)
+    monkeypatch.setattr("vitbook.commands.mirrors.position_tables", lambda _: {"position": table})
+    with pytest.raises(ValueError, match="places without a direction"):
+        app(["mirrors", FLIPPED, "--out", str(tmp_path)], standalone_mode=False)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,16 @@ def test_an_unshared_convolution_is_a_convolution_where_its_kernels_agree(stride
     assert (changed > 1e-3).nonzero().tolist() == [[1]]
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size", "words"),
+    [(2, 1, (5, 6), "expected it odd"), (3, 0, (5, 6), "a stride from 1"),
+     (3, 1, (6, 5), "a map of 5x6 places came, expected 6x5")],
+)  # fmt: skip
+def test_an_unshared_convolution_refuses(kernel, stride, size, words):
+    with pytest.raises(ValueError, match=words):
+        UnsharedConv2d(3, 4, kernel, size, stride)(torch.zeros(1, 3, 5, 6))
+
+
 @pytest.mark.parametrize(("inputs", "stride"), [(64, 1), (64, 2), (128, 1), (128, 2)])
 @torch.no_grad()
 def test_the_preactivation_block_is_its_equation(inputs, stride):

@@ -69,6 +69,8 @@ def test_a_wrapped_image_has_no_border():
     assert torch.allclose(embed(images), embed.flatten_and_project(images), atol=1e-5)
     moved = embed(images.roll((2, 4), (2, 3))).unflatten(1, (3, 4))
     assert torch.allclose(moved, tokens.roll((1, 2), (1, 2)), atol=1e-5)
+    with pytest.raises(ValueError, match="expected at most the image itself, which is wrapped"):
+        OverlappingPatches(8, 2, 3, 5, overlap=9, wrapped=True)
 
 
 def test_tokens_read_the_image_row_by_row():

@@ -8,6 +8,8 @@ from vitbook.errors import UnknownNameError
 from vitbook.layers import OnGrid, SequenceProjection
 from vitbook.measure import count_macs
 from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
+from vitbook.training import get_recipe
+from vitbook.training.optimization import parameter_groups
 
 TINY = dict(width=8, depth=2, num_heads=2, mlp_width=8, num_classes=3, channels=1, patch_size=1)
 
@@ -81,3 +83,11 @@ def test_an_unknown_way_names_the_nearest():
 def test_what_cannot_be(settings, words):
     with pytest.raises(ValueError, match=words):
         shrinking_vit(**TINY | settings)
+
+
+def test_places_told_again_do_not_decay():
+    model = vitbook.create_model("shrinking_vit_placed_micro_patch1_8")
+    groups = parameter_groups(model, get_recipe("digits"))
+    spared = {id(w) for group in groups if not group["weight_decay"] for w in group["params"]}
+    tables = [w for name, w in model.named_parameters() if name.endswith("position.table")]
+    assert len(tables) == 2 and all(id(table) in spared for table in tables)

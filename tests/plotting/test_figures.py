@@ -67,6 +67,8 @@ def test_ratios_stand_as_far_above_one_as_below_and_are_written_plainly():
     assert {"1/4", "1/2", "1", "2", "4"} <= set(told)
     below, one, above = axis.transData.transform([(1, 0.25), (1, 1), (1, 4)])[:, 1]
     assert above - one == pytest.approx(one - below)
+    with pytest.raises(ValueError, match="expected ratios, with ratio_y"):
+        plotting.lines([1], {"a": [0]}, "t", x_label="x", y_label="y", ratio_y=True)
 
 
 def test_lines_over_whole_numbers_have_whole_ticks():

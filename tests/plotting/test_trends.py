@@ -73,6 +73,14 @@ def test_scores_on_a_logarithm_have_plain_numbers():
     assert {"1", "10", "100"} <= {label.get_text() for label in axis.get_yticklabels()}
     with pytest.raises(ValueError, match="one: a point .* expected scores above 0 for log_y"):
         trends({"": {"one": [(1, 0)]}}, "t", x_label="x", y_label="y", log_y=True)
+    with pytest.raises(ValueError, match="level 'none': expected heights above 0"):
+        trends({"": {"one": points}}, "t", x_label="x", y_label="y", log_y=True, levels={"none": 0})
+
+
+def test_a_logarithm_within_an_octave_has_ticks():
+    figure = trends({"": {"one": [(1, 1.05), (8, 1.3)]}}, "t", x_label="x", y_label="y", log_y=True)
+    low, high = figure.axes[0].get_ylim()
+    assert sum(low <= tick <= high for tick in figure.axes[0].get_yticks()) >= 2
 
 
 def test_a_level_is_named_below_where_no_curve_crosses_its_name():

@@ -175,12 +175,29 @@ def test_a_part_warms_up_and_the_rest_begins_at_the_peak():
     ("parts", "epochs", "words"),
     [
         ("encoder.blocks.0", 0.0, "without warmup_epochs: give both"),
-        ("encoder.blocks.0,gone", 2.0, "'gone' is no part of a VisionTransformer"),
+        ("encoder.blocks.0,gone", 2.0, "'gone' is no part of this VisionTransformer that learns"),
     ],
 )
 def test_a_warm_up_of_no_part(parts, epochs, words):
     with pytest.raises(ValueError, match=words):
         parameter_groups(learned(), replace(RECIPE, warmup_epochs=epochs, warmup_parts=parts))
+
+
+def test_a_frozen_part_cannot_warm_up():
+    model = learned()
+    model.encoder.blocks[0].requires_grad_(False)
+    recipe = replace(RECIPE, warmup_epochs=2.0, warmup_parts="encoder.blocks.0")
+    with pytest.raises(ValueError, match="no part of this VisionTransformer that learns; it has"):
+        parameter_groups(model, recipe)
+
+
+def test_a_part_is_named_alike_within_an_objective():
+    learner = nn.Module()
+    learner.model = learned()
+    recipe = replace(RECIPE, warmup_epochs=2.0, warmup_parts="encoder.blocks.0")
+    groups = parameter_groups(learner, recipe)
+    warm = sum(len(g["params"]) for g in groups if g["from_epoch"] == 0)
+    assert warm == len(list(learner.model.encoder.blocks[0].parameters()))
 
 
 def test_sgd_is_sgd_with_momentum():

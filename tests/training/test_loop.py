@@ -419,6 +419,18 @@ def test_dropout_acts_where_the_paper_has_it_and_only_in_training():
     assert torch.equal(model.eval()(images), model(images))
     with pytest.raises(ValueError, match="Linear has no dropout, the recipe asks for 0.1"):
         vitbook.models.set_dropout(torch.nn.Linear(1, 1), 0.1)
+    for rate in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="expected a rate from 0 up to"):
+            vitbook.models.set_dropout(model, rate)
+    assert model.dropout.rate == 0.5
+
+
+def test_what_does_not_learn_drops_nothing():
+    recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, dropout=0.2, train_from="head")
+    model, seen = micro(), []
+    model.dropout.register_forward_hook(lambda m, *_: seen.append(m.training))
+    train(model, few_digits(n=64), recipe, progress=False)
+    assert seen and not any(seen)
 
 
 @pytest.mark.parametrize("name", ["vit_postnorm_micro_patch2_8", "vit_reuse_half_micro_patch2_8"])

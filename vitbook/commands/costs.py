@@ -13,7 +13,7 @@ from vitbook import measure, results
 from vitbook.commands.options import Device
 from vitbook.commands.probed_model import ProbedModel, load_probed_model
 from vitbook.commands.tables import interval, print_table
-from vitbook.devices import choose_device, set_threads
+from vitbook.devices import choose_device, counts_memory, set_threads
 from vitbook.errors import first_few
 
 KIND = "costs"
@@ -134,11 +134,19 @@ def _counted(each: ProbedModel, model: nn.Module, images: Tensor) -> dict:
         "image_size": each.size,
         "parameters": measure.count_parameters(model),
         "macs": measure.count_macs(model, images[:1]),
-        "memory_bytes": measure.peak_memory(lambda: model(images), images.device) // len(images),
+        "memory_bytes": _memory(model, images),
     }
 
 
+def _memory(model: nn.Module, images: Tensor) -> int | None:
+    """Of a forward pass, for each image; None on a device that counts none, as Apple's."""
+    if images.device.type != "cpu" and not counts_memory(images.device):
+        return None
+    return measure.peak_memory(lambda: model(images), images.device) // len(images)
+
+
 def _line(row: dict) -> dict[str, str]:
+    memory = row["memory_bytes"]
     return {
         "model": row["model"],
         "image": f"{row['image_size']} px",
@@ -146,5 +154,5 @@ def _line(row: dict) -> dict[str, str]:
         "MACs/image": f"{row['macs'] / 1e6:,.1f} M",
         "ms/image": f"{1e3 * row['seconds']:,.1f}",
         "time over the first": interval(row["time"], ".3f"),
-        "memory/image": f"{row['memory_bytes'] / 2**20:,.1f} MiB",
+        "memory/image": f"{memory / 2**20:,.1f} MiB" if memory is not None else "not counted",
     }

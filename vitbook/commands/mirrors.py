@@ -1,5 +1,6 @@
 """``vitbook mirrors``: how alike mirrored places are in the position tables of checkpoints."""
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,8 @@ def mirrors(
                 raise ValueError(f"{len(tables)} tables of positions: expected one, at the stem")
             (table,) = tables.values()
             found = [mirror_similarity(*table, upside_down=down) for down in (False, True)]
+            if not all(isfinite(each.mirrored - each.others) for each in found):
+                raise ValueError("places without a direction, such as zeros: they mirror nothing")
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         across, down = (round(each.mirrored - each.others, 5) for each in found)

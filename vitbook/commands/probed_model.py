@@ -15,6 +15,7 @@ from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
 from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.training import load_checkpoint
+from vitbook.training.memory import is_out_of_memory
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,30 @@ def _timm(name: str, pretrained: bool, size: int | None) -> ProbedModel:
     channels, height, width = config["input_size"]
     if size is not None:
         height = width = size
-        if hasattr(model, "set_input_size"):  # a network of convolutions takes any size
-            model.set_input_size(img_size=size)
+        _resize(model, f"timm:{name}", size, channels)
     mean, spread = (torch.tensor(config[key])[:, None, None] for key in ("mean", "std"))
     return ProbedModel(
         f"timm:{name}", "pretrained, from timm" if pretrained else "random, seed 0", model.eval(),
         fresh and fresh.eval(), square_side(name, (height, width)), channels,
         lambda images: (images / 255 - mean) / spread,
     )  # fmt: skip
+
+
+def _resize(model: nn.Module, name: str, size: int, channels: int) -> None:
+    """Make a model of timm take images of another size; one of convolutions takes any."""
+    patch = getattr(getattr(model, "patch_embed", None), "patch_size", 1)
+    sides = (patch, patch) if isinstance(patch, int) else patch
+    if any(size % side for side in sides):  # timm would leave the rest of the image out
+        raise ValueError(f"{name} at {size} px: expected a multiple of its patches' {sides} px")
+    try:
+        if hasattr(model, "set_input_size"):
+            model.set_input_size(img_size=size)
+        with torch.no_grad():
+            model.eval()(torch.zeros(1, channels, size, size))
+    except (AssertionError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
+        raise ValueError(f"{name} takes no images of {size} px: choose another size") from error
 
 
 def read_images(

@@ -184,6 +184,14 @@ class OverlappingPatches(PatchEmbedding):
         super().__init__(image_size, patch_size, channels, width)
         half = tuple(max(side // 2, 1) for side in self.patch)
         self.overlap = pair(half if overlap is None else overlap, "overlap")
+        if wrapped and any(
+            more > side
+            for more, side in zip(self.overlap, pair(image_size, "image_size"), strict=True)
+        ):
+            raise ValueError(
+                f"overlap {self.overlap} around an image of {image_size} px: expected at most the "
+                "image itself, which is wrapped once"
+            )
         kernel = tuple(side + 2 * more for side, more in zip(self.patch, self.overlap, strict=True))
         self.projection = nn.Conv2d(
             channels,

@@ -1,5 +1,6 @@
 """Vision Transformers whose sequence shrinks on the way, as a convolutional network's images do."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from torch import nn
@@ -75,7 +76,8 @@ def shrinking_vit(
         shrink = OnGrid(grid, nn.AvgPool2d(2))
     if tells_places:
         places = LearnedPosition((rows // 2, columns // 2), wide, num_prefix_tokens=0)
-        shrink = nn.Sequential(shrink, places)
+        # By its name it is a table of positions, which does not decay.
+        shrink = nn.Sequential(OrderedDict(shrink=shrink, position=places))
     early = make_encoder(width, depth // 2, num_heads, mlp_width, qkv_bias).blocks
     late = make_encoder(wide, depth - depth // 2, num_heads, mlp_width * widening, qkv_bias).blocks
     encoder = ShrinkingEncoder([*early, nn.Sequential(shrink, late[0]), *late[1:]], wide)

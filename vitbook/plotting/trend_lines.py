@@ -7,7 +7,7 @@ from math import isfinite
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from vitbook.plotting.page import for_pages
 from vitbook.plotting.style import (
@@ -57,6 +57,8 @@ def trends(
     for curves in panels.values():  # before a figure is made, which nobody would close
         for name, points in curves.items():
             _check_places(name, points, log_x, log_y)
+    if log_y and (low := [name for name, level in (levels or {}).items() if not level > 0]):
+        raise ValueError(f"level {low[0]!r}: expected heights above 0 for log_y")
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     looks = _looks(names, grey)
     rows, columns = in_line(len(panels))
@@ -86,11 +88,12 @@ def trends(
 
 
 def _log_ticks(axes, way: str) -> None:
-    """Tens, or twos where the axis ``way`` ("x" or "y") has few tens, in plain numbers."""
+    """Tens along ``way`` ("x" or "y"), twos or even steps where it has few: plain numbers."""
     getattr(axes, f"set_{way}scale")("log")
     low, high = getattr(axes, f"get_{way}lim")()
     tens, axis = high > 50 * low, getattr(axes, f"{way}axis")
-    axis.set_major_locator(LogLocator(10 if tens else 2, numticks=20))
+    few = LogLocator(10 if tens else 2, numticks=20) if high > 4 * low else MaxNLocator(5)
+    axis.set_major_locator(few)
     axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
     axis.set_minor_formatter(NullFormatter())
     if not tens:

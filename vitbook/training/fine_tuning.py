@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from torch import nn
 
 from vitbook.errors import UnknownNameError
+from vitbook.models import VisionTransformer
 from vitbook.models.adapters import (
     add_adapters,
     merge_adapters,
@@ -77,6 +78,10 @@ def training_mode(model: nn.Module) -> None:
         weights = list(part.parameters())
         if weights and not any(weight.requires_grad for weight in weights):
             part.eval()
+    if isinstance(model, VisionTransformer):  # the dropout behind the positions has no weights
+        front = (model.prefix, *model.tokenizer.parameters(), *model.position.parameters())
+        if not any(weight.requires_grad for weight in front):
+            model.dropout.eval()
 
 
 def _freeze_before(model: nn.Module, part: str) -> None:

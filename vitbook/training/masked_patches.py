@@ -107,7 +107,8 @@ class MaskedPatches(MaskedLearner):
             )
         tokens = self.corrupt(model.tokenizer(images), chosen)
         prefix = repeat(model.prefix, "n d -> b n d", b=len(images))
-        final = model.encoder(model.position(torch.cat([prefix, tokens], dim=1)))
+        placed = model.dropout(model.position(torch.cat([prefix, tokens], dim=1)))
+        final = model.encoder(placed)
         asked = chosen.places + model.num_prefix_tokens
         final = final.gather(1, repeat(asked, "b n -> b n d", d=final.shape[2]))
         classes = patch_classes(to_bytes(images), model.tokenizer.patch)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from vitbook.errors import first_few
 from vitbook.training.recipe import Recipe
 
 
@@ -30,15 +31,20 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
 
     Raises:
         ValueError: rates by depth for a model that has no blocks to count, or a warm-up of a part
-            that the model does not have.
+            that the model does not have, or that does not learn.
     """
     warm = tuple(f"{part.strip()}." for part in recipe.warmup_parts.split(","))
     cold = recipe.warmup_epochs if recipe.warmup_parts else 0.0  # else all warm up, if at all
+    # An objective holds the model that it trains; a part is named as the model has it.
+    learns = [
+        f"{name.removeprefix('model.')}." for name, w in model.named_parameters() if w.requires_grad
+    ]
     for part in warm if recipe.warmup_parts else ():
-        if not any(f"{name}.".startswith(part) for name, _ in model.named_parameters()):
+        if not any(name.startswith(part) for name in learns):
+            parts = first_few(list(dict.fromkeys(".".join(n.split(".")[:-2]) for n in learns)), 4)
             raise ValueError(
-                f"warmup_parts {recipe.warmup_parts!r}: {part[:-1]!r} is no part of a "
-                f"{type(model).__name__} that has weights; give names such as encoder.blocks.2"
+                f"warmup_parts {recipe.warmup_parts!r}: {part[:-1]!r} is no part of this "
+                f"{type(model).__name__} that learns; it has {parts}"
             )
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {
         (True, 1.0, cold): [],
@@ -50,7 +56,7 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
         is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
         spared = is_place and recipe.fault != "decayed_positions"
         is_matrix = parameter.ndim >= 2 and not spared
-        from_epoch = 0.0 if f"{name}.".startswith(warm) else cold
+        from_epoch = 0.0 if f"{name.removeprefix('model.')}.".startswith(warm) else cold
         key = is_matrix, _rate(name, model, recipe), from_epoch
         groups.setdefault(key, []).append(parameter)
     return [
