@@ -83,17 +83,17 @@ class UnsharedConv2d(nn.Module):
             raise ValueError(
                 f"kernel_size {kernel_size}, stride {stride}: expected it odd, and a stride from 1"
             )
-        self.kernel_size, self.stride, self.map_size = kernel_size, stride, tuple(map_size)
-        self.rows, columns = (-(-side // stride) for side in map_size)
-        places, window = self.rows * columns, kernel_size**2
+        self.kernel_size, self.stride, self.came_size = kernel_size, stride, tuple(map_size)
+        self.map_size = tuple(-(-side // stride) for side in map_size)  # that leaves
+        places, window = self.map_size[0] * self.map_size[1], kernel_size**2
         self.weight = nn.Parameter(torch.empty(places, inputs * window, outputs))
         nn.init.normal_(self.weight, std=(2 / (outputs * window)) ** 0.5)  # He's, as in ResNet
 
     def forward(
         self, maps: Float[Tensor, "batch inputs height width"]
     ) -> Float[Tensor, "batch outputs new_height new_width"]:
-        if maps.shape[2:] != self.map_size:
-            came, expected = ("x".join(map(str, size)) for size in (maps.shape[2:], self.map_size))
+        if maps.shape[2:] != self.came_size:
+            came, expected = ("x".join(map(str, size)) for size in (maps.shape[2:], self.came_size))
             raise ValueError(
                 f"a map of {came} places came, expected {expected}: each has its kernels"
             )
@@ -101,7 +101,7 @@ class UnsharedConv2d(nn.Module):
         windows = F.unfold(maps, self.kernel_size, padding=half, stride=self.stride)
         # One matrix product a place, as a batch of places; a copy in that order is faster.
         new = rearrange(windows, "b window p -> p b window").contiguous() @ self.weight
-        return rearrange(new, "(rows columns) b o -> b o rows columns", rows=self.rows)
+        return rearrange(new, "(rows columns) b o -> b o rows columns", rows=self.map_size[0])
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
