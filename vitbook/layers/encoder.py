@@ -1,6 +1,7 @@
 """The Transformer encoder."""
 
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from jaxtyping import Float
@@ -8,6 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbook.layers.initialization import linear
+
+
+def _checked_rate(of: str, rate: float) -> float:
+    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate < 1:
+        raise ValueError(f"{of} {rate!r}: expected a rate from 0 up to, not with, 1")
+    return rate
 
 
 class Dropout(nn.Module):
@@ -20,9 +27,7 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float = 0.0):
         super().__init__()
-        if not 0 <= rate < 1:
-            raise ValueError(f"dropout {rate}: expected a rate from 0 up to, not with, 1")
-        self.rate = rate
+        self.rate = _checked_rate("dropout", rate)
 
     def forward(self, tokens: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         if not self.training or self.rate == 0:
@@ -54,9 +59,7 @@ class StochasticDepth(nn.Module):
 
     def __init__(self, rate: float = 0.0):
         super().__init__()
-        if not 0 <= rate < 1:
-            raise ValueError(f"stochastic depth {rate}: expected a rate from 0 up to, not with, 1")
-        self.rate = rate
+        self.rate = _checked_rate("stochastic depth", rate)
 
     def forward(
         self, branch: Float[Tensor, "batch tokens width"]

@@ -1,7 +1,5 @@
 """Dropout is the recipe's to set, not the model's."""
 
-from numbers import Real
-
 from torch import nn
 
 from vitbook.layers import Dropout
@@ -28,9 +26,8 @@ def set_dropout(model: nn.Module, rate: float) -> None:
         >>> model.dropout.rate
         0.1
     """
+    rate = Dropout(rate).rate  # which refuses what is none
     places = [module for module in model.modules() if isinstance(module, Dropout)]
-    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate < 1:
-        raise ValueError(f"dropout {rate!r}: expected a rate from 0 up to, not with, 1")
     if rate and not places:
         raise ValueError(
             f"{type(model).__name__} has no dropout, the recipe asks for {rate:g}: use a recipe "

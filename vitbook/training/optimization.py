@@ -35,10 +35,7 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
     """
     warm = tuple(f"{part.strip()}." for part in recipe.warmup_parts.split(","))
     cold = recipe.warmup_epochs if recipe.warmup_parts else 0.0  # else all warm up, if at all
-    # An objective holds the model that it trains; a part is named as the model has it.
-    learns = [
-        f"{name.removeprefix('model.')}." for name, w in model.named_parameters() if w.requires_grad
-    ]
+    learns = [f"{_own_name(name)}." for name, w in model.named_parameters() if w.requires_grad]
     for part in warm if recipe.warmup_parts else ():
         if not any(name.startswith(part) for name in learns):
             parts = first_few(list(dict.fromkeys(".".join(n.split(".")[:-2]) for n in learns)), 4)
@@ -56,7 +53,7 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
         is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
         spared = is_place and recipe.fault != "decayed_positions"
         is_matrix = parameter.ndim >= 2 and not spared
-        from_epoch = 0.0 if f"{name.removeprefix('model.')}.".startswith(warm) else cold
+        from_epoch = 0.0 if f"{_own_name(name)}.".startswith(warm) else cold
         key = is_matrix, _rate(name, model, recipe), from_epoch
         groups.setdefault(key, []).append(parameter)
     return [
@@ -68,6 +65,11 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
         }
         for (is_matrix, rate, from_epoch), parameters in groups.items()
     ]
+
+
+def _own_name(name: str) -> str:
+    """As the model has it: an objective holds the model that it trains."""
+    return name.removeprefix("model.")
 
 
 def _rate(name: str, model: nn.Module, recipe: Recipe) -> float:
