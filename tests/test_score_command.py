@@ -6,7 +6,8 @@ from typer.testing import CliRunner
 import vitbook
 from vitbook import analysis, datasets, results
 from vitbook.__main__ import app, main
-from vitbook.analysis import EXPLANATIONS
+from vitbook.analysis import CNN_EXPLANATIONS, EXPLANATIONS
+from vitbook.training import save_checkpoint
 
 READER = "cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0"
 
@@ -83,3 +84,54 @@ def test_what_cannot_be_scored(capsys, monkeypatch, tmp_path):
     foreign = tmp_path / "foreign.safetensors"
     save_file({"weight": torch.zeros(1)}, foreign)
     assert str(foreign) in refused(capsys, monkeypatch, foreign)
+
+
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory):
+    """A ResNet with fresh weights that says it has learned the same data."""
+    file = tmp_path_factory.mktemp("cnn") / "small.safetensors"
+    model = vitbook.create_model("resnet8_digits", image_size=32)
+    save_checkpoint(file, model, provenance={"dataset": "cluttered_digits"})
+    return file
+
+
+def test_a_cnn_beside_it_is_scored_on_itself(cnn, tmp_path):
+    words = ["score", READER, "--beside", str(cnn), "--against", "relevance"]
+    words += ["--images", "2", "--out", str(tmp_path), "--device", "cpu"]
+    CliRunner().invoke(app, words, catch_exceptions=False)
+    (row,) = results.measurements(folder=tmp_path)
+    assert row.subject == f"{READER}-beside-small" and row.settings["against"] == "relevance"
+    lines = {line["name"]: line for line in row.rows}
+    theirs = [f"{name}, small" for name in CNN_EXPLANATIONS]
+    assert [*lines][-2 * len(theirs) :: 2] == theirs
+    assert [n for n, line in lines.items() if line["knows_model"]] == [*EXPLANATIONS, *theirs]
+    assert lines["relevance"]["pointing lead"] == [0, 0, 0]
+    model = vitbook.load_checkpoint(cnn).model
+    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:2]
+    images, targets = datasets.normalize(data.images[:2]), data.labels[:2]
+    cam = analysis.map_grad_cam(model, images, targets)
+    line = lines["Grad-CAM, small"]
+    hits = analysis.pointing(cam, masks).mean().item()
+    assert line["pointing"][0] == pytest.approx(hits, abs=1e-3)
+    area = analysis.deletion(model, images, targets, cam).areas.mean().item()
+    assert line["deletion"][0] == pytest.approx(area, abs=1e-3)
+
+
+def test_a_cnn_alone(cnn, tmp_path):
+    words = ["score", str(cnn), "--images", "2", "--out", str(tmp_path), "--device", "cpu"]
+    CliRunner().invoke(app, words, catch_exceptions=False)
+    (row,) = results.measurements(folder=tmp_path)
+    known = [line["name"] for line in row.rows if line["knows_model"]]
+    assert known == list(CNN_EXPLANATIONS)
+
+
+def test_what_cannot_stand_beside(cnn, capsys, monkeypatch, tmp_path):
+    digits = "digits-vit_micro_patch2_8-digits-seed0"
+    out = ("--out", tmp_path)
+    assert "learned from digits" in refused(capsys, monkeypatch, READER, "--beside", digits, *out)
+    told = refused(capsys, monkeypatch, READER, "--beside", READER, *out)
+    assert "stands there 2 times" in told
+    told = refused(capsys, monkeypatch, READER, "--against", "relevence", *out)
+    assert "relevence" in told and "relevance" in told
+    told = refused(capsys, monkeypatch, cnn, "--against", "rollout", *out)  # no attention
+    assert "rollout" in told

@@ -44,7 +44,7 @@ from vitbook.analysis.frequency import (
     spatial_frequency,
     split_at_frequency,
 )
-from vitbook.analysis.grad_cam import token_grad_cam
+from vitbook.analysis.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.gradients import gradient_norms, gradients_by_depth
 from vitbook.analysis.grid_pointing import (
     COLLAGE_EXPLANATIONS,
@@ -80,8 +80,10 @@ from vitbook.analysis.rendering import overlay, soft_masks
 from vitbook.analysis.residual import ResidualStream, residual_stream
 from vitbook.analysis.rollout import attention_rollout
 from vitbook.analysis.scoring import (
+    CNN_EXPLANATIONS,
     EXPLANATIONS,
     Scores,
+    explanations_of,
     last_attention,
     null_explanations,
     score_explanations,
@@ -92,6 +94,7 @@ from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbias
 from vitbook.analysis.token_components import object_mask, principal_tokens, token_colors
 
 __all__ = [
+    "CNN_EXPLANATIONS",
     "COLLAGE_EXPLANATIONS",
     "EXPLANATIONS",
     "PARTS",
@@ -131,6 +134,7 @@ __all__ = [
     "embedding_filters",
     "energy_pointing",
     "explain_collages",
+    "explanations_of",
     "feature_maps",
     "gradient_norms",
     "gradient_rollout",
@@ -148,6 +152,7 @@ __all__ = [
     "linear_cka",
     "list_blocks",
     "low_rank_error",
+    "map_grad_cam",
     "mean_attention_distance",
     "mean_head_outputs",
     "mean_weight_on_prefix",

@@ -1,4 +1,4 @@
-"""Grad-CAM on the tokens of a Transformer, by Captum."""
+"""Grad-CAM on the maps of a convolutional network and on the tokens of a Transformer, by Captum."""
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,66 @@ from vitbook.analysis.running import batches, encoder_of, logits_of
 from vitbook.modes import evaluating
 
 
+def map_grad_cam(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"] | None = None,
+    *,
+    layer: nn.Module | None = None,
+    signed: bool = False,
+    per_place: bool = False,
+    batch_size: int = 32,
+) -> Float[Tensor, "batch rows columns"]:
+    r"""The channels of a convolution's map, weighted by what a logit gains from each.
+
+    Selvaraju et al. 2017, "Grad-CAM", equations 1 and 2 (Captum's ``LayerGradCam``):
+
+    .. math::
+        L = \mathrm{ReLU}\Big(\sum_k \alpha_k A^k\Big), \qquad
+        \alpha_k = \frac{1}{n} \sum_{ij} \frac{\partial y}{\partial A^k_{ij}}
+
+    Args:
+        model: gives logits, "batch classes"; left as it came, modes and gradients too.
+        images: as the model takes them.
+        targets: the class that is asked about, of each image; by default the model's answer.
+        layer: gives "batch channels rows columns"; by default, in a model without attention, the
+            last that does, with more than one place.
+        signed: leave the ReLU out.
+        per_place: leave the mean out: each place's channels by the gradient at that place, summed
+            (Draelos and Carin 2020, "HiResCAM").
+        batch_size: images at a time.
+
+    Raises:
+        ModuleNotFoundError: Captum is not installed.
+        ValueError: a class that the model does not have, not one for each image, a layer of
+            another model or one that gives no such map, a model without one, or a layer from
+            which nothing reaches the logits.
+
+    Example:
+        >>> import vitbook
+        >>> from vitbook.analysis import map_grad_cam
+        >>> from vitbook.datasets import load, normalize
+        >>> model = vitbook.load_checkpoint("digits-resnet8_digits-digits-seed0").model
+        >>> tuple(map_grad_cam(model, normalize(load("digits", "test").images[:3])).shape)
+        (3, 2, 2)
+    """
+    layer = _last_map(model, images) if layer is None else layer
+    _check_part(layer, model)
+    with evaluating(model):
+        cams = _cams(model, images, targets, layer, per_place, batch_size)
+    if cams.ndim != 3:
+        raise ValueError(
+            f"this {type(layer).__name__} gives no map: expected a layer that gives (batch, "
+            "channels, rows, columns); for tokens use token_grad_cam"
+        )
+    if not cams.any():
+        raise ValueError(
+            f"nothing of what this {type(layer).__name__} gives reaches the logits: pass another "
+            "layer="
+        )
+    return cams if signed else F.relu(cams)
+
+
 def token_grad_cam(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -27,16 +87,11 @@ def token_grad_cam(
     grid_size: Pair | None = None,
     num_prefix_tokens: int | None = None,
 ) -> Float[Tensor, "batch rows columns"]:
-    r"""The channels of a layer's tokens, weighted by what a logit gains from each.
+    """The channels of a layer's tokens, weighted by what a logit gains from each.
 
-    .. math::
-        L = \mathrm{ReLU}\Big(\sum_k \alpha_k A^k\Big), \qquad
-        \alpha_k = \frac{1}{n} \sum_{ij} \frac{\partial y}{\partial A^k_{ij}}
-
-    Selvaraju et al. 2017, "Grad-CAM", equations 1 and 2. There A is the map of a convolution; here
-    it is the patch tokens, laid on their grid, without the prefix. Captum's ``LayerGradCam``
-    expects channels on the second axis, where a layer of tokens has their places; so the tokens are
-    laid on their grid before Captum sees them.
+    :func:`map_grad_cam`, but the map is the patch tokens, laid on their grid, without the prefix.
+    Captum's ``LayerGradCam`` expects channels on the second axis, where a layer of tokens has their
+    places; so the tokens are laid on their grid before Captum sees them.
 
     Args:
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
@@ -61,11 +116,7 @@ def token_grad_cam(
         model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens
     )
     layer = last_block_but_one(model) if layer is None else layer
-    if all(module is not layer for module in model.modules()):
-        raise ValueError(
-            f"this {type(layer).__name__} is no part of the {type(model).__name__}: pass one of "
-            "its own modules as layer="
-        )
+    _check_part(layer, model)
     lay = _OnGrid(grid_size, prefix)
 
     def through_the_grid(module: nn.Module, args: tuple, output: Tensor | tuple):
@@ -77,24 +128,43 @@ def token_grad_cam(
     def watch(_: str, module: nn.Module) -> list:
         return [module.register_forward_hook(through_the_grid)] if module is layer else []
 
-    kind = captum().LayerGradientXActivation if per_place else captum().LayerGradCam
-    method = kind(logits_of(model), lay)
-    with evaluating(model), record_modules(model, watch), torch.enable_grad():
-        targets = asked_targets(targets, images, model, batch_size)
-        pairs = zip(
-            batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True
-        )
-        maps = [
-            method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
-            for batch, classes in pairs
-        ]
-    cams = torch.cat(maps).sum(1)  # of one channel, but for per_place
+    with evaluating(model), record_modules(model, watch):
+        cams = _cams(model, images, targets, lay, per_place, batch_size)
     if not cams.any():
         raise ValueError(
             f"from this {type(layer).__name__} no patch reaches the logits: expected a layer "
             "before the last attention; after it the head reads the class token alone"
         )
     return cams if signed else F.relu(cams)
+
+
+def _check_part(layer: nn.Module, model: nn.Module) -> None:
+    if all(module is not layer for module in model.modules()):
+        raise ValueError(
+            f"this {type(layer).__name__} is no part of the {type(model).__name__}: pass one of "
+            "its own modules as layer="
+        )
+
+
+def _cams(
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor | None,
+    layer: nn.Module,
+    per_place: bool,
+    batch_size: int,
+) -> Tensor:
+    """Before the ReLU."""
+    kind = captum().LayerGradientXActivation if per_place else captum().LayerGradCam
+    method = kind(logits_of(model), layer)
+    targets = asked_targets(targets, images, model, batch_size)
+    pairs = zip(batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True)
+    with torch.enable_grad():
+        maps = [
+            method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
+            for batch, classes in pairs
+        ]
+    return torch.cat(maps).sum(1)  # of one channel, but for per_place
 
 
 class _OnGrid(nn.Module):
@@ -116,6 +186,33 @@ class _OnGrid(nn.Module):
             )
         patches = tokens[:, self.num_prefix_tokens :]
         return rearrange(patches, "b (rows columns) d -> b d rows columns", rows=rows)
+
+
+def _last_map(model: nn.Module, images: Tensor) -> nn.Module:
+    """The module that was the last to give a map with more than one place."""
+    if any(map(called_attention, model.modules())):  # a map of attention has four axes too
+        raise ValueError(
+            f"{type(model).__name__} has an attention in it: pass the convolution as layer=, or "
+            "use token_grad_cam"
+        )
+    maps: list[nn.Module] = []
+
+    def keep(module: nn.Module, _: tuple, output: Tensor) -> None:
+        if isinstance(output, Tensor) and output.ndim == 4 and output[0, 0].numel() > 1:
+            maps.append(module)
+
+    with (
+        torch.no_grad(),
+        evaluating(model),
+        record_modules(model, lambda _, module: [module.register_forward_hook(keep)]),
+    ):
+        model(next(batches(model, images, 1)))
+    if not maps:
+        raise ValueError(
+            f"{type(model).__name__} gives no map (batch, channels, rows, columns) on the way: "
+            "for tokens use token_grad_cam"
+        )
+    return maps[-1]
 
 
 def last_block_but_one(model: nn.Module) -> nn.Module:

@@ -12,7 +12,8 @@ from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_oc
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.class_relevance import gradient_rollout, relevance
 from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion
-from vitbook.analysis.grad_cam import token_grad_cam
+from vitbook.analysis.frames import called_attention
+from vitbook.analysis.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.location import pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
@@ -83,6 +84,20 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         model, images, targets, per_place=True
     ),
 }
+
+# What a network without attention has of these.
+CNN_EXPLANATIONS: Mapping[str, Explanation] = {
+    "integrated gradients": integrated_gradients,
+    "occlusion": patch_occlusion,
+    "Grad-CAM": map_grad_cam,
+    "Grad-CAM, no mean": partial(map_grad_cam, per_place=True),
+}
+
+
+def explanations_of(model: nn.Module) -> Mapping[str, Explanation]:
+    """:data:`EXPLANATIONS` of a model with attention, else :data:`CNN_EXPLANATIONS`."""
+    attends = any(map(called_attention, model.modules()))
+    return EXPLANATIONS if attends else CNN_EXPLANATIONS
 
 
 def null_explanations(

@@ -4,24 +4,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from torch import nn
 
 from vitbook import datasets, results
 from vitbook.analysis.scoring import (
-    EXPLANATIONS,
     SCORES,
+    explanations_of,
     null_explanations,
     score_explanations,
     score_rows,
 )
-from vitbook.commands.options import Device, stem
+from vitbook.commands.options import Device, stems
 from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
+from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.training import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
-AGAINST = "edges"
 STEPS = 16
 
 
@@ -29,6 +30,13 @@ def score(
     checkpoint: Annotated[
         str, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
     ],
+    beside: Annotated[
+        str | None,
+        typer.Option(help="Another checkpoint of the same data, for example of a CNN."),
+    ] = None,
+    against: Annotated[
+        str, typer.Option(help="The explanation that the leads of the others are counted from.")
+    ] = "edges",
     num_images: Annotated[
         int | None, typer.Option("--images", min=2, help="Held-out images to use; by default all.")
     ] = None,
@@ -36,35 +44,39 @@ def score(
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
     device: Device = None,
 ) -> None:
-    """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls."""
+    """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls.
+
+    Explanations of another checkpoint are scored on that model, and have its name behind theirs.
+    """
     set_threads(threads)
-    subject = stem(checkpoint)
+    asked = [checkpoint] if beside is None else [checkpoint, beside]
+    names = stems(asked)
+    subject = "-beside-".join(names)
     results.check_place("explanations", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes
-    loaded = load_checkpoint(checkpoint)
-    learned = loaded.provenance.get("dataset", "what it does not say")
-    if learned not in MASKS:
-        raise ValueError(
-            f"{checkpoint} learned from {learned}, whose images do not say where their answer "
-            f"lies: expected a checkpoint of {', '.join(MASKS)}"
-        )
+    models, learned = _of_one_data_set(asked)
     device = choose_device(device)
     split = datasets.held_out_split(learned)
     held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:num_images]
-    model, fresh = loaded.model.to(device), fresh_twin(loaded.model).to(device)
     images = datasets.normalize(held_out.images[:num_images]).to(device)
     targets = held_out.labels[:num_images].to(device)
-    maps = {}
-    for name, explain in EXPLANATIONS.items():
-        typer.echo(f"{name} of {len(images)} images", err=True)
-        maps[name] = explain(model, images, targets)
-        maps[f"{name}, untrained twin"] = explain(fresh, images, targets)
-    maps |= null_explanations(images, masks.to(device), model.grid_size)
-    scores = score_explanations(model, images, targets, masks, maps, steps=STEPS)
-    rows = [
-        {"knows_model": row["name"] in EXPLANATIONS} | row for row in score_rows(scores, AGAINST)
-    ]
+    nulls = null_explanations(images, masks.to(device), models[0].grid_size)
+    subjects = dict(zip(["", *(f", {name}" for name in names[1:])], models, strict=True))
+    known = [f"{name}{of}" for of, model in subjects.items() for name in explanations_of(model)]
+    if against not in (*known, *nulls):
+        raise UnknownNameError("explanation", against, (*known, *nulls))
+    scores = {}
+    for of, model in subjects.items():
+        model, fresh = model.to(device), fresh_twin(model).to(device)
+        maps = {}
+        for name, explain in explanations_of(model).items():
+            typer.echo(f"{name}{of} of {len(images)} images", err=True)
+            maps[f"{name}{of}"] = explain(model, images, targets)
+            maps[f"{name}{of}, untrained twin"] = explain(fresh, images, targets)
+        maps |= nulls if model is models[0] else {}
+        scores |= score_explanations(model, images, targets, masks, maps, steps=STEPS)
+    rows = [{"knows_model": row["name"] in known} | row for row in score_rows(scores, against)]
     print_table(
         [
             {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
@@ -75,7 +87,7 @@ def score(
         kind="explanations",
         subject=subject,
         settings={
-            "dataset": learned, "split": split, "pictures": len(images), "against": AGAINST,
+            "dataset": learned, "split": split, "pictures": len(images), "against": against,
             "steps": STEPS, "deletion": "to the mean colour",
             "insertion": "from the blurred image",
             "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
@@ -85,3 +97,26 @@ def score(
         **results.made_on(device),
     )  # fmt: skip
     typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _of_one_data_set(checkpoints: list[str]) -> tuple[list[nn.Module], str]:
+    """The models, and the name of what they learned from.
+
+    Raises:
+        ValueError: data without masks, or two that differ.
+    """
+    models, sources = [], []
+    for checkpoint in checkpoints:
+        loaded = load_checkpoint(checkpoint)
+        learned = loaded.provenance.get("dataset", "what it does not say")
+        if learned not in MASKS:
+            raise ValueError(
+                f"{checkpoint} learned from {learned}, whose images do not say where their answer "
+                f"lies: expected a checkpoint of {', '.join(MASKS)}"
+            )
+        models.append(loaded.model)
+        sources.append(learned)
+    if len({*sources}) > 1:
+        told = " and ".join(sources)
+        raise ValueError(f"the two learned from {told}: expected checkpoints of one data set")
+    return models, sources[0]
