@@ -8,12 +8,12 @@ from einops import rearrange
 from vitbook import analysis, create_model, load_checkpoint, results
 from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
-from vitbook.models import plant
+from vitbook.models import plant, set_stochastic_depth
 from vitbook.models.faults import FAULTS
 from vitbook.training import CheckpointError, StartError, get_recipe, run, save_checkpoint
 from vitbook.training.optimization import parameter_groups
 
-ACTING = [name for name in FAULTS if name != "decayed_positions"]
+ACTING = [name for name in FAULTS if name not in ("decayed_positions", "unscaled_depth")]
 
 
 @pytest.fixture
@@ -48,6 +48,19 @@ def test_a_fault_keeps_shapes_and_weights_and_changes_the_answer(fault, images):
     assert not torch.allclose(twin(images), model(images), atol=1e-4)
     copied = copy.deepcopy(twin)  # what a copy, such as a mean of the weights, does too
     assert torch.equal(copied(images), twin(images))
+
+
+def test_depth_that_is_not_rescaled(model, images):
+    set_stochastic_depth(model, 0.5)
+    twin = with_fault(model, "unscaled_depth")
+    assert torch.equal(twin(images), model(images))  # a fault of training alone
+    right, wrong = (each.encoder.blocks[-1].drop_path.train() for each in (model, twin))
+    drawn = []
+    for part in (right, wrong):
+        torch.manual_seed(0)
+        drawn.append(part(torch.ones(4000, 1, 1)))
+    assert set(drawn[0].unique().tolist()) == {0, 2} and torch.equal(drawn[0], 2 * drawn[1])
+    assert drawn[0].mean() == pytest.approx(1, abs=0.06)
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from vitbook.layers import (
     PatchEmbedding,
     SelfAttention,
     ShiftedPatches,
+    StochasticDepth,
     resize_positions,
 )
 from vitbook.layers.tokenizers import check_images
@@ -108,6 +109,14 @@ class _BatchAsSequence(SelfAttention):
         return super().forward(tokens.transpose(0, 1)).transpose(0, 1)
 
 
+class _UnscaledDepth(StochasticDepth):
+    """What survives is not divided by the share that does: a branch is larger when it is used."""
+
+    def forward(self, branch: Tensor) -> Tensor:
+        dropped = super().forward(branch)
+        return dropped * (1 - self.rate) if self.training else dropped
+
+
 class _SoftmaxTwice(ClassTokenHead):
     """The head ends in a softmax, and its loss has another."""
 
@@ -127,6 +136,7 @@ FAULTS: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
     "model_scale": (Attention, _ModelScale),
     "batch_as_sequence": (SelfAttention, _BatchAsSequence),
     "softmax_twice": (ClassTokenHead, _SoftmaxTwice),
+    "unscaled_depth": (StochasticDepth, _UnscaledDepth),
     "decayed_positions": (LearnedPosition, LearnedPosition),
 }
 _OF_PART = {wrong: fault for fault, (right, wrong) in FAULTS.items() if wrong is not right}

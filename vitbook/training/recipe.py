@@ -202,6 +202,10 @@ class Recipe:
         if self.policy is not None and self.policy not in POLICIES:
             raise UnknownNameError("policy", self.policy, POLICIES)
         self._check_distillation()
+        if self.fault == "unscaled_depth" and not self.drop_path:
+            raise ValueError(
+                f"fault {self.fault!r} with drop_path 0: it would change nothing; set drop_path"
+            )
         self._check_objective()
 
     @property
