@@ -33,3 +33,15 @@ def test_a_panel_for_each_cost_with_the_steps_that_no_other_beats():
 def test_nothing_to_draw_or_too_much(rows, costs):
     with pytest.raises(ValueError, match="expected at least one of each, and at most 6 families"):
         accuracy_against_cost(rows, costs, "A claim")
+
+
+def test_a_name_does_not_cross_the_axis():
+    rows = [{"name": "a long name", "family": "a", "accuracy": 0.5, "cost": 1}]
+    rows += [
+        {"name": f"{n}", "family": "a", "accuracy": 0.5 + n / 100, "cost": 10**n} for n in (1, 2)
+    ]
+    figure = accuracy_against_cost(rows, {"cost": "cost"}, "A claim")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert [name.get_ha() for name in axes.texts] == ["left", "right", "right"]
+    assert all(name.get_window_extent().x0 >= axes.bbox.x0 for name in axes.texts)

@@ -52,10 +52,7 @@ def test_a_figure_of_a_page_is_one_svg_that_ends_with_the_one_for_a_phone(draw, 
     assert root.tag.endswith("svg") and "t" in "".join(root.itertext())
     wide, *small = widths(text)
     assert wide == pytest.approx(72 * figure.get_figwidth(), rel=0.2)
-    if draw is DRAWN["block"]:  # a drawing has one form
-        assert not small
-    else:
-        assert small[0] < 72 * (PHONE + 0.3) and text.endswith(f"{NARROW[1]}</svg>\n")
+    assert small[0] < 72 * (PHONE + 0.3) and text.endswith(f"{NARROW[1]}</svg>\n")
 
 
 def test_chapters_that_are_checked_may_draw_for_a_page_too(monkeypatch):

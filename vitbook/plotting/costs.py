@@ -56,5 +56,9 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
         axes.set_ylabel("accuracy, %")
     legend_below(figure, named(*panels.flat))
     sns.despine(figure)
+    figure.draw_without_rendering()
+    for name in names:
+        if name.get_window_extent().x0 < name.axes.bbox.x0:  # it would cross the axis
+            name.set(ha="left", x=4)
     lift(figure, names)
     return finish(figure, title)

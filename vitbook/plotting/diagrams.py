@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from vitbook.plotting.page import for_pages
+from vitbook.plotting.page import PHONE, for_pages, is_narrow
 from vitbook.plotting.style import COLORS, INK, finish
 
 Point = tuple[float | int, float | int]
@@ -24,6 +24,8 @@ _AT = (
     (8.6, 0.85),
     (9.5, -0.35),
 )
+
+_BRANCHES = ((0.95, "Attention"), (5.5, "MLP"))
 
 
 @for_pages
@@ -46,26 +48,30 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
                 f"{name} has sizes {list(numbers)}: expected {len(POINTS)} finite numbers, for "
                 + ", ".join(POINTS)
             )
-    figure, axis = plt.subplots(figsize=(7.6, 2.5), layout="constrained")
-    axis.set(xlim=(-0.3, 10.3), ylim=(-1.3, 2.4))
-    axis.axis("off")
-    _arrow(axis, (-0.2, 0), (10.2, 0), width=3)
-    for left, layer in ((0.95, "Attention"), (5.5, "MLP")):
-        _arrow(axis, (left, 0), (left, 1.15))
-        _arrow(axis, (left, 1.15), (left + 2.75, 1.15))
-        _arrow(axis, (left + 2.75, 1.15), (left + 2.75, 0.2))
-        _box(axis, (left + 0.2, 0.85), 1.05, "LayerNorm")
-        _box(axis, (left + 1.6, 0.85), 1.0, layer)
-        circle = dict(boxstyle="circle,pad=0.15", facecolor="white", edgecolor=INK)
-        axis.text(left + 2.75, 0, "+", ha="center", va="center", fontsize=13, bbox=circle)
-    for name, x in (("z", 0.2), ("z\N{PRIME}", 4.75), ("z\N{DOUBLE PRIME}", 9.5)):
-        axis.text(x, 0.22, name, ha="center", fontsize=12, color=INK, style="italic")
-    for row, (numbers, color) in enumerate(zip(sizes.values(), COLORS, strict=False)):
-        for (x, y), number in zip(_AT, numbers, strict=True):
-            axis.text(x, y - 0.36 * row, f"{number:.2f}", ha="center", va="center", fontsize=9,
-                      color=color, fontweight="bold")  # fmt: skip
-    for row, (name, color) in enumerate(zip(sizes, COLORS, strict=False)):
-        axis.text(2.35 + 3.2 * row, -1.2, f"size {name}", fontsize=9, color=color)
+    if is_narrow():  # the second half below the first, both with the stream between them
+        figure, panels = plt.subplots(2, 1, figsize=(PHONE, 4.6), layout="constrained")
+        parts = [((-0.2, 5.15), _BRANCHES[:1]), ((4.4, 9.95), _BRANCHES[1:])]
+    else:
+        figure, axis = plt.subplots(figsize=(7.6, 2.5), layout="constrained")
+        panels, parts = [axis], [((-0.2, 10.2), _BRANCHES)]
+    for axis, ((first, last), branches) in zip(panels, parts, strict=True):
+        axis.set(xlim=(first - 0.1, last + 0.1), ylim=(-1.3, 2.4))
+        axis.axis("off")
+        _arrow(axis, (first, 0), (last, 0), width=3)
+        for left, layer in branches:
+            _branch(axis, left, layer)
+        for name, x in (("z", 0.2), ("z\N{PRIME}", 4.75), ("z\N{DOUBLE PRIME}", 9.5)):
+            if first < x < last:
+                axis.text(x, 0.22, name, ha="center", fontsize=12, color=INK, style="italic")
+        for row, (numbers, color) in enumerate(zip(sizes.values(), COLORS, strict=False)):
+            for (x, y), number in zip(_AT, numbers, strict=True):
+                if first < x < last:
+                    axis.text(x, y - 0.36 * row, f"{number:.2f}", ha="center", va="center",
+                              fontsize=9, color=color, fontweight="bold")  # fmt: skip
+    ends = ((0.3, "left"), (0.7, "left")) if len(panels) == 1 else ((0.05, "left"), (0.95, "right"))
+    for (x, side), name, color in zip(ends, sizes, COLORS, strict=False):
+        panels[-1].text(x, 0.03, f"size {name}", fontsize=9, color=color, ha=side,
+                        transform=panels[-1].transAxes)  # fmt: skip
     return finish(figure, title)
 
 
@@ -132,6 +138,17 @@ def _cells(
             axis.text(left + j + 0.5, top - i - 0.5, f"{number:g}".replace("-", "−"), ha="center",
                       va="center", color=INK)  # fmt: skip
     axis.text(left + len(rows[0]) / 2, top + 0.15, name, ha="center", color=INK)
+
+
+def _branch(axis, left: float | int, layer: str) -> None:
+    """Up from the stream, through a LayerNorm and the layer, and back to a plus sign."""
+    _arrow(axis, (left, 0), (left, 1.15))
+    _arrow(axis, (left, 1.15), (left + 2.75, 1.15))
+    _arrow(axis, (left + 2.75, 1.15), (left + 2.75, 0.2))
+    _box(axis, (left + 0.2, 0.85), 1.05, "LayerNorm")
+    _box(axis, (left + 1.6, 0.85), 1.0, layer)
+    circle = dict(boxstyle="circle,pad=0.15", facecolor="white", edgecolor=INK)
+    axis.text(left + 2.75, 0, "+", ha="center", va="center", fontsize=13, bbox=circle)
 
 
 def _arrow(axis, start: Point, end: Point, width: float | int = 1.3) -> None:
