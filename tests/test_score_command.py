@@ -69,6 +69,9 @@ def test_the_numbers_are_the_librarys(scored):
 
 def test_the_twin_is_not_the_model(scored):
     lines = {line["name"]: line for line in scored[1].rows}
+    assert {name for name, line in lines.items() if line["twin"]} == set(EXPLANATIONS)
+    mean, low, high = lines["integrated gradients"]["twin"]
+    assert -1 <= low <= mean <= high < 0.999
     assert lines["rollout"]["insertion"] != lines["rollout, untrained twin"]["insertion"]
 
 

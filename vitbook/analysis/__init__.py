@@ -52,6 +52,7 @@ from vitbook.analysis.grid_pointing import (
     explain_collages,
     quarter_drops,
 )
+from vitbook.analysis.guided import guided_backpropagation
 from vitbook.analysis.kinds import (
     HeadKinds,
     head_kinds,
@@ -86,6 +87,7 @@ from vitbook.analysis.scoring import (
     explanations_of,
     last_attention,
     null_explanations,
+    rank_correlation,
     score_explanations,
     score_rows,
 )
@@ -139,6 +141,7 @@ __all__ = [
     "gradient_norms",
     "gradient_rollout",
     "gradients_by_depth",
+    "guided_backpropagation",
     "head_kinds",
     "head_offset_profiles",
     "head_similarity",
@@ -175,6 +178,7 @@ __all__ = [
     "principal_tokens",
     "quarter_drops",
     "random_maps",
+    "rank_correlation",
     "relative_error",
     "relevance",
     "residual_stream",

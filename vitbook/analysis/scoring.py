@@ -14,12 +14,14 @@ from vitbook.analysis.class_relevance import gradient_rollout, relevance
 from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion
 from vitbook.analysis.frames import called_attention
 from vitbook.analysis.grad_cam import map_grad_cam, token_grad_cam
+from vitbook.analysis.guided import guided_backpropagation
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.location import pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import attention_rollout, first_row
 from vitbook.analysis.running import batches
+from vitbook.extras import from_extra
 from vitbook.modes import evaluating
 
 Explanation = Callable[[nn.Module, Tensor, Tensor], Float[Tensor, "batch rows columns"]]
@@ -85,10 +87,11 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
 }
 
-# What a network without attention has of these.
+# What a convolutional network has: of these, those that ask for no attention, and one for ReLUs.
 CNN_EXPLANATIONS: Mapping[str, Explanation] = {
     "integrated gradients": integrated_gradients,
     "occlusion": patch_occlusion,
+    "guided backpropagation": guided_backpropagation,
     "Grad-CAM": map_grad_cam,
     "Grad-CAM, no mean": partial(map_grad_cam, per_place=True),
 }
@@ -183,14 +186,41 @@ def score_rows(scores: Mapping[str, Scores], against: str = "edges") -> list[dic
         for score in SCORES:
             own, other = getattr(scored, score), getattr(scores[against], score)
             sign = -1 if score == "deletion" else 1
-            row[score] = _interval(own)
+            row[score] = mean_interval(own)
             lead = sign * (own - other)
-            row[f"{score} lead"] = _interval(lead)
+            row[f"{score} lead"] = mean_interval(lead)
             row[f"{score} wins"] = round(((lead.sign() + 1) / 2).mean().item(), 4)
         rows.append(row)
     return rows
 
 
-def _interval(values: Tensor) -> list[float]:
+def rank_correlation(
+    maps: Float[Tensor, "images rows columns"], others: Tensor
+) -> Float[Tensor, "images"]:
+    """Spearman's correlation of the cells of two maps, image by image; NaN where one is even.
+
+    Between a model's maps and those of random weights it is the sanity check of Adebayo et al.
+    2018, "Sanity checks for saliency maps": an explanation of what was learned changes.
+
+    Raises:
+        ModuleNotFoundError: SciPy is not installed.
+        ValueError: maps of another shape.
+    """
+    if maps.shape != others.shape:
+        raise ValueError(
+            f"maps of {tuple(maps.shape)} and {tuple(others.shape)}: expected one shape"
+        )
+    with from_extra("data"):
+        from scipy.stats import rankdata
+    ranks = [
+        torch.from_numpy(rankdata(each.flatten(1).double().cpu(), axis=1))
+        for each in (maps, others)
+    ]
+    one, other = (each - each.mean(1, keepdim=True) for each in ranks)
+    return ((one * other).sum(1) / (one.norm(dim=1) * other.norm(dim=1))).float()
+
+
+def mean_interval(values: Float[Tensor, "images"]) -> list[float]:
+    """[mean, low, high] of :func:`~.faithfulness.bootstrap_interval`, to four places."""
     found = bootstrap_interval(values)
     return [round(number, 4) for number in (found.mean, found.low, found.high)]

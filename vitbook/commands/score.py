@@ -10,7 +10,9 @@ from vitbook import datasets, results
 from vitbook.analysis.scoring import (
     SCORES,
     explanations_of,
+    mean_interval,
     null_explanations,
+    rank_correlation,
     score_explanations,
     score_rows,
 )
@@ -66,17 +68,22 @@ def score(
     known = [f"{name}{of}" for of, model in subjects.items() for name in explanations_of(model)]
     if against not in (*known, *nulls):
         raise UnknownNameError("explanation", against, (*known, *nulls))
-    scores = {}
+    scores, likeness = {}, {}
     for of, model in subjects.items():
         model, fresh = model.to(device), fresh_twin(model).to(device)
         maps = {}
         for name, explain in explanations_of(model).items():
             typer.echo(f"{name}{of} of {len(images)} images", err=True)
-            maps[f"{name}{of}"] = explain(model, images, targets)
-            maps[f"{name}{of}, untrained twin"] = explain(fresh, images, targets)
+            own, twins = explain(model, images, targets), explain(fresh, images, targets)
+            maps |= {f"{name}{of}": own, f"{name}{of}, untrained twin": twins}
+            alike = rank_correlation(own.abs(), twins.abs())
+            likeness[f"{name}{of}"] = mean_interval(alike[alike.isfinite()])
         maps |= nulls if model is models[0] else {}
         scores |= score_explanations(model, images, targets, masks, maps, steps=STEPS)
-    rows = [{"knows_model": row["name"] in known} | row for row in score_rows(scores, against)]
+    rows = [
+        {"knows_model": row["name"] in known, "twin": likeness.get(row["name"])} | row
+        for row in score_rows(scores, against)
+    ]
     print_table(
         [
             {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
@@ -91,7 +98,8 @@ def score(
             "steps": STEPS, "deletion": "to the mean colour",
             "insertion": "from the blurred image",
             "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
-            "twin": "fresh weights, seed 0",
+            "untrained twin": "fresh weights, seed 0",
+            "twin": "rank correlation with its cells, signs left out, where neither map is even",
         },
         rows=rows,
         **results.made_on(device),

@@ -24,15 +24,17 @@ class ResidualBlock(nn.Module):
         self.norm1 = nn.BatchNorm2d(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(channels)
+        self.activation1, self.activation2 = nn.ReLU(), nn.ReLU()  # modules: probes change them
         self.stride = stride
 
     def forward(
         self, x: Float[Tensor, "batch channels_in height width"]
     ) -> Float[Tensor, "batch channels new_height new_width"]:
-        branch = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        branch = self.norm2(self.conv2(self.activation1(self.norm1(self.conv1(x)))))
         new = branch.shape[1] - x.shape[1]
         shortcut = x[..., :: self.stride, :: self.stride]
-        return F.relu(branch + F.pad(shortcut, (0, 0, 0, 0, new // 2, new - new // 2)))
+        padded = F.pad(shortcut, (0, 0, 0, 0, new // 2, new - new // 2))
+        return self.activation2(branch + padded)
 
 
 class ResNet(nn.Module):
@@ -77,6 +79,7 @@ class ResNet(nn.Module):
         kernel, stride = (3, 1) if stem_stride == 1 else (7, 2)
         self.stem = nn.Conv2d(channels, 16, kernel, stride, padding=kernel // 2, bias=False)
         self.norm = nn.BatchNorm2d(16)
+        self.activation = nn.ReLU()
         self.pool = nn.MaxPool2d(3, 2, padding=1) if stem_stride == 4 else nn.Identity()
         self.stages = nn.Sequential(
             *(
@@ -99,7 +102,7 @@ class ResNet(nn.Module):
     ) -> Float[Tensor, "batch tokens token_width"]:
         """The last map, its places in a row."""
         check_images(images, self.channels, self.image_size)
-        last = self.stages(self.pool(F.relu(self.norm(self.stem(images)))))
+        last = self.stages(self.pool(self.activation(self.norm(self.stem(images)))))
         return rearrange(last, "b c rows columns -> b (rows columns) c")
 
     def forward(
