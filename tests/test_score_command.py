@@ -109,6 +109,7 @@ def test_a_cnn_beside_it_is_scored_on_itself(cnn, tmp_path):
     assert [*lines][-2 * len(theirs) :: 2] == theirs
     assert [n for n, line in lines.items() if line["knows_model"]] == [*EXPLANATIONS, *theirs]
     assert lines["relevance"]["pointing lead"] == [0, 0, 0]
+    assert all(line["deletion lead"] is line["insertion wins"] is None for line in row.rows)
     model = vitbook.load_checkpoint(cnn).model
     data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:2]
     images, targets = datasets.normalize(data.images[:2]), data.labels[:2]
@@ -138,3 +139,16 @@ def test_what_cannot_stand_beside(cnn, capsys, monkeypatch, tmp_path):
     assert "relevence" in told and "relevance" in told
     told = refused(capsys, monkeypatch, cnn, "--against", "rollout", *out)  # no attention
     assert "rollout" in told
+    named = tmp_path / "untrained twin.safetensors"
+    named.write_bytes(cnn.read_bytes())
+    told = refused(capsys, monkeypatch, cnn, "--beside", named, *out)
+    assert "untrained twin is called as an explanation is: rename the file" in told
+    for wrong, said in (
+        ({"num_classes": 3}, "1 channels of 32 px and 3 classes"),
+        ({"image_size": 64}, "1 channels of 64 px and 10 classes"),
+        ({"channels": 3}, "3 channels of 32 px and 10 classes"),
+    ):
+        model = vitbook.create_model("resnet8_digits", **{"image_size": 32} | wrong)
+        save_checkpoint(tmp_path / "other", model, provenance={"dataset": "cluttered_digits"})
+        told = refused(capsys, monkeypatch, READER, "--beside", tmp_path / "other", *out)
+        assert f"other takes {said}: expected 1 channels of 32 px and 10 classes" in told

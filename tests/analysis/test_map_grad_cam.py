@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torchvision
@@ -5,7 +7,8 @@ from torch import nn
 
 import vitbook
 from vitbook import datasets
-from vitbook.analysis import explanations_of, map_grad_cam, pointing
+from vitbook.analysis import explanations_of, guided_backpropagation, map_grad_cam, pointing
+from vitbook.analysis.capture import record_modules
 from vitbook.analysis.scoring import CNN_EXPLANATIONS, EXPLANATIONS
 
 READER = "digits-resnet8_digits-digits-seed0"
@@ -83,17 +86,60 @@ def test_what_gives_no_map(reader, images):
         map_grad_cam(reader, images, torch.full((8,), 10))
 
 
-def test_a_layer_that_does_not_reach_the_answer(images):
-    class Aside(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.aside, self.head = nn.Conv2d(1, 2, 3), nn.Linear(64, 3)
+class Reused(nn.Module):
+    """A ReLU for everything, and layers that lead nowhere."""
 
-        def forward(self, x):
-            return self.head(x.flatten(1)) + 0 * self.aside(x).sum()
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 4, 3), nn.Conv2d(4, 8, 3)
+        self.relu, self.head = nn.ReLU(), nn.Linear(8, 3)
+        self.aside, self.never, self.pair = nn.Conv2d(1, 2, 3), nn.ReLU(), Pair()
 
-    with pytest.raises(ValueError, match="nothing of what this Conv2d gives reaches"):
-        map_grad_cam(Aside(), images)
+    def forward(self, x):
+        self.aside(x), self.pair(x)
+        x = self.conv2(self.relu(self.conv1(x)))
+        return self.head(self.relu(x.mean((2, 3))))
+
+
+class Pair(nn.Module):
+    def forward(self, x):
+        return x, x
+
+
+def test_a_relu_that_is_called_again_behind_the_maps(images):
+    torch.manual_seed(0)
+    model = Reused()
+    found = map_grad_cam(model, images, signed=True)
+    assert found.shape == (8, 4, 4)
+    assert torch.equal(found, map_grad_cam(model, images, signed=True, layer=model.conv2))
+
+
+def test_layers_from_which_nothing_reaches_the_answer(images):
+    model = Reused()
+    for layer, said in (
+        (model.aside, "nothing of what this Conv2d gives reaches the logits"),
+        (model.never, "this ReLU did not run"),
+        (model.pair, "this Pair gives no map of one image, but a tuple"),
+        (model.head, r"this Linear gives no map of one image, but \(1, 3\)"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            map_grad_cam(model, images, layer=layer)
+    with torch.inference_mode(), pytest.raises(ValueError, match="outside of that block"):
+        map_grad_cam(model, images)
+
+
+def test_a_head_of_zeros_gives_maps_of_zeros(images):
+    model = Reused()
+    nn.init.zeros_(model.head.weight)
+    assert not map_grad_cam(model, images).any()
+
+
+@pytest.mark.parametrize("explain", [map_grad_cam, guided_backpropagation])
+def test_one_thread_at_a_time(explain, reader, images):
+    with record_modules(reader, lambda *_: []), ThreadPoolExecutor(1) as pool:
+        other = pool.submit(explain, reader, images)
+        with pytest.raises(RuntimeError, match="another thread"):
+            other.result()
 
 
 def test_what_a_network_has_to_explain_itself(reader, images):

@@ -45,3 +45,8 @@ def test_a_name_does_not_cross_the_axis():
     (axes,) = figure.axes
     assert [name.get_ha() for name in axes.texts] == ["left", "right", "right"]
     assert all(name.get_window_extent().x0 >= axes.bbox.x0 for name in axes.texts)
+    rows[0]["name"] = "a name that has no room on either side, as it is longer than a panel is wide"
+    assert (
+        accuracy_against_cost(rows, {"cost": "cost"}, "A claim").axes[0].texts[0].get_ha()
+        == "right"
+    )

@@ -1,5 +1,7 @@
 """Grad-CAM on the maps of a convolutional network and on the tokens of a Transformer, by Captum."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -37,8 +39,9 @@ def map_grad_cam(
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
         targets: the class that is asked about, of each image; by default the model's answer.
-        layer: gives "batch channels rows columns"; by default, in a model without attention, the
-            last that does, with more than one place.
+        layer: gives "batch channels rows columns", in this order; by default, in a model without
+            attention, the last that does, with more than one place. Of a layer that is called
+            several times, the last call counts.
         signed: leave the ReLU out.
         per_place: leave the mean out: each place's channels by the gradient at that place, summed
             (Draelos and Carin 2020, "HiResCAM").
@@ -49,6 +52,7 @@ def map_grad_cam(
         ValueError: a class that the model does not have, not one for each image, a layer of
             another model or one that gives no such map, a model without one, or a layer from
             which nothing reaches the logits.
+        RuntimeError: another thread looks into the model.
 
     Example:
         >>> import vitbook
@@ -58,20 +62,12 @@ def map_grad_cam(
         >>> tuple(map_grad_cam(model, normalize(load("digits", "test").images[:3])).shape)
         (3, 2, 2)
     """
-    layer = _last_map(model, images) if layer is None else layer
+    first = next(batches(model, images, 1))
+    layer = _last_map(model, first) if layer is None else layer
     _check_part(layer, model)
-    with evaluating(model):
+    _check_map(layer, model, first)
+    with record_modules(model, lambda *_: []), evaluating(model):
         cams = _cams(model, images, targets, layer, per_place, batch_size)
-    if cams.ndim != 3:
-        raise ValueError(
-            f"this {type(layer).__name__} gives no map: expected a layer that gives (batch, "
-            "channels, rows, columns); for tokens use token_grad_cam"
-        )
-    if not cams.any():
-        raise ValueError(
-            f"nothing of what this {type(layer).__name__} gives reaches the logits: pass another "
-            "layer="
-        )
     return cams if signed else F.relu(cams)
 
 
@@ -188,31 +184,62 @@ class _OnGrid(nn.Module):
         return rearrange(patches, "b (rows columns) d -> b d rows columns", rows=rows)
 
 
-def _last_map(model: nn.Module, images: Tensor) -> nn.Module:
-    """The module that was the last to give a map with more than one place."""
+def _last_map(model: nn.Module, image: Tensor) -> nn.Module:
+    """The module whose last call was the last to give a map with more than one place."""
     if any(map(called_attention, model.modules())):  # a map of attention has four axes too
         raise ValueError(
             f"{type(model).__name__} has an attention in it: pass the convolution as layer=, or "
             "use token_grad_cam"
         )
-    maps: list[nn.Module] = []
+    maps: dict[nn.Module, None] = {}
 
-    def keep(module: nn.Module, _: tuple, output: Tensor) -> None:
+    def keep(module: nn.Module, _: tuple, output: Any) -> None:
+        maps.pop(module, None)  # Captum looks at a module's last call
         if isinstance(output, Tensor) and output.ndim == 4 and output[0, 0].numel() > 1:
-            maps.append(module)
+            maps[module] = None
 
     with (
         torch.no_grad(),
         evaluating(model),
         record_modules(model, lambda _, module: [module.register_forward_hook(keep)]),
     ):
-        model(next(batches(model, images, 1)))
+        model(image.clone())
     if not maps:
         raise ValueError(
             f"{type(model).__name__} gives no map (batch, channels, rows, columns) on the way: "
             "for tokens use token_grad_cam"
         )
-    return maps[-1]
+    return list(maps)[-1]
+
+
+def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> None:
+    """Refuse a layer that gives no map, or one that the logits do not depend on."""
+    if torch.is_inference_mode_enabled():
+        raise ValueError("no gradients in torch.inference_mode: call it outside of that block")
+    name, given = type(layer).__name__, []
+
+    def watch(_: str, module: nn.Module) -> list:
+        if module is not layer:
+            return []
+        return [module.register_forward_hook(lambda _, images, output: given.append(output))]
+
+    with torch.enable_grad(), evaluating(model), record_modules(model, watch):
+        logits = logits_of(model)(image.clone().requires_grad_() + 0)
+    if not given:
+        raise ValueError(f"this {name} did not run: pass a layer= that the model calls")
+    map = given[-1]
+    if not isinstance(map, Tensor) or map.ndim != 4 or len(map) != 1:
+        what = tuple(map.shape) if isinstance(map, Tensor) else f"a {type(map).__name__}"
+        raise ValueError(
+            f"this {name} gives no map of one image, but {what}: expected (1, channels, rows, "
+            "columns); for tokens use token_grad_cam"
+        )
+    reaches = logits.requires_grad and map.requires_grad
+    if not reaches or torch.autograd.grad(logits.sum(), map, allow_unused=True)[0] is None:
+        raise ValueError(
+            f"nothing of what this {name} gives reaches the logits with a gradient: pass another "
+            "layer="
+        )
 
 
 def last_block_but_one(model: nn.Module) -> nn.Module:

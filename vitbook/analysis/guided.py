@@ -7,6 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.attribution import asked_targets, captum, on_grid
+from vitbook.analysis.capture import record_modules
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.running import batches, logits_of
 from vitbook.modes import evaluating
@@ -36,6 +37,7 @@ def guided_backpropagation(
         ModuleNotFoundError: Captum is not installed.
         ValueError: a class that the model does not have, not one for each image, a model without
             a ReLU (a Vision Transformer has GELUs), or with one that works in place.
+        RuntimeError: another thread looks into the model.
 
     Example:
         >>> import vitbook
@@ -58,7 +60,7 @@ def guided_backpropagation(
         )
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
     method = captum().GuidedBackprop(_Logits(model))
-    with evaluating(model):
+    with record_modules(model, lambda *_: []), evaluating(model):
         targets = asked_targets(targets, images, model, batch_size)
         pairs = zip(
             batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True

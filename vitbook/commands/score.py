@@ -1,5 +1,6 @@
 """``vitbook score``: explanations of a checkpoint, scored on images whose answer is known."""
 
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from vitbook.training import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
 STEPS = 16
+TWIN = "untrained twin"
 
 
 def score(
@@ -48,7 +50,8 @@ def score(
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls.
 
-    Explanations of another checkpoint are scored on that model, and have its name behind theirs.
+    Explanations of another checkpoint are scored on that model, and have its name behind theirs;
+    leads are then counted by pointing alone.
     """
     set_threads(threads)
     asked = [checkpoint] if beside is None else [checkpoint, beside]
@@ -64,10 +67,15 @@ def score(
     images = datasets.normalize(held_out.images[:num_images]).to(device)
     targets = held_out.labels[:num_images].to(device)
     nulls = null_explanations(images, masks.to(device), models[0].grid_size)
+    for file, model in zip(asked, models, strict=True):
+        _check_fits(file, model, held_out)
     subjects = dict(zip(["", *(f", {name}" for name in names[1:])], models, strict=True))
     known = [f"{name}{of}" for of, model in subjects.items() for name in explanations_of(model)]
-    if against not in (*known, *nulls):
-        raise UnknownNameError("explanation", against, (*known, *nulls))
+    every = [*known, *(f"{name}, {TWIN}" for name in known), *nulls]
+    if len(set(every)) < len(every):
+        raise ValueError(f"{names[1]} is called as an explanation is: rename the file")
+    if against not in every:
+        raise UnknownNameError("explanation", against, every)
     scores, likeness = {}, {}
     for of, model in subjects.items():
         model, fresh = model.to(device), fresh_twin(model).to(device)
@@ -75,7 +83,7 @@ def score(
         for name, explain in explanations_of(model).items():
             typer.echo(f"{name}{of} of {len(images)} images", err=True)
             own, twins = explain(model, images, targets), explain(fresh, images, targets)
-            maps |= {f"{name}{of}": own, f"{name}{of}, untrained twin": twins}
+            maps |= {f"{name}{of}": own, f"{name}{of}, {TWIN}": twins}
             alike = rank_correlation(own.abs(), twins.abs())
             likeness[f"{name}{of}"] = mean_interval(alike[alike.isfinite()])
         maps |= nulls if model is models[0] else {}
@@ -84,6 +92,9 @@ def score(
         {"knows_model": row["name"] in known, "twin": likeness.get(row["name"])} | row
         for row in score_rows(scores, against)
     ]
+    if beside is not None:  # how sure two models are cannot be compared, only where they point
+        for row, key in product(rows, ("deletion", "insertion")):
+            row |= {f"{key} lead": None, f"{key} wins": None}
     print_table(
         [
             {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
@@ -105,6 +116,18 @@ def score(
         **results.made_on(device),
     )  # fmt: skip
     typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _check_fits(file: str, model: nn.Module, data: datasets.Dataset) -> None:
+    """Refuse a checkpoint for other images or classes, before any is explained."""
+    spec, (channels, height, width) = model.spec, data.images.shape[1:]
+    takes = (spec.channels, spec.image_size, spec.num_classes)
+    expected = (channels, height if height == width else (height, width), data.num_classes)
+    if takes != expected:
+        raise ValueError(
+            f"{file} takes {takes[0]} channels of {takes[1]} px and {takes[2]} classes: expected "
+            "{} channels of {} px and {} classes".format(*expected)
+        )
 
 
 def _of_one_data_set(checkpoints: list[str]) -> tuple[list[nn.Module], str]:

@@ -58,7 +58,8 @@ def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], tit
     sns.despine(figure)
     figure.draw_without_rendering()
     for name in names:
-        if name.get_window_extent().x0 < name.axes.bbox.x0:  # it would cross the axis
-            name.set(ha="left", x=4)
+        box, axes = name.get_window_extent(), name.axes.bbox
+        if box.x0 < axes.x0 and box.x1 + box.width < axes.x1:  # else it would cross the axis
+            name.set(ha="left", x=4, in_layout=False)
     lift(figure, names)
     return finish(figure, title)

@@ -68,9 +68,9 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
                 if first < x < last:
                     axis.text(x, y - 0.36 * row, f"{number:.2f}", ha="center", va="center",
                               fontsize=9, color=color, fontweight="bold")  # fmt: skip
-    ends = ((0.3, "left"), (0.7, "left")) if len(panels) == 1 else ((0.05, "left"), (0.95, "right"))
-    for (x, side), name, color in zip(ends, sizes, COLORS, strict=False):
-        panels[-1].text(x, 0.03, f"size {name}", fontsize=9, color=color, ha=side,
+    ends = ((0.3, 0.03), (0.7, 0.03)) if len(panels) == 1 else ((0.02, 0.1), (0.02, 0))
+    for (x, y), name, color in zip(ends, sizes, COLORS, strict=False):
+        panels[-1].text(x, y, f"size {name}", fontsize=9, color=color,
                         transform=panels[-1].transAxes)  # fmt: skip
     return finish(figure, title)
 
