@@ -50,3 +50,9 @@ def test_a_name_does_not_cross_the_axis():
         accuracy_against_cost(rows, {"cost": "cost"}, "A claim").axes[0].texts[0].get_ha()
         == "right"
     )
+
+
+@pytest.mark.parametrize("wrong", [{"macs": 0}, {"macs": float("nan")}, {"accuracy": 60}])
+def test_a_number_out_of_its_range(wrong):
+    with pytest.raises(ValueError, match="a has accuracy .*, macs .*: expected an accuracy from 0"):
+        accuracy_against_cost([ROWS[0] | wrong, *ROWS[1:]], {"macs": "G"}, "A claim")
