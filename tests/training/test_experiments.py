@@ -297,7 +297,13 @@ def test_the_books_own_list():
     for experiment in experiments:
         for planned in experiment.runs:
             assert planned.images > 0
-            size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
+            size = {
+                "cifar10": 32,
+                "tiny_imagenet": 64,
+                "tf_flowers": 128,
+                "digits": 8,
+                "cluttered_digits": 32,
+            }
             size |= dict.fromkeys(PLACED_DIGITS, 12)
             own = planned.recipe.image_size or default_image_size(planned.model)
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
