@@ -7,6 +7,7 @@ has no rule for a LayerNorm. Achtibat et al. 2024 (AttnLRP) give such rules; the
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import torch
 from einops import reduce
@@ -185,6 +186,20 @@ def asked_targets(
             f"the classes of {type(model).__name__}"
         )
     return targets.long()
+
+
+def attributed(
+    method: Any, model: nn.Module, images: Tensor, targets: Tensor | None, batch_size: int
+) -> Tensor:
+    """What a method of Captum's that needs no baseline gives, some images at a time."""
+    targets = asked_targets(targets, images, model, batch_size)
+    pairs = zip(batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True)
+    with torch.enable_grad():
+        maps = [
+            method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
+            for batch, classes in pairs
+        ]
+    return torch.cat(maps)
 
 
 def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:

@@ -37,7 +37,7 @@ def record_modules(
         RuntimeError: another thread looks into the model.
     """
     with ExitStack() as stack:
-        stack.enter_context(_claim(model))
+        stack.enter_context(claim(model))
         for path, module in model.named_modules():
             for handle in watch(path.removeprefix("_orig_mod.").removeprefix("_orig_mod"), module):
                 stack.callback(handle.remove)
@@ -179,7 +179,7 @@ def capture_attention(
 
 
 @contextmanager
-def _claim(model: nn.Module) -> Iterator[None]:
+def claim(model: nn.Module) -> Iterator[None]:
     """The model is this thread's to look into, and eager: compiled code runs no hooks."""
     modules, here = list(model.modules()), threading.get_ident()
     with _lock:

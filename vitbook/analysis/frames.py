@@ -21,6 +21,11 @@ def called_attention(module: nn.Module) -> bool:
     return ATTENTION.search(kind(module)) is not None
 
 
+def has_attention(model: nn.Module) -> bool:
+    """Whether one of its modules, or itself, is called an attention."""
+    return any(map(called_attention, model.modules()))
+
+
 @dataclass(eq=False)
 class Running:
     """A module that runs.

@@ -1,5 +1,7 @@
 """Grad-CAM on the maps of a convolutional network and on the tokens of a Transformer, by Captum."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -8,9 +10,9 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution import asked_targets, captum
-from vitbook.analysis.capture import record_modules
-from vitbook.analysis.frames import called_attention
+from vitbook.analysis.attribution import attributed, captum
+from vitbook.analysis.capture import claim, record_modules
+from vitbook.analysis.frames import has_attention
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import batches, encoder_of, logits_of
@@ -66,7 +68,7 @@ def map_grad_cam(
     layer = _last_map(model, first) if layer is None else layer
     _check_part(layer, model)
     _check_map(layer, model, first)
-    with record_modules(model, lambda *_: []), evaluating(model):
+    with claim(model), evaluating(model):
         cams = _cams(model, images, targets, layer, per_place, batch_size)
     return cams if signed else F.relu(cams)
 
@@ -121,10 +123,7 @@ def token_grad_cam(
         tokens = torch.cat([tokens[:, :prefix], patches], dim=1)
         return (tokens, *rest) if isinstance(output, tuple) else tokens
 
-    def watch(_: str, module: nn.Module) -> list:
-        return [module.register_forward_hook(through_the_grid)] if module is layer else []
-
-    with evaluating(model), record_modules(model, watch):
+    with evaluating(model), _hooked(layer, model, through_the_grid):
         cams = _cams(model, images, targets, lay, per_place, batch_size)
     if not cams.any():
         raise ValueError(
@@ -153,14 +152,17 @@ def _cams(
     """Before the ReLU."""
     kind = captum().LayerGradientXActivation if per_place else captum().LayerGradCam
     method = kind(logits_of(model), layer)
-    targets = asked_targets(targets, images, model, batch_size)
-    pairs = zip(batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True)
-    with torch.enable_grad():
-        maps = [
-            method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
-            for batch, classes in pairs
-        ]
-    return torch.cat(maps).sum(1)  # of one channel, but for per_place
+    maps = attributed(method, model, images, targets, batch_size)
+    return maps.sum(1)  # of one channel, but for per_place
+
+
+def _hooked(layer: nn.Module, model: nn.Module, hook: Callable) -> AbstractContextManager:
+    """A forward hook on one part of a model, which this thread alone looks into."""
+
+    def watch(_: str, module: nn.Module) -> list:
+        return [module.register_forward_hook(hook)] if module is layer else []
+
+    return record_modules(model, watch)
 
 
 class _OnGrid(nn.Module):
@@ -186,7 +188,7 @@ class _OnGrid(nn.Module):
 
 def _last_map(model: nn.Module, image: Tensor) -> nn.Module:
     """The module whose last call was the last to give a map with more than one place."""
-    if any(map(called_attention, model.modules())):  # a map of attention has four axes too
+    if has_attention(model):  # a map of attention has four axes too
         raise ValueError(
             f"{type(model).__name__} has an attention in it: pass the convolution as layer=, or "
             "use token_grad_cam"
@@ -218,12 +220,10 @@ def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> None:
         raise ValueError("no gradients in torch.inference_mode: call it outside of that block")
     name, given = type(layer).__name__, []
 
-    def watch(_: str, module: nn.Module) -> list:
-        if module is not layer:
-            return []
-        return [module.register_forward_hook(lambda _, images, output: given.append(output))]
+    def keep(_: nn.Module, images: tuple, output: Any) -> None:
+        given.append(output)
 
-    with torch.enable_grad(), evaluating(model), record_modules(model, watch):
+    with torch.enable_grad(), evaluating(model), _hooked(layer, model, keep):
         logits = logits_of(model)(image.clone().requires_grad_() + 0)
     if not given:
         raise ValueError(f"this {name} did not run: pass a layer= that the model calls")
@@ -250,7 +250,7 @@ def last_block_but_one(model: nn.Module) -> nn.Module:
     """
     part, _ = encoder_of(model)
     blocks = [part.get_submodule(path) for path in list_blocks(part)]
-    attending = [block for block in blocks if any(map(called_attention, block.modules()))]
+    attending = [block for block in blocks if has_attention(block)]
     if len(attending) > 1:
         return attending[-2]
     raise ValueError(

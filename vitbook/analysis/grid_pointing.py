@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attribution import integrated_gradients
 from vitbook.analysis.faithfulness import bootstrap_interval
-from vitbook.analysis.frames import called_attention
+from vitbook.analysis.frames import has_attention
 from vitbook.analysis.grad_cam import token_grad_cam
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.location import energy_pointing, pointing
@@ -132,7 +132,7 @@ def _checked_names(model: nn.Module, names: Collection[str] | None) -> list[str]
         if name not in COLLAGE_EXPLANATIONS:
             raise UnknownNameError("explanation", name, COLLAGE_EXPLANATIONS)
     reading = [name for name in names if name not in WITHOUT_ATTENTION]
-    if reading and not any(map(called_attention, model.modules())):
+    if reading and not has_attention(model):
         raise ValueError(
             f"{type(model).__name__} has no attention for {reading[0]!r}: expected a Vision "
             f"Transformer, or names among {', '.join(WITHOUT_ATTENTION)}"

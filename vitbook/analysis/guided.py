@@ -2,14 +2,13 @@
 
 import warnings
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution import asked_targets, captum, on_grid
-from vitbook.analysis.capture import record_modules
+from vitbook.analysis.attribution import attributed, captum, on_grid
+from vitbook.analysis.capture import claim
 from vitbook.analysis.layout import Pair, token_layout
-from vitbook.analysis.running import batches, logits_of
+from vitbook.analysis.running import logits_of
 from vitbook.modes import evaluating
 
 
@@ -60,18 +59,10 @@ def guided_backpropagation(
         )
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
     method = captum().GuidedBackprop(_Logits(model))
-    with record_modules(model, lambda *_: []), evaluating(model):
-        targets = asked_targets(targets, images, model, batch_size)
-        pairs = zip(
-            batches(model, images.detach(), batch_size), targets.split(batch_size), strict=True
-        )
-        with torch.enable_grad(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Setting backward hooks on ReLU")
-            maps = [
-                method.attribute(batch.clone().requires_grad_(), classes.to(batch.device)).detach()
-                for batch, classes in pairs
-            ]
-    return on_grid(torch.cat(maps).abs().sum(1), grid_size)
+    with claim(model), evaluating(model), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Setting backward hooks on ReLU")
+        maps = attributed(method, model, images, targets, batch_size)
+    return on_grid(maps.abs().sum(1), grid_size)
 
 
 class _Logits(nn.Module):

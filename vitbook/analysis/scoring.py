@@ -12,7 +12,7 @@ from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_oc
 from vitbook.analysis.capture import capture_attention
 from vitbook.analysis.class_relevance import gradient_rollout, relevance
 from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertion
-from vitbook.analysis.frames import called_attention
+from vitbook.analysis.frames import has_attention
 from vitbook.analysis.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.guided import guided_backpropagation
 from vitbook.analysis.layout import Pair, token_layout
@@ -99,8 +99,7 @@ CNN_EXPLANATIONS: Mapping[str, Explanation] = {
 
 def explanations_of(model: nn.Module) -> Mapping[str, Explanation]:
     """:data:`EXPLANATIONS` of a model with attention, else :data:`CNN_EXPLANATIONS`."""
-    attends = any(map(called_attention, model.modules()))
-    return EXPLANATIONS if attends else CNN_EXPLANATIONS
+    return EXPLANATIONS if has_attention(model) else CNN_EXPLANATIONS
 
 
 def null_explanations(

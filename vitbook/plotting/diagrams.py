@@ -51,11 +51,13 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
     if is_narrow():  # the second half below the first, both with the stream between them
         figure, panels = plt.subplots(2, 1, figsize=(PHONE, 4.6), layout="constrained")
         parts = [((-0.2, 5.15), _BRANCHES[:1]), ((4.4, 9.95), _BRANCHES[1:])]
+        lowest, names_at = -1.7, ((4.45, -1.2), (4.45, -1.6))
     else:
         figure, axis = plt.subplots(figsize=(7.6, 2.5), layout="constrained")
         panels, parts = [axis], [((-0.2, 10.2), _BRANCHES)]
+        lowest, names_at = -1.3, ((2.35, -1.2), (5.55, -1.2))
     for axis, ((first, last), branches) in zip(panels, parts, strict=True):
-        axis.set(xlim=(first - 0.1, last + 0.1), ylim=(-1.3 if len(panels) == 1 else -1.7, 2.4))
+        axis.set(xlim=(first - 0.1, last + 0.1), ylim=(lowest, 2.4))
         axis.axis("off")
         _arrow(axis, (first, 0), (last, 0), width=3)
         for left, layer in branches:
@@ -68,8 +70,7 @@ def residual_block(sizes: Mapping[str, Sequence[float | int]], title: str) -> Fi
                 if first < x < last:
                     axis.text(x, y - 0.36 * row, f"{number:.2f}", ha="center", va="center",
                               fontsize=9, color=color, fontweight="bold")  # fmt: skip
-    ends = ((2.35, -1.2), (5.55, -1.2)) if len(panels) == 1 else ((4.45, -1.2), (4.45, -1.6))
-    for (x, y), name, color in zip(ends, sizes, COLORS, strict=False):
+    for (x, y), name, color in zip(names_at, sizes, COLORS, strict=False):
         panels[-1].text(x, y, f"size {name}", fontsize=9, color=color)
     return finish(figure, title)
 
