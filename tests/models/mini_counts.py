@@ -61,6 +61,7 @@ PARAMETERS = {
     "vit_mini_patch2_32": MINI_32 - 36 * 96 + 192 * 96,
     "vit_mini_patch8_32": MINI_32 + 144 * 96 - 48 * 96,
     "sl_vit_mini_patch4_32": MINI_32 + SPT_4 + LSA,
+    "sl_vit_mini_no_norm_patch4_32": MINI_32 + SPT_4 + LSA - 2 * 240,
     "sl_vit_mini_patch8_64": MINI_64 + SPT_8 + LSA,
     "sl_vit_mini_patch8_128": MINI_128 + SPT_8 + LSA,
     "spt_vit_mini_patch4_32": MINI_32 + SPT_4,

@@ -18,6 +18,7 @@ SPT = dict(make_tokenizer=ShiftedPatches)
 LSA = dict(make_attention=LocalitySelfAttention)
 # The control of SPT: five equal views, and so no new pixel.
 UNSHIFTED = dict(make_tokenizer=partial(ShiftedPatches, shift=0))
+NO_NORM = dict(make_tokenizer=partial(ShiftedPatches, norm=False))
 SWAPS = {"sl": SPT | LSA, "spt": SPT, "lsa": LSA}
 
 # Settings of `vitbook.models.vit.vit`: a body with one part changed, or both.
@@ -36,4 +37,5 @@ SL_VIT_MODELS = {
     },
     **{f"{name}_vit_micro_patch2_8": DIGITS | MICRO_BODY | swap for name, swap in SWAPS.items()},
     "spt_vit_micro_zero_patch2_8": DIGITS | MICRO_BODY | UNSHIFTED,
+    "sl_vit_mini_no_norm_patch4_32": CIFAR10 | MINI_BODY | NO_NORM | LSA,
 }
