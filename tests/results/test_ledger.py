@@ -2,11 +2,13 @@ import json
 import lzma
 import os
 import re
+from dataclasses import asdict
 
 import pytest
 
 from vitbook import results
 from vitbook.results import LedgerError, Result
+from vitbook.training import get_recipe
 
 ROW = dict(
     model="vit_micro_patch2_8",
@@ -37,6 +39,35 @@ def test_what_is_recorded_is_read(tmp_path):
     assert results.read(tmp_path) == [Result(**ROW)]
     results.record(Result(**(ROW | {"accuracy": 0.98})), tmp_path)
     assert [row.accuracy for row in results.read(tmp_path)] == [0.98]
+
+
+def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
+    recipe = get_recipe("digits", epochs=3)
+    older = {key: value for key, value in asdict(recipe).items() if key != "drop_path"}
+    rows = [
+        Result(**ROW | {"seed": seed, "dataset": dataset, "recipe": numbers})
+        for seed, (dataset, numbers) in enumerate(
+            [
+                ("digits", asdict(recipe)),
+                ("digits", older),
+                ("digits", asdict(recipe) | {"drop_path": 0.1}),
+                ("digits", asdict(recipe) | {"of_later_days": 1}),
+                ("cifar10", asdict(recipe)),
+            ]
+        )
+    ]
+    for row in rows:
+        results.record(row, tmp_path)
+
+    def seeds(**which):
+        return sorted(row.seed for row in results.read(tmp_path, **which))
+
+    assert seeds(dataset="digits") == [0, 1, 2, 3]
+    assert seeds(recipe=recipe) == [0, 1, 4]
+    assert seeds(dataset="digits", recipe=recipe) == [0, 1]
+    assert seeds(dataset="digits", recipe=get_recipe("digits", epochs=4)) == []
+    with pytest.raises(TypeError, match="recipe 'digits': expected a Recipe, as .*get_recipe"):
+        seeds(recipe="digits")
 
 
 def test_a_name_with_a_slash_would_not_be_found_again(tmp_path):

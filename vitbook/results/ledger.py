@@ -2,12 +2,15 @@
 
 import json
 import lzma
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
 from vitbook.results.rows import LedgerError, Measurement, Result, check_kinds
+
+if TYPE_CHECKING:
+    from vitbook.training import Recipe
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
@@ -46,6 +49,8 @@ def _file(folder: Path, name: str) -> Path:
 def read(
     folder: str | Path | None = None,
     *,
+    dataset: str | None = None,
+    recipe: "Recipe | None" = None,
     tuned: bool = False,
     taught: bool = False,
     unlabeled: bool = False,
@@ -55,6 +60,9 @@ def read(
     """Training runs from fresh weights, with all images and labels alone, by name.
 
     Args:
+        dataset: only those on this data set.
+        recipe: only those by this recipe, in every number of it; a row from before a number was
+            there counts with its default.
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
         taught: also those that learned from a teacher's answers, for the same reason.
@@ -65,6 +73,7 @@ def read(
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.
+        TypeError: the name of a recipe, instead of its numbers.
 
     Example:
         >>> from vitbook import results
@@ -73,15 +82,26 @@ def read(
         >>> run.recipe["name"], run.parameters, run.accuracy > 0.9
         ('digits', 136138, True)
     """
+    if recipe is not None and not is_dataclass(recipe):
+        raise TypeError(
+            f"recipe {recipe!r}: expected a Recipe, as vitbook.training.get_recipe(name) gives it"
+        )
     return [
         row
         for row in read_all(folder)
-        if (tuned or not row.start)
+        if dataset in (None, row.dataset)
+        and (recipe is None or _recipe(row, recipe) == asdict(recipe))
+        and (tuned or not row.start)
         and (taught or not row.teacher)
         and (unlabeled or not row.recipe.get("objective"))
         and (few or row.share == 1)
         and (faulty or not row.recipe.get("fault"))
     ]
+
+
+def _recipe(row: Result, like: "Recipe") -> dict:
+    """The numbers of a row's recipe, with the defaults of those that an older row lacks."""
+    return {each.name: each.default for each in fields(like)} | row.recipe
 
 
 def read_all(folder: str | Path | None = None) -> list[Result]:

@@ -204,7 +204,8 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
     """A line for each model and change of an experiment: what its seeds came to.
 
     Accuracy is the mean, with the lowest and the highest of several seeds; "not run" without any.
-    An experiment on several shares of a data set has a column for each instead of the rest.
+    An experiment on several shares of a data set has a column for each instead of the rest, with
+    "–" where it asks for no run. How its epochs are counted is then no change of the recipe.
     """
     answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
     usual = _told(experiment.runs[0]) if experiment.runs else {}
@@ -212,6 +213,8 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
     lines: dict[tuple, dict[float, list[PlannedRun]]] = {}
     for run in experiment.runs:
         changes = {k: v for k, v in _told(run).items() if v != usual[k]}
+        if len(shares) > 1:
+            changes.pop("epoch_images", None)
         told = ", ".join(f"{key} {json.dumps(value)}" for key, value in changes.items())
         seeds = lines.setdefault((run.model, told), {share: [] for share in shares})
         seeds[run.share].append(run)
@@ -221,7 +224,7 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
         line = {"model": model} | ({"changed": told} if changed else {})
         for share, seeds in by_share.items():
             made = [answers[run] for run in seeds if run in answers]
-            accuracy = accuracy_of(made) if made else "not run"
+            accuracy = accuracy_of(made) if made else "not run" if seeds else "–"
             if len(shares) > 1:
                 line[f"{share * 100:g} %"] = accuracy
                 continue
