@@ -2,7 +2,7 @@ import json
 import lzma
 import os
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -66,8 +66,26 @@ def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
     assert seeds(recipe=recipe) == [0, 1, 4]
     assert seeds(dataset="digits", recipe=recipe) == [0, 1]
     assert seeds(dataset="digits", recipe=get_recipe("digits", epochs=4)) == []
-    with pytest.raises(TypeError, match="recipe 'digits': expected a Recipe, as .*get_recipe"):
-        seeds(recipe="digits")
+    assert seeds(recipe=replace(recipe, name="mine")) == [0, 1, 4]
+    for odd in ("digits", rows[0], type(recipe)):
+        with pytest.raises(TypeError, match="expected a Recipe, as vitbook.training.get_recipe"):
+            seeds(recipe=odd)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fault": "strips"},
+        {"objective": "masked_patches", "label_smoothing": 0.0},
+        {"distillation": "hard"},
+    ],
+)
+def test_a_recipe_asks_for_the_runs_that_it_makes(tmp_path, changes):
+    recipe = get_recipe("digits", **changes)
+    teacher = "another" * ("distillation" in changes)
+    results.record(Result(**ROW | {"recipe": asdict(recipe), "teacher": teacher}), tmp_path)
+    assert not results.read(tmp_path)
+    assert len(results.read(tmp_path, recipe=recipe)) == 1
 
 
 def test_a_name_with_a_slash_would_not_be_found_again(tmp_path):

@@ -256,6 +256,16 @@ def test_what_an_experiment_came_to(tmp_path):
          "100 %": "not run"},
     ]  # fmt: skip
     assert standing(later, rows) == []
+    (one, *_), half = plain, next(run for run in plain if run.share == 0.5)
+    longer, shorter = (
+        replace(half, recipe=replace(half.recipe, epoch_images=images)) for images in (64, 32)
+    )
+    counted = replace(first, runs=(replace(one, share=1.0), longer))  # how epochs are counted
+    assert [line["changed"] for line in standing(counted, []) if "changed" in line] == []
+    counted = replace(counted, runs=(*counted.runs, shorter))  # two kinds of one share
+    assert [line["changed"] for line in standing(counted, [])] == [
+        "", "epoch_images 64", "epoch_images 32",
+    ]  # fmt: skip
     whole = replace(first, runs=tuple(run for run in plain if run.share == 1))
     assert standing(whole, rows[:1]) == [
         {"model": "vit_micro_patch2_8", "seeds": "1 of 2", "accuracy": "50.00%",

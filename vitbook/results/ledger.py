@@ -2,7 +2,7 @@
 
 import json
 import lzma
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -61,8 +61,9 @@ def read(
 
     Args:
         dataset: only those on this data set.
-        recipe: only those by this recipe, in every number of it; a row from before a number was
-            there counts with its default.
+        recipe: only those by this recipe, in every number of it, whatever its name; a row from
+            before a number was there counts with its default. A recipe with a fault, an objective
+            or a distillation asks for such runs, and needs no further word.
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
         taught: also those that learned from a teacher's answers, for the same reason.
@@ -82,15 +83,18 @@ def read(
         >>> run.recipe["name"], run.parameters, run.accuracy > 0.9
         ('digits', 136138, True)
     """
-    if recipe is not None and not is_dataclass(recipe):
-        raise TypeError(
-            f"recipe {recipe!r}: expected a Recipe, as vitbook.training.get_recipe(name) gives it"
-        )
+    if recipe is not None:
+        if isinstance(recipe, type) or not hasattr(recipe, "warmup_epochs"):
+            raise TypeError(
+                f"recipe {recipe!r}: expected a Recipe, as vitbook.training.get_recipe(name) gives"
+            )
+        faulty, unlabeled = faulty or bool(recipe.fault), unlabeled or bool(recipe.objective)
+        taught = taught or bool(recipe.distillation)
     return [
         row
         for row in read_all(folder)
         if dataset in (None, row.dataset)
-        and (recipe is None or _recipe(row, recipe) == asdict(recipe))
+        and (recipe is None or _numbers(row.recipe, recipe) == _numbers(asdict(recipe), recipe))
         and (tuned or not row.start)
         and (taught or not row.teacher)
         and (unlabeled or not row.recipe.get("objective"))
@@ -99,9 +103,9 @@ def read(
     ]
 
 
-def _recipe(row: Result, like: "Recipe") -> dict:
-    """The numbers of a row's recipe, with the defaults of those that an older row lacks."""
-    return {each.name: each.default for each in fields(like)} | row.recipe
+def _numbers(of: dict, like: "Recipe") -> dict:
+    """A recipe's numbers without its name, with the defaults of those that an older one lacks."""
+    return {each.name: each.default for each in fields(like)} | of | {"name": ""}
 
 
 def read_all(folder: str | Path | None = None) -> list[Result]:

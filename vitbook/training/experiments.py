@@ -200,6 +200,12 @@ def _check_keys(table: dict, known: set[str]) -> None:
         raise UnknownNameError("field", key, known)
 
 
+def _but_counts(run: PlannedRun) -> tuple:
+    """What tells a run from others, but for its seed and how its epochs are counted."""
+    told = {key: value for key, value in _told(run).items() if key != "epoch_images"}
+    return run.model, run.share, json.dumps(told, sort_keys=True)
+
+
 def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, str]]:
     """A line for each model and change of an experiment: what its seeds came to.
 
@@ -210,10 +216,13 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
     answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
     usual = _told(experiment.runs[0]) if experiment.runs else {}
     shares = sorted({run.share for run in experiment.runs})
+    counts: dict[tuple, set[int]] = {}  # of images in an epoch, among runs else alike
+    for run in experiment.runs:
+        counts.setdefault(_but_counts(run), set()).add(run.recipe.epoch_images)
     lines: dict[tuple, dict[float, list[PlannedRun]]] = {}
     for run in experiment.runs:
         changes = {k: v for k, v in _told(run).items() if v != usual[k]}
-        if len(shares) > 1:
+        if len(shares) > 1 and len(counts[_but_counts(run)]) == 1:
             changes.pop("epoch_images", None)
         told = ", ".join(f"{key} {json.dumps(value)}" for key, value in changes.items())
         seeds = lines.setdefault((run.model, told), {share: [] for share in shares})
