@@ -161,6 +161,15 @@ def test_nbval_tells(tmp_path, cells, passes):
     assert ran.returncode == (0 if passes else 1), ran.stdout.decode()[-2000:]
 
 
+def test_a_figure_is_not_kept_back(chapter):
+    kept = [
+        cell.metadata.mystnb.figure.name
+        for cell in chapter.cells
+        if "figure" in cell.metadata.get("mystnb", {}) and cell.source.rstrip().endswith(";")
+    ]
+    assert not kept, f"a semicolon keeps the figure from the page: {kept}"
+
+
 def test_no_two_figures_of_the_book_have_one_name():
     named = [
         figure["name"]
