@@ -88,24 +88,21 @@ def read(
             raise TypeError(
                 f"recipe {recipe!r}: expected a Recipe, as vitbook.training.get_recipe(name) gives"
             )
+        wanted = asdict(recipe) | {"name": ""}
+        defaults = {each.name: each.default for each in fields(recipe)}
         faulty, unlabeled = faulty or bool(recipe.fault), unlabeled or bool(recipe.objective)
         taught = taught or bool(recipe.distillation)
     return [
         row
         for row in read_all(folder)
         if dataset in (None, row.dataset)
-        and (recipe is None or _numbers(row.recipe, recipe) == _numbers(asdict(recipe), recipe))
+        and (recipe is None or defaults | row.recipe | {"name": ""} == wanted)
         and (tuned or not row.start)
         and (taught or not row.teacher)
         and (unlabeled or not row.recipe.get("objective"))
         and (few or row.share == 1)
         and (faulty or not row.recipe.get("fault"))
     ]
-
-
-def _numbers(of: dict, like: "Recipe") -> dict:
-    """A recipe's numbers without its name, with the defaults of those that an older one lacks."""
-    return {each.name: each.default for each in fields(like)} | of | {"name": ""}
 
 
 def read_all(folder: str | Path | None = None) -> list[Result]:

@@ -216,13 +216,12 @@ def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, s
     answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
     usual = _told(experiment.runs[0]) if experiment.runs else {}
     shares = sorted({run.share for run in experiment.runs})
-    counts: dict[tuple, set[int]] = {}  # of images in an epoch, among runs else alike
-    for run in experiment.runs:
-        counts.setdefault(_but_counts(run), set()).add(run.recipe.epoch_images)
+    alike = {run: _but_counts(run) for run in experiment.runs}
+    counts = Counter(key for key, _ in {(alike[run], run.recipe.epoch_images) for run in alike})
     lines: dict[tuple, dict[float, list[PlannedRun]]] = {}
     for run in experiment.runs:
         changes = {k: v for k, v in _told(run).items() if v != usual[k]}
-        if len(shares) > 1 and len(counts[_but_counts(run)]) == 1:
+        if len(shares) > 1 and counts[alike[run]] == 1:  # one way to count, no change
             changes.pop("epoch_images", None)
         told = ", ".join(f"{key} {json.dumps(value)}" for key, value in changes.items())
         seeds = lines.setdefault((run.model, told), {share: [] for share in shares})
