@@ -31,7 +31,7 @@ def export(
     images: Annotated[
         Path | None,
         typer.Option(
-            help="A folder of JPEG or PNG, or one file, on which file and torch are compared; by "
+            help="A folder of images, or one file, on which file and torch are compared; by "
             "default nine photographs."
         ),
     ] = None,

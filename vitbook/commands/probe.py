@@ -17,7 +17,7 @@ def probe(
     model: AnyModel = "vit_small_patch14_focus",
     images: Annotated[
         Path | None,
-        typer.Option(help="A folder of JPEG or PNG, or one file; by default nine photographs."),
+        typer.Option(help="A folder of images, or one file; by default nine photographs."),
     ] = None,
     probes: Annotated[
         str, typer.Option("--probe", help="Which, by name, with commas.")

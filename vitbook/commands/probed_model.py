@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook import datasets
-from vitbook.datasets.images import ImageError, as_shown, open_image, pixels, square
+from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image, pixels, square
 from vitbook.errors import UnknownNameError, first_few
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
@@ -213,12 +213,12 @@ def read_images(
         raise FileNotFoundError(f"no file or folder {path}: give --images one with images")
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     if not files:
-        raise FileNotFoundError(f"no files in {path}: expected images, JPEG or PNG")
+        raise FileNotFoundError(f"no files in {path}: expected images, {', '.join(ANYONES)}")
     taken, skipped, enlarged = {}, {}, {}
     for file in files:
         name = os.fsencode(file.name).decode("utf-8", "replace")  # as a page can show it
         try:
-            given = as_shown(open_image(file.read_bytes()))
+            given = as_shown(open_image(file.read_bytes(), ANYONES))
             shown = square(given, size)
         except ImageError as error:
             skipped[name] = str(error)

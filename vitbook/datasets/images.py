@@ -1,6 +1,9 @@
 """Encoded images to pixels, all of one size."""
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from jaxtyping import UInt8
@@ -8,46 +11,110 @@ from jaxtyping import UInt8
 from vitbook.extras import from_extra
 
 with from_extra("data"):
-    from PIL import Image, ImageOps
+    from PIL import Image
 
-_FORMATS = ("JPEG", "PNG")  # Pillow knows sixty more, which no set of images needs
-_FAULTS = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+STORED = ("JPEG", "PNG")  # Pillow knows sixty more, which no stored set of images needs
+ANYONES = (*STORED, "BMP", "TIFF", "WEBP")  # what is found in a folder of one's own
+_ORIENTATION = 0x0112  # of EXIF, with what undoes each of its values
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 class ImageError(ValueError):
-    """Bytes that are no whole image."""
+    """Bytes that are no whole image, or pixels that are none to be shown."""
 
 
-def open_image(encoded: bytes) -> Image.Image:
-    """A JPEG or PNG, decoded; its mode and size are the file's own.
+def open_image(encoded: bytes, formats: tuple[str, ...] = STORED) -> Image.Image:
+    """An image of one of the formats, decoded; its mode and size are the file's own.
 
     Raises:
         ImageError: another format, or a file cut short.
     """
     try:
-        image = Image.open(io.BytesIO(encoded), formats=_FORMATS)
-        image.load()
+        with _silence():
+            image = Image.open(io.BytesIO(encoded), formats=formats)
+            image.load()
     except Image.UnidentifiedImageError:
         start = encoded[:8].hex(" ")
+        expected = f"{', '.join(formats[:-1])} or {formats[-1]}"
         raise ImageError(
-            f"{len(encoded)} bytes that begin with {start or 'nothing'} are no JPEG or PNG"
+            f"{len(encoded)} bytes that begin with {start or 'nothing'} are no {expected}"
         ) from None
-    except _FAULTS as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged image fails in any way at all
         raise ImageError(f"{len(encoded)} bytes do not decode ({error})") from error
+    if image.format == "PNG" and "transparency" in image.info:
+        image.info["transparency"] = _as_decoded(image, bits=encoded[24])
     return image
+
+
+def _as_decoded(image: Image.Image, bits: int) -> object:
+    """A PNG's transparent colour in the 8 bits to which Pillow brings its pixels, and not it."""
+    color = image.info["transparency"]
+    if image.mode == "L" and isinstance(color, int):  # of 1, 2, 4 or 8 bits
+        return (color & (2**bits - 1)) * (255 // (2**bits - 1))
+    if image.mode == "RGB" and bits == 16:
+        return tuple(each >> 8 for each in color)
+    return color
 
 
 def as_shown(image: Image.Image) -> Image.Image:
     """An image of anyone's as a viewer shows it, in RGB: turned as its EXIF says, 16 bits scaled
-    to 8, and white behind what is transparent."""
-    image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I"):  # of PNG: 16 bits in the lower half
-        image = Image.fromarray((np.asarray(image) // 257).clip(0, 255).astype(np.uint8))
+    to 8, and white behind what is transparent. A broken EXIF turns nothing.
+
+    Raises:
+        ImageError: pixels of more than 16 bits, of which none can be told to be white.
+    """
+    turn = _UPRIGHT.get(_orientation(image))
+    if image.mode.startswith(("I", "F")):
+        image = _in_8_bits(image)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         behind = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(behind, image)
-    return image.convert("RGB")
+    image = image.convert("RGB")
+    return image if turn is None else image.transpose(turn)
+
+
+def _orientation(image: Image.Image) -> object:
+    try:
+        with _silence():
+            return image.getexif().get(_ORIENTATION)
+    except MemoryError:
+        raise
+    except Exception:  # a damaged block fails in any way at all
+        return None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Of an EXIF block that is cut short Pillow warns; what it says before that still counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def _in_8_bits(image: Image.Image) -> Image.Image:
+    deep = np.asarray(image)
+    if deep.dtype.kind == "f" or deep.min() < 0 or deep.max() >= 2**16:
+        kind = "floating point" if deep.dtype.kind == "f" else "whole numbers"
+        raise ImageError(
+            f"its pixels are {kind} from {deep.min():g} to {deep.max():g}: expected 8 or 16 bits, "
+            "from 0; save it so"
+        )
+    grey = Image.fromarray((deep // 257).astype(np.uint8))
+    clear = image.info.get("transparency")
+    if clear is not None:
+        grey.putalpha(Image.fromarray(np.where(deep == clear, 0, 255).astype(np.uint8)))
+    return grey
 
 
 def square(image: Image.Image, size: int) -> Image.Image:
