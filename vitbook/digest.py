@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from vitbook.wrappers import own_state
+
 
 def digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> str:
     """SHA-256 of the names, dtypes, shapes and bytes of all tensors, and of words about them.
@@ -22,13 +24,13 @@ def digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None
 
 
 def weights_digest(model: nn.Module) -> str:
-    """:func:`digest` of a model's state, wherever it runs.
+    """:func:`digest` of a model's state, wherever it runs and whatever wraps it.
 
     Raises:
         TypeError: a part of the state that has no bytes of its own: a quantized or sparse weight,
             one on meta, or what is no tensor.
     """
-    state = model.state_dict()
+    state = own_state(model)
     for name, value in state.items():
         plain = isinstance(value, Tensor) and type(value.data) is Tensor
         if not plain or value.is_meta or value.layout != torch.strided:

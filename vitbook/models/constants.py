@@ -5,6 +5,7 @@ from typing import Any
 from torch import nn
 
 from vitbook.layers import PerformerAttention
+from vitbook.wrappers import own_names
 
 CONSTANTS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.LayerNorm: ("eps",),
@@ -16,13 +17,7 @@ CONSTANTS: dict[type[nn.Module], tuple[str, ...]] = {
 
 def constants_of(model: nn.Module) -> dict[str, float]:
     """Path of a module, dot, name of the constant -> its value."""
-    return {
-        f"{path}.{name}": getattr(module, name)
-        for path, module in model.named_modules()
-        for kind, names in CONSTANTS.items()
-        if isinstance(module, kind)
-        for name in names
-    }
+    return {name: getattr(*place) for name, place in _places(model).items()}
 
 
 def set_constants(model: nn.Module, constants: dict[str, Any]) -> None:
@@ -31,13 +26,24 @@ def set_constants(model: nn.Module, constants: dict[str, Any]) -> None:
     Raises:
         ValueError: a name that the model has no such constant for, or no number.
     """
-    known = constants_of(model)
+    places = _places(model)
     for name, value in constants.items():
-        if name not in known or type(value) not in (int, float):
+        if name not in places or type(value) not in (int, float):
             raise ValueError(f"constant {name} {value!r}: expected numbers of this model's layers")
     for name, value in constants.items():
-        path, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(path), attribute, value)
+        setattr(*places[name], value)
+
+
+def _places(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+    places = {
+        f"{path}.{name}": (module, name)
+        for path, module in model.named_modules()
+        for kind, names in CONSTANTS.items()
+        if isinstance(module, kind)
+        for name in names
+    }
+    own = own_names(model, list(places))
+    return {own[name]: place for name, place in places.items()}
 
 
 def set_norm_eps(model: nn.Module, eps: float) -> None:

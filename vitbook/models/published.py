@@ -14,6 +14,7 @@ from vitbook.models.weight_names import (
     T2T_TRANSFORMER_NAMES,
 )
 from vitbook.models.weights import load_renamed
+from vitbook.wrappers import unwrapped
 
 
 def load_deit(model: nn.Module, weights: Mapping) -> nn.Module:
@@ -25,13 +26,14 @@ def load_deit(model: nn.Module, weights: Mapping) -> nn.Module:
     Args:
         model: for example ``create_model("deit_tiny_distilled_patch16_224")``, or for DeiT without
             distillation ``create_model("vit_tiny_patch16_224")``.
-        weights: the state dict, or the file's content that has it under ``model`` or the like.
+        weights: the state dict, or the file's content, one part of which fits.
 
     Returns:
         ``model``, with the weights in it.
 
     Raises:
-        ValueError: tensors are missing, left over, of another shape or kind, or not finite.
+        ValueError: tensors are missing, left over, of another shape or kind, or not finite; or
+            several parts fit.
         TypeError: something that is no state dict came.
     """
     return load_renamed(model, weights, DEIT_NAMES, "DeiT")
@@ -48,8 +50,7 @@ def load_t2t_vit(model: nn.Module, weights: Mapping) -> nn.Module:
 
     Args:
         model: for example ``create_model("t2t_vit_14")``.
-        weights: the state dict, or the file's content that has it under ``state_dict_ema`` or the
-            like.
+        weights: the state dict, or the file's content, one part of which fits.
 
     Returns:
         ``model``, with the weights in it.
@@ -75,8 +76,7 @@ def load_sl_vit(model: nn.Module, weights: Mapping) -> nn.Module:
 
     Args:
         model: for example ``create_model("sl_vit_tiny_patch4_32")``.
-        weights: the state dict, or the file's content that has it under ``model_state_dict`` or
-            the like.
+        weights: the state dict, or the file's content, one part of which fits.
 
     Returns:
         ``model``, with the weights in it.
@@ -84,7 +84,7 @@ def load_sl_vit(model: nn.Module, weights: Mapping) -> nn.Module:
     Raises:
         ValueError, TypeError: as :func:`load_deit`.
     """
-    tokenizer = getattr(model, "tokenizer", None)
+    tokenizer = getattr(unwrapped(model), "tokenizer", None)
     if not isinstance(tokenizer, PatchEmbedding | ShiftedPatches):
         raise ValueError(
             f"the model's tokens are made by {type(tokenizer).__name__}, SL-ViT's by plain or by "

@@ -7,6 +7,7 @@ from vitbook.layers.positions import resize_positions
 from vitbook.models.bit import ResNetV2
 from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
 from vitbook.models.weights import load_renamed
+from vitbook.wrappers import own_state, unwrapped
 
 # timm's names for what has another one here.
 TWINS = {
@@ -46,9 +47,9 @@ def load_timm(
             f"{type(source).__name__} came: expected a timm model or the name of one; a state "
             "dict is loaded by load_deit of vitbook.models.published"
         )
-    patches = getattr(source, "patch_embed", None)
-    grid = None if patches is None else tuple(patches.grid_size)
-    return load_state(model, source.state_dict(), grid, resize_method, "the timm model")
+    patches = getattr(unwrapped(source), "patch_embed", None)
+    grid = None if patches is None else tuple(unwrapped(patches).grid_size)
+    return load_state(model, own_state(source), grid, resize_method, "the timm model")
 
 
 def download(name: str) -> nn.Module:

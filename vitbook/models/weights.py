@@ -1,7 +1,8 @@
 """Loading weights that have other names: rules as data, one engine, one check."""
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from einops import rearrange
@@ -9,9 +10,11 @@ from torch import Tensor, nn
 
 from vitbook.errors import first_few
 from vitbook.models.weight_names import Names
+from vitbook.wrappers import AROUND, COMPILED, load_own_state, own_state, unwrapped
 
-# Under which names training scripts put the weights into their files; the averaged ones first.
-WRAPPERS = ("state_dict_ema", "model_ema", "model_state_dict", "state_dict", "model")
+log = logging.getLogger(__name__)
+
+DEEPEST = 5  # how far weights are looked for in what a training script wrote
 
 
 @torch.no_grad()
@@ -21,7 +24,9 @@ def load_renamed(
     """Copy weights with other names and layouts into ``model``, all of them or none.
 
     Args:
-        weights: the state dict, or the file's content that has it under one of ``WRAPPERS``.
+        weights: the state dict, or the content of a training script's file, of which one part
+            fits, whatever it is called: ``model``, ``state_dict_ema``, ``teacher``, names that
+            begin with ``module.`` or ``backbone.``. Which one is logged.
         names: rules of :mod:`vitbook.models.weight_names`.
         whose: the owner of the weights, for the message.
         optional: parameters of ours whose name begins so keep their values if ``weights`` has
@@ -31,25 +36,27 @@ def load_renamed(
         ``model``, with the weights in it.
 
     Raises:
-        ValueError: as :func:`check_state`.
+        ValueError: as :func:`check_state`, or several parts fit.
         TypeError: something that is no state dict came.
     """
-    given = _unwrap(weights)
-    own = model.state_dict()
+    own, body = own_state(model), unwrapped(model)
     # Each prefix token is a parameter of its own elsewhere.
     prefix = own.pop("prefix", ())
     own |= {f"prefix.{number}": token for number, token in enumerate(prefix)}
     places = {name: _place(name, names) for name in own}
-    if optional is not None:
-        mine = [name for name in places if name.startswith(optional)]
-        if not any(places[name][0] in given for name in mine):
-            places = {name: place for name, place in places.items() if name not in mine}
-    patch = getattr(getattr(model, "tokenizer", None), "patch", ())
+    patch = getattr(getattr(body, "tokenizer", None), "patch", ())
     sizes = dict(zip("pq", patch, strict=False))
     expected = {
         theirs: _rearrange(own[name], layout, sizes) for name, (theirs, layout) in places.items()
     }
-    check_state(given, expected, whose)
+    mine = {places[name][0] for name in places if optional and name.startswith(optional)}
+
+    def wanted(state: Mapping) -> dict[str, Tensor]:
+        left_out = () if mine & state.keys() else mine
+        return {name: tensor for name, tensor in expected.items() if name not in left_out}
+
+    given = _part_that_fits(weights, wanted, whose)
+    places = {name: place for name, place in places.items() if place[0] in given}
     if any(tensor.is_meta for tensor in own.values()):
         raise ValueError("the model is on meta, where there is no memory: model.to_empty first")
     state = {
@@ -58,7 +65,7 @@ def load_renamed(
     }
     if len(prefix):
         state["prefix"] = torch.stack([state.pop(f"prefix.{n}") for n in range(len(prefix))])
-    model.load_state_dict(state, strict=optional is None)
+    load_own_state(body, state, strict=optional is None)
     return model
 
 
@@ -97,32 +104,93 @@ def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], who
     }
     found = [f"{fault}: {first_few(names)}" for fault, names in faults.items() if names]
     if found:
+        advice = (
+            "Build the model with the name, image_size, num_classes and channels that they were "
+            "made for"
+            if both or not given
+            else "They have none of the names: give the weights of such a model alone"
+        )
         raise ValueError(
-            f"the weights of {whose} do not fit this model: {'; '.join(found)}. Build the "
-            "model with the name, image_size, num_classes and channels that they were made for"
+            f"the weights of {whose} do not fit this model: {'; '.join(found)}. {advice}"
         )
 
 
-def _unwrap(weights: Mapping) -> dict[str, Tensor]:
-    """The state dict alone: out of the file's other content, without DataParallel's prefix."""
+def _part_that_fits(weights: Mapping, wanted: Callable, whose: str) -> dict[str, Tensor]:
+    """The one state dict in what came whose names and shapes are those of ``wanted(state)``."""
     if not isinstance(weights, Mapping):
         raise TypeError(
             f"weights are {type(weights).__name__}: expected a state dict; torch.load(path, "
             "weights_only=True) reads a file, model.state_dict() a model"
         )
-    for wrapper in WRAPPERS:
-        if isinstance(weights.get(wrapper), Mapping):
-            weights = weights[wrapper]
-            break
-    for name, value in weights.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name} of the weights is {type(value).__name__}, no tensor with a name: expected "
-                f"a state dict, or a file's content that has one under {', '.join(WRAPPERS)}"
-            )
-    # All or none: a name with the prefix could otherwise hide the same one without.
-    prefix = "module." if all(name.startswith("module.") for name in weights) else ""
-    return {name.removeprefix(prefix): tensor for name, tensor in weights.items()}
+    parts = dict(_parts(weights))
+    if not parts:
+        name, value = next(iter(weights.items()))
+        raise TypeError(
+            f"{name} of the weights is {type(value).__name__}, no tensor with a name: expected a "
+            "state dict, or a file's content that has one"
+        )
+
+    expected = {where: wanted(state) for where, state in parts.items()}
+    fits = [
+        where
+        for where, state in parts.items()
+        if {name: tensor.shape for name, tensor in state.items()}
+        == {name: tensor.shape for name, tensor in expected[where].items()}
+    ]
+    if len(fits) > 1:
+        places = first_few(where or "as it came" for where in fits)
+        raise ValueError(
+            f"the weights of {whose} are there {len(fits)} times, each fits this model: "
+            f"{places}: expected one; give the one that you want alone"
+        )
+    # Else the one that shares most names, to say what is wrong with it.
+    nearest = fits[0] if fits else max(parts, key=lambda w: len(parts[w].keys() & expected[w]))
+    state = parts[nearest]
+    check_state(state, expected[nearest], f"{whose}, {nearest}," if nearest else whose)
+    if nearest:
+        log.warning("the weights of %s were taken from %s", whose, nearest)
+    return state
+
+
+def _parts(weights: Mapping, where: str = "", depth: int = 0) -> Iterator[tuple[str, dict]]:
+    """Each state dict of a file's content by its place, such as ``teacher/module.backbone.``."""
+    tensors = {
+        name: value
+        for name, value in weights.items()
+        if isinstance(name, str) and isinstance(value, Tensor)
+    }
+    if tensors or not (weights or where):
+        yield from _behind_names(tensors, where, depth)
+    for name, value in weights.items() if depth < DEEPEST else ():
+        inside = own_state(value) if isinstance(value, nn.Module) else value
+        if isinstance(name, str) and isinstance(inside, Mapping):
+            yield from _parts(inside, f"{where}{name}/", depth + 1)
+
+
+def _behind_names(tensors: dict, where: str, depth: int) -> Iterator[tuple[str, dict]]:
+    """These tensors, and those whose names begin with the same word, without it."""
+    begin = f"{AROUND}."
+    plain = {
+        name.replace(f"{COMPILED}.", "").replace(f".{begin}", "."): tensor
+        for name, tensor in tensors.items()
+    }
+    if len(plain) == len(tensors):  # else one name would hide another
+        tensors = plain
+    # All or none: what DataParallel wraps has nothing beside it, and torch's mean only its count.
+    counted = tensors.keys() - {"n_averaged"}
+    while counted and all(name.startswith(begin) for name in counted):
+        tensors = {name.removeprefix(begin): tensors[name] for name in tensors if name in counted}
+        counted, where = tensors.keys(), where + begin
+    yield where, tensors
+    words = dict.fromkeys(name.partition(".")[0] for name in tensors if "." in name)
+    for word in words if depth < DEEPEST else ():
+        if word != AROUND:
+            inside = {
+                name.removeprefix(f"{word}."): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(f"{word}.")
+            }
+            yield from _behind_names(inside, f"{where}{word}.", depth + 1)
 
 
 def _place(name: str, names: Names) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.checkpoint_file import BESIDE, FORMAT, CheckpointError, read_checkpoint
 from vitbook.training.tied_weights import load_unique_state, unique_state
+from vitbook.wrappers import COMPILED, unwrapped
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ def save_checkpoint(
 ) -> Path:
     """Write a model of the catalogue to one file, whole or not at all.
 
+    What ``torch.compile`` or DataParallel put around the model, or around a part, is left out.
+
     Args:
         dtype: of the stored weights, for example torch.float16; by default as they are.
         beside: tensors that learned with the model and are no part of it, by name.
@@ -70,6 +73,7 @@ def save_checkpoint(
         ...     print(path.name, vitbook.load_checkpoint(path).provenance)
         own.safetensors {'seed': 0}
     """
+    model = unwrapped(model)
     spec = getattr(model, "spec", None)
     if spec is None:
         raise CheckpointError(
@@ -149,6 +153,7 @@ def load_checkpoint(
             f"the book's own: {own or _how_they_come()}"
         )
     state, about = read_checkpoint(path)
+    state = _without_compile(state)
     names = [name for name in state if name.startswith(BESIDE)]
     beside = {name.removeprefix(BESIDE): state.pop(name) for name in names}
 
@@ -163,7 +168,7 @@ def load_checkpoint(
             spec["image_size"] = tuple(spec["image_size"])
         spec = ModelSpec(**spec)
         class_names, provenance = tuple(about["class_names"]), dict(about["provenance"])
-        constants = dict(about.get("constants", {}))
+        constants = _without_compile(about.get("constants", {}))
         faults = _faults(about)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise another(error) from error
@@ -171,7 +176,7 @@ def load_checkpoint(
         state, spec = _resized(state, spec, image_size, faults)
     try:
         with torch.device("meta"):  # of whatever size: memory is taken once the weights fit
-            usual = model if model is not None else _built(spec, faults)
+            usual = unwrapped(model) if model is not None else _built(spec, faults)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise another(error) from error
     ours, theirs = faults_of_parts(faults), faults_of(usual)
@@ -188,10 +193,16 @@ def load_checkpoint(
         set_constants(usual, constants)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
-    target = model if model is not None else _built(spec, faults)
+    target = usual if model is not None else _built(spec, faults)
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
-    return Checkpoint(target.eval(), class_names, provenance, beside)
+    model = target if model is None else model
+    return Checkpoint(model.eval(), class_names, provenance, beside)
+
+
+def _without_compile(named: dict) -> dict:
+    """Once the names that ``torch.compile`` gives were written as they are."""
+    return {name.replace(f"{COMPILED}.", ""): value for name, value in dict(named).items()}
 
 
 def _faults(about: dict) -> list[str]:

@@ -6,14 +6,20 @@ keeps its function that finds the names private.
 
 from torch import Tensor, nn
 
+from vitbook.wrappers import load_own_state, own_names
+
 
 def unique_state(module: nn.Module) -> dict[str, Tensor]:
     """``module.state_dict()``, but a tensor that several parts share has its first name only.
 
-    safetensors does not write one tensor under two names.
+    safetensors does not write one tensor under two names. A part that ``torch.compile`` or
+    DataParallel wraps has the names that it had before.
     """
     first = first_names(module)
-    return {name: tensor for name, tensor in module.state_dict().items() if first[name] == name}
+    own = own_names(module, list(first))
+    return {
+        own[name]: tensor for name, tensor in module.state_dict().items() if first[name] == name
+    }
 
 
 def load_unique_state(module: nn.Module, state: dict[str, Tensor]) -> None:
@@ -22,12 +28,14 @@ def load_unique_state(module: nn.Module, state: dict[str, Tensor]) -> None:
     Raises:
         RuntimeError: a name is missing, left over, or of another shape.
     """
+    first = first_names(module)
+    own = own_names(module, list(first))
     again = {
-        name: state[first]
-        for name, first in first_names(module).items()
-        if name != first and first in state
+        own[name]: state[own[one]]
+        for name, one in first.items()
+        if name != one and own[one] in state
     }
-    module.load_state_dict(state | again)
+    load_own_state(module, state | again)
 
 
 def first_names(module: nn.Module) -> dict[str, str]:
