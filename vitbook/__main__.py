@@ -22,7 +22,7 @@ try:
         from vitbook.commands.mirrors import mirrors
         from vitbook.commands.models import models
         from vitbook.commands.moves import moves
-        from vitbook.commands.options import Device
+        from vitbook.commands.options import Device, data_name
         from vitbook.commands.probe import probe
         from vitbook.commands.quantize import quantize
         from vitbook.commands.rank import rank
@@ -79,7 +79,10 @@ def evaluate_checkpoint(
         Path, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
     ],
     dataset: Annotated[
-        str | None, typer.Argument(help="By default the one that it was trained on.")
+        str | None,
+        typer.Argument(
+            help="A name or a path; by default the one that it was trained on.", callback=data_name
+        ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="By default the held-out one.")] = None,
     device: Device = None,

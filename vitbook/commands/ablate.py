@@ -10,7 +10,7 @@ from vitbook import datasets, results
 from vitbook.analysis import head_kinds, mean_head_outputs
 from vitbook.analysis.kinds import EXPLAINS, IDLE, KINDS, NEAR
 from vitbook.commands.head_sets import Trial, compare_kinds, interval_of, single_heads
-from vitbook.commands.options import MOST_SEED, Device
+from vitbook.commands.options import MOST_SEED, Device, data_name, stem
 from vitbook.commands.probed_model import check_classes
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
@@ -24,7 +24,10 @@ SHOWN = ("drop", "compared_drop", "random_drop", "lead", "alone", "alone_lead")
 
 def ablate(
     dataset: Annotated[
-        str, typer.Argument(help="A data set for which the book has a linear head: tf_flowers.")
+        str,
+        typer.Argument(
+            help="A data set for which the book has a linear head: tf_flowers.", callback=data_name
+        ),
     ],
     model: Annotated[
         str, typer.Option(help="A name from `vitbook weights list`.")
@@ -54,7 +57,7 @@ def ablate(
     The null is as many heads of other kinds in the same layers.
     """
     set_threads(threads)
-    subject = f"{model}-{dataset}-{by}"
+    subject = f"{stem(model)}-{dataset}-{by}"
     for kind in ("ablation", "head_ablation"):
         results.check_place(kind, subject, out)
     loaded = load_pretrained(model, head=dataset)

@@ -17,7 +17,7 @@ from vitbook.analysis.grid_pointing import (
     explain_collages,
     quarter_drops,
 )
-from vitbook.commands.options import MOST_SEED, Device
+from vitbook.commands.options import MOST_SEED, Device, data_name, stem
 from vitbook.commands.probed_model import check_classes, fresh_twin
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
@@ -46,7 +46,10 @@ PARTS = {"class token": QUICK, "mean of patches": ("CAM", *QUICK)}
 
 def collages(
     dataset: Annotated[
-        str, typer.Argument(help="That the book has a linear head for, as tiny_imagenet.")
+        str,
+        typer.Argument(
+            help="That the book has a linear head for, as tiny_imagenet.", callback=data_name
+        ),
     ] = "tiny_imagenet",
     number: Annotated[int, typer.Option("--collages", min=2, help="Of four images each.")] = 40,
     model: Annotated[
@@ -64,7 +67,7 @@ def collages(
 ) -> None:
     """Ask explanations of a pretrained ViT where in a collage of four images each class lies."""
     set_threads(threads)
-    subject = f"{model}-{dataset}"
+    subject = f"{stem(model)}-{dataset}"
     results.check_place("collages", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vitbook import datasets, results
 from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_body, frozen_readers
-from vitbook.commands.options import Device, stem
+from vitbook.commands.options import DataName, Device, stem
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
@@ -25,7 +25,7 @@ from vitbook.training.ridge import PENALTIES, REFERENCE_PENALTY
 
 
 def few_shot(
-    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")],
+    dataset: DataName,
     model: Annotated[
         str,
         typer.Option(help="A name from `vitbook weights list`, one of timm's, or a checkpoint."),

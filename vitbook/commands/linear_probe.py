@@ -8,7 +8,7 @@ from torch import Tensor
 
 from vitbook import datasets, results
 from vitbook.commands.frozen_readers import NULLS, READ, checked_size, frozen_readers
-from vitbook.commands.options import MOST_SEED, Device
+from vitbook.commands.options import MOST_SEED, DataName, Device, stem
 from vitbook.commands.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_file_writable
@@ -24,7 +24,7 @@ from vitbook.training.linear_probe import (
 
 
 def linear_probe(
-    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")],
+    dataset: DataName,
     model: Annotated[
         str, typer.Option(help="A name from `vitbook weights list`, or one of timm's.")
     ] = "vit_small_patch14_focus",
@@ -42,7 +42,7 @@ def linear_probe(
     """Fit a linear layer on frozen tokens, beside the same on fresh weights and on pixels."""
     set_threads(threads)
     place = choose_device(device)
-    subject = f"{model}-{dataset}"
+    subject = f"{stem(model)}-{dataset}"
     results.check_place("linear_probe", subject, out)
     check_file_writable(out / f"{subject}.safetensors")
     split = datasets.held_out_split(dataset)

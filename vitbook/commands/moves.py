@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vitbook import results
 from vitbook.commands.checkpoint_data import all_with_data
-from vitbook.commands.options import Device
+from vitbook.commands.options import Device, OtherData
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.training import evaluate
@@ -25,9 +25,7 @@ def moves(
         typer.Argument(help="Files that `vitbook train` wrote, or names of the book's own."),
     ],
     most: Annotated[int, typer.Option(help="Pixels, to the right and to the left.")] = 2,
-    dataset: Annotated[
-        str | None, typer.Option(help="By default the one that the first was trained on.")
-    ] = None,
+    dataset: OtherData = None,
     split: Annotated[str | None, typer.Option(help="By default the held-out one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,

@@ -5,11 +5,30 @@ from typing import Annotated
 
 import typer
 
+from vitbook import datasets
+
 # What scikit-learn takes.
 MOST_SEED = 2**32 - 1
 
 Device = Annotated[
     str | None, typer.Option(help="cpu, cuda or mps; by default the GPU if there is one.")
+]
+
+
+def data_name(asked: str | None) -> str | None:
+    """What a data set is called that was asked for by name or by a path."""
+    return None if asked is None else datasets.name_of(asked)
+
+
+DATA = "A name from `vitbook data list`, or a path: a folder of pictures, a table of them."
+DataName = Annotated[str, typer.Argument(help=DATA, callback=data_name)]
+# Of a checkpoint: by default that of which it says so.
+OtherData = Annotated[
+    str | None,
+    typer.Option(
+        help="A name or a path; by default the one that the first was trained on.",
+        callback=data_name,
+    ),
 ]
 
 # What `load_probed_model` takes.

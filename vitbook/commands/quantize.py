@@ -13,7 +13,7 @@ from tqdm import tqdm
 from vitbook import datasets, results
 from vitbook.analysis import bootstrap_interval, round_activations
 from vitbook.analysis.precision import PLACES, STEPS
-from vitbook.commands.options import MOST_SEED, Device, stem
+from vitbook.commands.options import MOST_SEED, DataName, Device, stem
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
@@ -64,7 +64,7 @@ class Task:
 
 
 def quantize(
-    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")],
+    dataset: DataName,
     model: Annotated[
         str,
         typer.Option(help="A name from `vitbook weights list` with a head, or a checkpoint."),

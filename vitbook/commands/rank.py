@@ -8,7 +8,7 @@ import typer
 
 from vitbook import datasets, results
 from vitbook.commands.frozen_readers import READ, checked_size, frozen_body, kept_features
-from vitbook.commands.options import Device
+from vitbook.commands.options import DataName, Device
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.digest import weights_digest
@@ -20,7 +20,7 @@ from vitbook.training.transfer_scores import FOLDS, projected_scores, transfer_s
 
 
 def rank(
-    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")],
+    dataset: DataName,
     models: Annotated[
         list[str],
         typer.Argument(

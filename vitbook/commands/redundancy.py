@@ -8,7 +8,7 @@ import typer
 from vitbook import datasets, results
 from vitbook.analysis import layer_redundancy
 from vitbook.commands.checkpoint_data import all_with_data
-from vitbook.commands.options import Device
+from vitbook.commands.options import Device, OtherData
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 
@@ -20,9 +20,7 @@ def redundancy(
         list[str],
         typer.Argument(help="Files that `vitbook train` wrote, or names of the book's own."),
     ],
-    dataset: Annotated[
-        str | None, typer.Option(help="By default the one that the first was trained on.")
-    ] = None,
+    dataset: OtherData = None,
     split: Annotated[str | None, typer.Option(help="By default the held-out one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,

@@ -8,7 +8,7 @@ from torch import nn
 
 from vitbook import results
 from vitbook.commands.checkpoint_data import all_with_data
-from vitbook.commands.options import Device
+from vitbook.commands.options import Device, OtherData
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.training import sharpness as measured_sharpness
@@ -22,9 +22,7 @@ def sharpness(
         typer.Argument(help="Files that `vitbook train` wrote, or names of the book's own."),
     ],
     radius: Annotated[float, typer.Option(help="How far uphill, over all weights.")] = 0.05,
-    dataset: Annotated[
-        str | None, typer.Option(help="By default the one that the first was trained on.")
-    ] = None,
+    dataset: OtherData = None,
     split: Annotated[str, typer.Option(help="Of the data set.")] = "train",
     out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,

@@ -14,7 +14,7 @@ from torch import nn
 
 from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
-from vitbook.commands.options import Device
+from vitbook.commands.options import DataName, Device
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
 from vitbook.files import check_writable
@@ -23,7 +23,7 @@ from vitbook.training import RunStoppedError, get_recipe, run
 
 def train(
     model: Annotated[str, typer.Argument(help="A name from `vitbook models`.")],
-    dataset: Annotated[str, typer.Argument(help="A name from `vitbook data list`.")] = "digits",
+    dataset: DataName = "digits",
     recipe: Annotated[str, typer.Option(help="A recipe by name.")] = "digits",
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,

@@ -9,7 +9,7 @@ from vitbook.datasets.cluttered_digits import digit_masks, load_cluttered_digits
 from vitbook.datasets.collages import Collages, make_collages
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.digits import load_digits
-from vitbook.datasets.folders import data_root
+from vitbook.datasets.folders import data_root, is_path
 from vitbook.datasets.photos import load_photos
 from vitbook.datasets.placed_digits import PLACED_DIGITS, load_placed_digits
 from vitbook.datasets.resizing import resize
@@ -30,6 +30,7 @@ __all__ = [
     "load",
     "make_collages",
     "make_task",
+    "name_of",
     "normalize",
     "take_share",
 ]
@@ -56,8 +57,50 @@ def list_datasets() -> tuple[str, ...]:
     return tuple(_SPLITS)
 
 
-def held_out_split(name: str) -> str:
+def name_of(data: str | Path, root: str | Path | None = None, seed: int = 0) -> str:
+    """The name of a data set: itself, or that of a folder of one's own, "flowers@1a2b3c4d".
+
+    A path is a text with a slash, one that begins with ``.`` or ``~``, or one at which there is
+    something; a name of ``list_datasets()`` comes before. What is there is read and kept in the
+    folder of the data sets, once, as :func:`.own.kept.adopt` says; the name is of its content, and
+    is taken wherever a data set's name is.
+
+    Args:
+        root: as :func:`load` takes it.
+        seed: draws the fifth of each class that is held out, where nobody has split a folder.
+
+    Raises:
+        UnknownNameError: no such data set; names the nearest.
+        DatasetError: nothing at the path, or nothing to learn from.
+        OSError: the disk is full or the folder of the data sets not writable.
+
+    Example:
+        >>> from vitbook import datasets
+        >>> datasets.name_of("digits")
+        'digits'
+    """
+    if (name := str(data)) in _SPLITS:
+        return name
+    if "@" in name or is_path(name):
+        from vitbook.datasets.own.kept import adopt, find_adopted, is_name
+
+        if find_adopted(name, root) is not None:
+            return name
+        if is_path(name):
+            return adopt(name, root, seed)
+        if is_name(name):
+            raise DatasetError(
+                f"{name} is a folder of somebody's that is not kept in {data_root(root)}: give the "
+                "folder itself"
+            )
+    raise UnknownNameError("data set", name, _SPLITS)
+
+
+def held_out_split(name: str | Path, root: str | Path | None = None) -> str:
     """The part that a score is measured on: "test", or "validation" where that is what is public.
+
+    Args:
+        name: as :func:`load` takes it; so is the next.
 
     Raises:
         UnknownNameError: no such data set.
@@ -68,21 +111,22 @@ def held_out_split(name: str) -> str:
         >>> held_out_split("digits"), held_out_split("tiny_imagenet")
         ('test', 'validation')
     """
-    splits = _splits(name)
+    splits = _splits(name, root)
     if "train" not in splits:
         raise ValueError(f"{name} has only {splits[0]!r}, no held-out split: it is to look at")
     return splits[-1]
 
 
-def is_here(name: str, root: str | Path | None = None) -> bool:
+def is_here(name: str | Path, root: str | Path | None = None) -> bool:
     """Whether :func:`load` finds all parts of a data set without a connection.
 
     Raises:
         UnknownNameError: no such data set.
         DatasetError: files of it are damaged.
     """
-    splits = _splits(name)
-    if name in _EMBEDDED:
+    name = name_of(name, root)
+    splits = _splits(name, root)
+    if name not in IMAGE_SETS:
         return True
     from vitbook.datasets.shards import find_splits
 
@@ -90,17 +134,18 @@ def is_here(name: str, root: str | Path | None = None) -> bool:
 
 
 def load(
-    name: str, split: str, root: str | Path | None = None, image_size: int | None = None
+    name: str | Path, split: str, root: str | Path | None = None, image_size: int | None = None
 ) -> Dataset:
     """Load one part of a data set into memory.
 
     Args:
-        name: from ``list_datasets()``.
+        name: from ``list_datasets()``, or a path to pictures of one's own, see :func:`name_of`.
         split: ``train`` or ``held_out_split(name)``; ``all`` of photos.
         root: folder that holds ``<name>/<split>-00000-of-00001.parquet`` and so on; by default
             ``VITBOOK_DATA``, else ``data/`` of the checkout. What is not there is fetched from
             its official address, with progress, and kept there. An embedded set needs none.
-        image_size: pixels a side, by default the set's own. Of images of another size the
+        image_size: pixels a side, by default the set's own (of pictures of one's own: half of
+            them have a short side of as many, but no more than 224). Of images of another size the
             centre square is taken and resized, bicubic with antialiasing.
 
     Raises:
@@ -120,7 +165,8 @@ def load(
         >>> tuple(datasets.load("photos", "all", image_size=64).images.shape[1:])
         (3, 64, 64)
     """
-    splits = _splits(name)
+    name = name_of(name, root)
+    splits = _splits(name, root)
     if split not in splits:
         raise UnknownNameError(f"split of {name}", split, splits)
     if image_size is not None and not (is_whole_number(image_size) and image_size > 0):
@@ -132,6 +178,10 @@ def load(
     if name in _EMBEDDED:
         return _resized(_EMBEDDED[name][0](split), image_size)
     # What is embedded needs none of the packages that these import.
+    if name not in IMAGE_SETS:
+        from vitbook.datasets.own.kept import find_adopted, load_adopted
+
+        return load_adopted(find_adopted(name, root), split, root, image_size)
     from vitbook.datasets.fetch import fetch
     from vitbook.datasets.shards import find_shards, shard_name
     from vitbook.datasets.stored import read_split
@@ -161,7 +211,9 @@ def _resized(dataset: Dataset, size: int | None) -> Dataset:
     )
 
 
-def _splits(name: str) -> tuple[str, ...]:
-    if name not in _SPLITS:
-        raise UnknownNameError("data set", name, _SPLITS)
-    return _SPLITS[name]
+def _splits(name: str | Path, root: str | Path | None) -> tuple[str, ...]:
+    if (name := name_of(name, root)) in _SPLITS:
+        return _SPLITS[name]
+    from vitbook.datasets.own.kept import find_adopted
+
+    return tuple(find_adopted(name, root).splits)

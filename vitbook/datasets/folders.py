@@ -1,4 +1,4 @@
-"""Where data sets lie."""
+"""Where data sets lie, and which are asked for by a path."""
 
 import os
 from pathlib import Path
@@ -18,3 +18,10 @@ def data_root(root: str | Path | None = None) -> Path:
     if (checkout / "pyproject.toml").is_file():
         return checkout / "data"
     return Path.home() / ".cache" / "vitbook"
+
+
+def is_path(data: str | Path) -> bool:
+    """Whether what is no registered name asks for a folder or a table of one's own."""
+    text = str(data)
+    has_slash = "/" in text or os.sep in text
+    return has_slash or text.startswith((".", "~")) or os.path.exists(text)

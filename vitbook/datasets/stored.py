@@ -9,7 +9,15 @@ import torch
 
 from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.dataset import Dataset, DatasetError
-from vitbook.datasets.images import ImageError, open_image, pixels, square
+from vitbook.datasets.images import (
+    ANYONES,
+    STORED,
+    ImageError,
+    as_shown,
+    open_image,
+    pixels,
+    square,
+)
 from vitbook.datasets.shards import Row, Shards
 from vitbook.extras import from_extra
 
@@ -46,8 +54,13 @@ class Contents:
         return "sha256:" + self._digest.hexdigest()
 
 
-def read_images(shards: Shards, contents: Contents) -> Iterator[tuple[Row, Image.Image]]:
+def read_images(
+    shards: Shards, contents: Contents, anyones: bool = False
+) -> Iterator[tuple[Row, Image.Image]]:
     """Every row with its image, as the file has it.
+
+    Args:
+        anyones: of more formats, and as a viewer shows it.
 
     Raises:
         DatasetError: an image that does not decode; names the row and the file.
@@ -55,18 +68,23 @@ def read_images(shards: Shards, contents: Contents) -> Iterator[tuple[Row, Image
     for shard in shards.found:
         for index, row in enumerate(shard.rows()):
             try:
-                image = open_image(row.encoded)
+                image = open_image(row.encoded, ANYONES if anyones else STORED)
             except ImageError as error:
                 raise DatasetError(
                     f"row {index} of {shard.path} ({row.path}) is no image: {error}; "
                     "remove the file and fetch it again"
                 ) from error
             contents.add(row, image)
-            yield row, image
+            yield row, as_shown(image) if anyones else image
 
 
-def read_split(image_set: ImageSet, split: str, shards: Shards, size: int | None) -> Dataset:
+def read_split(
+    image_set: ImageSet, split: str, shards: Shards, size: int | None, anyones: bool = False
+) -> Dataset:
     """All images of the shards that are there, as squares of ``size`` pixels.
+
+    Args:
+        anyones: as :func:`read_images` takes it.
 
     Raises:
         DatasetError: a damaged file or image, or a class of a training set without one.
@@ -74,7 +92,7 @@ def read_split(image_set: ImageSet, split: str, shards: Shards, size: int | None
     size = image_set.image_size if size is None else size
     images = np.empty((shards.num_rows, 3, size, size), np.uint8)
     contents = Contents()
-    for index, (_, image) in enumerate(read_images(shards, contents)):
+    for index, (_, image) in enumerate(read_images(shards, contents, anyones)):
         images[index] = pixels(square(image, size))
     check_classes(split, shards, contents)
     return Dataset(

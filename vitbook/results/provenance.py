@@ -42,9 +42,11 @@ def made_on(device: str | torch.device) -> dict:
 
 
 def command() -> str:
-    """As it was typed, but for the folders in front of the program's name."""
+    """As it was typed, but for the folders in front of the program's name and in absolute paths:
+    rows travel, and these are nobody's business."""
     name = Path(sys.argv[0]).name
-    return " ".join(["python -m vitbook" if name == "__main__.py" else name, *sys.argv[1:]])
+    words = [Path(word).name if os.path.isabs(word) else word for word in sys.argv[1:]]
+    return " ".join(["python -m vitbook" if name == "__main__.py" else name, *words])
 
 
 @cache

@@ -111,7 +111,9 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
     for model in asked["models"]:
         if not isinstance(model, str) or model not in list_models():
             raise UnknownNameError("model", model, list_models())
-    datasets.held_out_split(asked["dataset"])
+    if (dataset := asked["dataset"]) not in datasets.list_datasets():
+        raise UnknownNameError("data set", dataset, datasets.list_datasets())
+    datasets.held_out_split(dataset)
     start, teacher = asked.get("start", ""), asked.get("teacher", "")
     for key, weights in (("start", start), ("teacher", teacher)):
         if is_path(weights):

@@ -37,7 +37,7 @@ class FinishedRunError(ValueError):
 
 def run(
     model_name: str,
-    dataset_name: str,
+    dataset_name: str | Path,
     recipe: Recipe,
     *,
     seed: int = 0,
@@ -65,6 +65,8 @@ def run(
     first one writes.
 
     Args:
+        dataset_name: as :func:`vitbook.datasets.load` takes it; the files of a run on pictures of
+            one's own are called after these and a digest of them.
         share: of each class's training images, drawn by ``share_seed``.
         start: weights that the body starts from, as :func:`~.start.start_from` takes them; the
             head then starts at zero. Empty starts from fresh weights.
@@ -79,7 +81,8 @@ def run(
 
     Raises:
         FinishedRunError: the folder has a finished run of this name.
-        UnknownNameError: no such weights to start or to learn from; names the nearest.
+        UnknownNameError: no such model, data set, or weights to start or to learn from; names the
+            nearest.
         StartError: weights of another model, or for images of other channels.
         TeacherError: a teacher of other classes or for other images; a recipe with distillation
             and no teacher, or the reverse.
@@ -87,6 +90,8 @@ def run(
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
     """
+    dataset_name = datasets.name_of(dataset_name)
+    usual_size = default_image_size(model_name)
     if start:
         check_weights(start)
     if teacher:
@@ -116,7 +121,7 @@ def run(
         if processes().is_first:  # half a file that a killed run was writing
             for part in Path(folder).glob(f".{name}.*"):
                 part.unlink()
-        size = recipe.image_size or default_image_size(model_name)
+        size = recipe.image_size or usual_size
         whole = datasets.load(dataset_name, "train", image_size=size)
         train_set = datasets.take_share(whole, share, share_seed)
         held_out = datasets.held_out_split(dataset_name)

@@ -1,0 +1,176 @@
+"""A path in the place of a data set's name: what commands make of it, and where nothing is."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import vitbook
+from vitbook import datasets, results
+from vitbook.__main__ import app, main
+from vitbook.training import RunStoppedError, get_recipe, load_checkpoint, run
+
+MICRO = "digits-vit_micro_patch2_8-digits-seed0"
+QUICK = {"epochs": 2, "warmup_epochs": 1, "batch_size": 8}
+NAME = r"pets@[0-9a-f]{8}"
+
+
+@pytest.fixture
+def pets(tmp_path, monkeypatch):
+    """Bright cats and dark dogs, nobody has split them."""
+    monkeypatch.setenv("VITBOOK_DATA", str(tmp_path / "root"))
+    generator = np.random.default_rng(0)
+    for name, low in (("cat", 128), ("dog", 0)):
+        (tmp_path / "mine" / "pets" / name).mkdir(parents=True)
+        for number in range(15):
+            noise = generator.integers(low, low + 128, (10, 14, 3), dtype=np.uint8)
+            Image.fromarray(noise).save(tmp_path / "mine" / "pets" / name / f"{number}.png")
+    return tmp_path / "mine" / "pets"
+
+
+def vitbook_says(*words):
+    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert not done.exit_code, done.output
+    return done.output
+
+
+def refused(capsys, monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["vitbook", *map(str, words)])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def trained(pets, out, *more):
+    words = ["train", "vit_micro_patch2_8", pets, "--out", out, "--epochs", 2, "--batch", 8]
+    return vitbook_says(*words, "--set", "warmup_epochs=1", "--device", "cpu", *more)
+
+
+def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path):
+    out = tmp_path / "runs"
+    said = trained(pets, out)
+    assert re.search(rf"{NAME}: pictures 24 of train and 6 of test, 2 classes; 20% of each", said)
+    (row,) = results.read(out)
+    assert re.fullmatch(NAME, row.dataset) and row.name.startswith(f"{row.dataset}-vit_micro")
+    assert row.provenance["rule"].startswith("20% of each class held out, drawn by seed 0")
+    assert str(tmp_path) not in (out / f"{row.name}.json").read_text()
+    checkpoint = out / f"{row.name}.safetensors"
+    assert str(tmp_path).encode() not in checkpoint.read_bytes()
+    assert load_checkpoint(checkpoint).class_names == ("cat", "dog")
+    assert [each.name for each in pets.parent.iterdir()] == ["pets"]
+    assert sorted(each.name for each in pets.iterdir()) == ["cat", "dog"]
+    # By the path, by the name in the row, and by what the checkpoint says.
+    for asked in ([pets], [row.dataset], []):
+        last = vitbook_says("evaluate", checkpoint, *asked).splitlines()[-1]
+        assert last == f"{row.accuracy:.2%} of 6 images of {row.dataset}, test"
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"), [("few-shot", "few_shot"), ("rank", "transfer_scores"), ("moves", "moves")]
+)
+def test_other_commands_take_the_folder(command, kind, pets, tmp_path):
+    trained(pets, tmp_path / "runs")
+    (checkpoint,) = (tmp_path / "runs").glob("*.safetensors")
+    words = {
+        "few-shot": [pets, "--model", checkpoint, "--shots", "1,2", "--draws", "2"],
+        "rank": [pets, checkpoint],
+        "moves": [checkpoint, "--dataset", pets, "--most", "1"],
+    }[command]
+    vitbook_says(command, *words, "--out", tmp_path / "seen")
+    (row,) = results.measurements(kind, folder=tmp_path / "seen")
+    assert re.search(NAME, row.subject) and "/" not in row.subject
+
+
+def test_a_run_on_a_folder_starts_from_weights_that_have_learned(pets, tmp_path):
+    trained(pets, tmp_path / "runs")
+    (first,) = (tmp_path / "runs").glob("*.safetensors")
+    trained(
+        pets, tmp_path / "more", "--from", first, "--recipe", "fine_tuning", "--set", "image_size=8"
+    )
+    (row,) = results.read(tmp_path / "more", tuned=True)
+    assert row.start.startswith(first.stem) and re.fullmatch(NAME, row.dataset)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(pets, tmp_path):
+    asked = ("vit_micro_patch2_8", str(pets), get_recipe("digits", **QUICK))
+    quiet = {"device": "cpu", "progress": False, "save_every_s": 0}
+    run(*asked, folder=tmp_path / "whole", **quiet)
+    steps = iter(range(99))
+    with pytest.raises(RunStoppedError):
+        run(*asked, folder=tmp_path / "parts", stop=lambda: next(steps) == 3, **quiet)
+    assert [each.suffix for each in (tmp_path / "parts").glob("*.unfinished")]
+    run(*asked, folder=tmp_path / "parts", **quiet)
+    (whole,), (parts,) = ((tmp_path / each).glob("*.safetensors") for each in ("whole", "parts"))
+    ours, theirs = (load_checkpoint(each).model.state_dict() for each in (whole, parts))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_changed_folder_is_another_run(pets, tmp_path):
+    asked = ("vit_micro_patch2_8", pets, get_recipe("digits", **QUICK))
+    steps = iter(range(99))
+    with pytest.raises(RunStoppedError):
+        run(*asked, folder=tmp_path, device="cpu", progress=False, stop=lambda: next(steps) == 3)
+    Image.new("RGB", (9, 9)).save(pets / "dog" / "more.png")
+    result = run(*asked, folder=tmp_path, device="cpu", progress=False)
+    assert result.provenance["pictures"] == 25 and len([*tmp_path.glob("*.unfinished")]) == 1
+    assert not (tmp_path / f"{result.name}.unfinished").exists()
+
+
+ABSENT = {
+    "train": ["train", "vit_micro_patch2_8", "{}", "--out", "{out}"],
+    "evaluate": ["evaluate", MICRO, "{}"],
+    "few-shot": ["few-shot", "{}", "--model", MICRO, "--out", "{out}"],
+    "linear-probe": ["linear-probe", "{}", "--out", "{out}"],
+    "rank": ["rank", "{}", MICRO, "--out", "{out}"],
+    "ablate": ["ablate", "{}", "--out", "{out}"],
+    "quantize": ["quantize", "{}", "--out", "{out}"],
+    "collages": ["collages", "{}", "--out", "{out}"],
+    "moves": ["moves", MICRO, "--dataset", "{}", "--out", "{out}"],
+}
+
+
+@pytest.mark.parametrize("command", ABSENT)
+def test_a_data_set_that_is_none_is_told_and_leaves_nothing(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("VITBOOK_DATA", str(tmp_path / "root"))
+    (tmp_path / "beside").mkdir()
+    out = tmp_path / "runs"
+    for asked, message in (
+        (
+            tmp_path / "beside" / "pets",
+            "vitbook: no folder or table .*/beside/pets: expected FOLDER",
+        ),
+        ("./cifar10", r"vitbook: no folder or table .*cifar10: expected FOLDER"),
+        ("cifar11", "vitbook: unknown data set 'cifar11': did you mean cifar10"),
+    ):
+        words = [word.format(asked, out=out) for word in ABSENT[command]]
+        assert re.match(message, refused(capsys, monkeypatch, *words))
+    assert [each.name for each in tmp_path.rglob("*")] == ["beside"]
+
+
+@pytest.mark.parametrize("model", ["{}/vit", "../vit", "vit_micro"])
+@pytest.mark.parametrize("command", ["train", "linear-probe", "ablate"])
+def test_a_model_that_is_none_is_told_and_leaves_nothing(
+    command, model, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    name = model.format(tmp_path)
+    words = [name, "digits"] if command == "train" else ["digits", "--model", name]
+    said = refused(capsys, monkeypatch, command, *words)
+    told = f"unknown model '{name}'", f"unknown pretrained model '{name}'", f"'digits' with {name}:"
+    assert any(each in said for each in told)
+    assert [each.name for each in tmp_path.rglob("*")] == ["work"]
+
+
+def test_the_plan_of_experiments_names_data_sets_and_no_folders(pets, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'[pets]\nquestion = "?"\n[[pets.runs]]\nmodels = ["vit_micro_patch2_8"]\n'
+        f'dataset = "{pets}"\nrecipe = "digits"\n'
+    )
+    with pytest.raises(vitbook.training.ExperimentError, match="unknown data set '/"):
+        vitbook.training.read_experiments(plan)
+    assert not (tmp_path / "root").exists() and datasets.name_of("digits") == "digits"
