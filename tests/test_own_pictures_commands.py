@@ -119,6 +119,30 @@ def test_a_changed_folder_is_another_run(pets, tmp_path):
     assert not (tmp_path / f"{result.name}.unfinished").exists()
 
 
+def test_a_folder_is_kept_with_another_seed_listed_and_checked(pets, tmp_path):
+    usual, other = (
+        datasets.name_of(pets),
+        vitbook_says("data", "keep", pets, "--seed", 3).split()[-1],
+    )
+    assert usual != other
+    listed = vitbook_says("data", "list").splitlines()
+    assert sum(line.startswith("pets@") for line in listed) == 2
+    assert any(line.startswith(other) and "train 24, test 6; " in line for line in listed)
+    for asked in (pets, other):
+        checked = vitbook_says("data", "check", asked).splitlines()[-2:]
+        assert "24 images (PNG, 14 x 10) of 2 classes, 12 each" in checked[0]
+        assert "6 images (PNG, 14 x 10) of 2 classes, 3 each" in checked[1]
+    assert trained(other, tmp_path / "runs").count(other) > 1
+
+
+def test_a_data_folder_that_cannot_be_written(pets, tmp_path, capsys, monkeypatch):
+    (tmp_path / "root").write_text("in the way")
+    said = refused(capsys, monkeypatch, "train", "vit_micro_patch2_8", pets)
+    assert re.match(
+        r"vitbook: .*pets cannot be kept in .*root/folders \(.*: free some space, or", said
+    )
+
+
 ABSENT = {
     "train": ["train", "vit_micro_patch2_8", "{}", "--out", "{out}"],
     "evaluate": ["evaluate", MICRO, "{}"],

@@ -207,6 +207,11 @@ def test_what_is_no_picture_is_left_out_and_told(split_folder, capsys):
     assert "1 folders beside train" in said and "no class of an empty folder: bird" in said
 
 
+def test_classes_of_a_folder_are_sorted_as_text(tmp_path):
+    folder = fill(tmp_path / "pets", classes(names=("9", "10", "b", "B2")))
+    assert datasets.load(folder, "train").class_names == ("10", "9", "B2", "b")
+
+
 def test_nested_folders_belong_to_their_class(split_folder):
     fill(split_folder, ["train/cat/a/b/c/0.png", "train/cat/a/b/1.png"], 70)
     assert datasets.load(split_folder, "train").labels.bincount().tolist() == [7, 5]

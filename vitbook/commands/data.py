@@ -9,7 +9,8 @@ from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.check import check
 from vitbook.datasets.fetch import fetch
-from vitbook.datasets.folders import data_root
+from vitbook.datasets.folders import data_root, is_path
+from vitbook.datasets.own.kept import adopt, find_adopted, list_adopted
 from vitbook.datasets.pack import MANIFEST, pack
 from vitbook.datasets.shards import find_splits
 from vitbook.errors import UnknownNameError, first_few
@@ -30,6 +31,10 @@ def list_data(root: Root = None) -> None:
     for name in datasets.list_datasets():
         here = _what_is_here(IMAGE_SETS[name], folder) if name in IMAGE_SETS else _EMBEDDED
         typer.echo(f"{name:<16} {here}")
+    for image_set in list_adopted(folder):
+        parts = ", ".join(f"{split} {count:,}" for split, count in image_set.splits.items())
+        size = image_set.archive.num_bytes / 1e6
+        typer.echo(f"{image_set.name:<16} {parts}; {size:.1f} MB; {image_set.rule}")
 
 
 _EMBEDDED = "inside scikit-learn and scikit-image: needs no file"
@@ -77,10 +82,31 @@ def _lacking(image_set: ImageSet, folder: Path) -> list[str]:
     ]
 
 
+@app.command(name="keep")
+def keep_data(
+    path: Annotated[Path, typer.Argument(help="A folder of pictures, or a table of paths.")],
+    seed: Annotated[
+        int, typer.Option(min=0, help="Draws what is held out, where nobody has split them.")
+    ] = 0,
+    root: Root = None,
+) -> None:
+    """Keep pictures of your own as a data set, and print its name.
+
+    Any command keeps a path that is given in the place of a name; this one takes a seed. What is
+    kept lies in DATA/folders and may be removed.
+    """
+    typer.echo(adopt(path, root, seed))
+
+
 @app.command(name="check")
 def check_data(name: DataName, root: Root = None) -> None:
     """Read every file, decode every image and count the classes."""
-    for report in check(_image_set(name), data_root(root)):
+    if name not in datasets.list_datasets() and ("@" in name or is_path(name)):
+        own = find_adopted(datasets.name_of(name, root), root)
+        reports = check(own, data_root(root) / "folders", anyones=True)
+    else:
+        reports = check(_image_set(name), data_root(root))
+    for report in reports:
         about, counts = report.provenance, report.per_class
         low, high = min(counts), max(counts)
         sizes = [f"{width} x {height}" for width, height in report.sizes]

@@ -71,8 +71,8 @@ def name_of(data: str | Path, root: str | Path | None = None, seed: int = 0) -> 
 
     Raises:
         UnknownNameError: no such data set; names the nearest.
-        DatasetError: nothing at the path, or nothing to learn from.
-        OSError: the disk is full or the folder of the data sets not writable.
+        DatasetError: nothing at the path, or nothing to learn from; the folder of the data sets
+            is full or not writable.
 
     Example:
         >>> from vitbook import datasets

@@ -24,8 +24,11 @@ class Report:
     sizes: tuple[tuple[int, int], ...]
 
 
-def check(image_set: ImageSet, root: Path) -> list[Report]:
+def check(image_set: ImageSet, root: Path, anyones: bool = False) -> list[Report]:
     """Read every file and decode every image.
+
+    Args:
+        anyones: as :func:`.stored.read_images` takes it.
 
     Raises:
         DatasetError: none is here, or the first thing that is wrong with them.
@@ -36,12 +39,12 @@ def check(image_set: ImageSet, root: Path) -> list[Report]:
             f"{root / image_set.name} holds no Parquet files: run "
             f"`vitbook data fetch {image_set.name}`, or set VITBOOK_DATA to where they are"
         )
-    return [_check_split(image_set, split, shards) for split, shards in splits.items()]
+    return [_check_split(image_set, split, shards, anyones) for split, shards in splits.items()]
 
 
-def _check_split(image_set: ImageSet, split: str, shards: Shards) -> Report:
+def _check_split(image_set: ImageSet, split: str, shards: Shards, anyones: bool) -> Report:
     contents = Contents()
-    for _ in read_images(shards, contents):
+    for _ in read_images(shards, contents, anyones):
         pass
     check_classes(split, shards, contents)
     counts = [0] * len(shards.class_names)

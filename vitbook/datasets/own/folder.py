@@ -1,6 +1,7 @@
 """What is in a folder of anyone's pictures: its classes, its splits, and what is left out."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -101,7 +102,7 @@ def make_listing(
     rule: str,
     seed: int,
     empty: Iterable[str] = (),
-    shuffled: bool = True,
+    as_given: bool = False,
 ) -> Listing:
     """Check what was found at a path, and split it if nobody has.
 
@@ -109,14 +110,17 @@ def make_listing(
         splits: the one split "" where nobody has.
         rule: how somebody has.
         empty: classes without a picture, somewhere.
-        shuffled: keep the pictures in an order of their own, always alike.
+        as_given: keep the pictures in this order, and classes that are whole numbers in theirs;
+            else they are shuffled, always alike, and the classes sorted as text.
 
     Raises:
         DatasetError: no picture, fewer than two classes, two that only differ by case, splits of
             different classes, a class too small to be split.
     """
     classes = {split: {each.class_name for each in some} for split, some in splits.items()}
-    names = sorted(set().union(*classes.values()), key=_in_order)
+    names = sorted(set().union(*classes.values()))
+    if as_given and all(re.fullmatch(r"[0-9]{1,18}", name) for name in names):
+        names.sort(key=int)
     told = [f"{count} {kind}" for kind, count in visit.skipped.most_common() if count]
     if not names:
         left = f" ({', '.join(told)})" if told else ""
@@ -155,7 +159,7 @@ def make_listing(
     labels = {name: label for label, name in enumerate(names)}
 
     def kept(split: str) -> Iterable[Unread]:
-        for each in _shuffled(splits[split]) if shuffled else splits[split]:
+        for each in splits[split] if as_given else _shuffled(splits[split]):
             yield Unread(each.name, labels[each.class_name], partial(read_plain, each.path))
 
     return Listing(
@@ -168,11 +172,6 @@ def make_listing(
         stamp="\n".join(sorted(visit.stamp)),
         told=tuple(left),
     )
-
-
-def _in_order(name: str) -> tuple[int, str]:
-    """Whole numbers by their size, before all else by its letters."""
-    return (int(name), name) if name.isascii() and name.isdigit() else (10**99, name)
 
 
 def _pictures(folder: Path, top: Path, visit: Visit) -> tuple[list[Picture], list[str]]:

@@ -6,7 +6,6 @@ digest is of splits, classes, names and bytes. ``<root>/folders/met/`` remembers
 times of change which name a folder has, so that it is read once.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -16,22 +15,19 @@ import sys
 from pathlib import Path
 from statistics import median_low
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-
 from vitbook.datasets.catalog import Archive, ImageSet
 from vitbook.datasets.dataset import Dataset, DatasetError
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image
 from vitbook.datasets.own.folder import LAYOUTS, SPLITS, Listing, list_folder
+from vitbook.datasets.own.squares import keep_squares, read_squares
 from vitbook.datasets.own.table import list_shards, list_table
 from vitbook.datasets.shard_writer import ShardWriter
 from vitbook.datasets.shards import Row, find_shards, find_splits, shard_name
 from vitbook.datasets.stored import read_split
-from vitbook.digest import digest
 from vitbook.errors import first_few
 from vitbook.extras import from_extra
-from vitbook.files import could_not_write, write_atomically
+from vitbook.files import write_atomically
 
 with from_extra("data"):
     from filelock import FileLock
@@ -61,24 +57,24 @@ def adopt(path: str | Path, root: str | Path | None = None, seed: int = 0) -> st
 
     Raises:
         DatasetError: nothing there, another layout, classes that cannot be, pictures that cannot
-            be read; names them.
-        OSError: the disk is full or the folder of the data sets not writable.
+            be read; names them. The folder of the data sets is full or not writable.
     """
     path, home = Path(path).expanduser().absolute(), data_root(root) / "folders"
     listing = list_pictures(path, seed)
     stamp = hashlib.sha256(os.fsencode(f"{path}\n{listing.rule}\n{listing.stamp}")).hexdigest()
-    met = home / "met" / f"{stamp[:32]}.json"
+    met = home / "met" / stamp[:32]
     try:
         met.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(home / "adopting.lock"):  # of several processes one works
-            name = json.loads(met.read_text())["name"] if met.is_file() else ""
-            if not name or find_adopted(name, root) is None:
+            name = met.read_text() if met.is_file() else ""
+            if find_adopted(name, root) is None:
                 name = _keep(path, listing, home)
-                write_atomically(met, json.dumps({"name": name}).encode())
+                write_atomically(met, name.encode())
     except OSError as error:
-        if error.filename is None:  # could_not_write has said it in a sentence
-            raise
-        raise could_not_write(home, error) from error
+        raise DatasetError(
+            f"{path} cannot be kept in {home} ({error.strerror or error}): free some space, or set "
+            "VITBOOK_DATA to a folder that can be written"
+        ) from error
     counts = " and ".join(f"{count:,} of {split}" for split, count in listing.counts.items())
     told = "".join(f"; {each}" for each in (listing.rule, *listing.told))
     _say(f"{name}: pictures {counts}, {len(listing.class_names)} classes{told}")
@@ -89,6 +85,12 @@ def find_adopted(name: str, root: str | Path | None = None) -> ImageSet | None:
     """A data set that :func:`adopt` has kept; None if there is none of this name."""
     folder = data_root(root) / "folders" / name
     return _image_set(folder) if is_name(name) and (folder / "about.json").is_file() else None
+
+
+def list_adopted(root: str | Path | None = None) -> list[ImageSet]:
+    """All that :func:`adopt` has kept, by name."""
+    folders = sorted((data_root(root) / "folders").glob("*@*"))
+    return [found for each in folders if (found := find_adopted(each.name, root)) is not None]
 
 
 def load_adopted(
@@ -103,14 +105,16 @@ def load_adopted(
     size = image_set.image_size if size is None else size
     folder = data_root(root) / "folders" / image_set.name
     kept = folder / f"{split}-{size}px.safetensors"
-    if kept.is_file() and (found := _read_squares(kept)) is not None:
+    if (found := read_squares(kept)) is not None:
         return found
-    shards = find_shards(folder, split)
-    if shards is None:
-        raise DatasetError(f"{folder} has no pictures of {split}: remove it, and give the folder")
-    dataset = read_split(image_set, split, shards, size, anyones=True)
-    _keep_squares(kept, dataset)
-    return dataset
+    with FileLock(folder / "squares.lock"):
+        if (found := read_squares(kept)) is not None:  # that another process has made meanwhile
+            return found
+        if (shards := find_shards(folder, split)) is None:
+            raise DatasetError(f"{folder} lost its pictures of {split}: remove it, and begin anew")
+        dataset = read_split(image_set, split, shards, size, anyones=True)
+        keep_squares(kept, dataset)
+        return dataset
 
 
 def list_pictures(path: Path, seed: int) -> Listing:
@@ -220,33 +224,6 @@ def _image_set(folder: Path) -> ImageSet:
         raise DatasetError(
             f"{folder} is damaged ({error!r}): remove it, and give the folder of pictures again"
         ) from error
-
-
-def _keep_squares(path: Path, dataset: Dataset) -> None:
-    tensors = {"images": dataset.images, "labels": dataset.labels}
-    words = {"classes": json.dumps(dataset.class_names), "about": json.dumps(dataset.provenance)}
-    making = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        save_file(tensors, making, metadata=words | {"digest": digest(tensors, words)})
-        making.rename(path)
-    except (OSError, SafetensorError) as error:
-        making.unlink(missing_ok=True)
-        error = error if isinstance(error, OSError) else OSError(errno.ENOSPC, str(error))
-        raise could_not_write(path, error, dataset.images.numel()) from error
-
-
-def _read_squares(path: Path) -> Dataset | None:
-    """None of what is damaged: it is made again."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            words = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in ("images", "labels")}
-        if words.pop("digest") != digest(tensors, words):
-            return None
-        names, about = tuple(json.loads(words["classes"])), json.loads(words["about"])
-    except (SafetensorError, OSError, AttributeError, KeyError, ValueError):
-        return None
-    return Dataset(tensors["images"], tensors["labels"], names, about)
 
 
 def _say(sentence: str) -> None:

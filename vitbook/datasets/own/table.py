@@ -53,7 +53,7 @@ def list_table(table: Path, seed: int = 0) -> Listing:
             "one of each, or no column split"
         )
     rule = "the table's own split"
-    return make_listing(table, splits or {"": []}, visit, rule, seed, shuffled=False)
+    return make_listing(table, splits or {"": []}, visit, rule, seed, as_given=True)
 
 
 def list_shards(folder: Path, splits: dict[str, Shards]) -> Listing:
