@@ -15,6 +15,7 @@ from vitbook.commands.probed_model import fresh_twin, square_side
 from vitbook.datasets.resizing import resize
 from vitbook.digest import weights_digest
 from vitbook.models.pretrained import PRETRAINED, load_pretrained
+from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint
 from vitbook.training.frozen_features import frozen_features
 
@@ -39,7 +40,7 @@ def frozen_body(
         try:
             own = load_checkpoint(name, image_size=image_size)
         except FileNotFoundError:
-            if name.endswith(".safetensors"):
+            if name.endswith(ENDINGS):
                 raise
         else:
             learned = own.provenance.get("dataset", "what it does not say")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets
+from vitbook.models.weight_files import ENDINGS
 
 # What scikit-learn takes.
 MOST_SEED = 2**32 - 1
@@ -35,7 +36,8 @@ OtherData = Annotated[
 AnyModel = Annotated[
     str,
     typer.Argument(
-        help="A name from `vitbook weights list` or `vitbook models`, timm:NAME, or a checkpoint."
+        help="A name from `vitbook weights list` or `vitbook models`, timm:NAME, a checkpoint, "
+        "or Google's .npz."
     ),
 ]
 Pretrained = Annotated[bool, typer.Option(help="timm's pretrained weights, which it fetches.")]
@@ -43,7 +45,8 @@ Pretrained = Annotated[bool, typer.Option(help="timm's pretrained weights, which
 
 def stem(model: str) -> str:
     """What rows are called after: a model's name, or that of its file, whatever its ending."""
-    return Path(model).name.removesuffix(".safetensors")
+    path = Path(model)
+    return path.stem if path.suffix in ENDINGS else path.name
 
 
 def stems(models: list[str]) -> list[str]:

@@ -13,7 +13,9 @@ from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image, p
 from vitbook.errors import UnknownNameError, first_few
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
+from vitbook.models.catalog import create_again
 from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
+from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint
 from vitbook.training.memory import is_out_of_memory
 
@@ -72,7 +74,7 @@ def load_probed_model(name: str, pretrained: bool = False, size: int | None = No
     try:
         loaded = load_checkpoint(name)
     except FileNotFoundError:
-        if name.endswith(".safetensors"):
+        if name.endswith(ENDINGS):
             raise
         known = (*PRETRAINED, *list_models())
         raise UnknownNameError("model or checkpoint", name, known) from None
@@ -95,15 +97,8 @@ def _of_the_index(name: str) -> ProbedModel:
 
 def fresh_twin(model: nn.Module) -> nn.Module:
     """The same model of the catalogue with random weights, seed 0, in evaluation mode."""
-    spec = model.spec
     torch.manual_seed(0)
-    return create_model(
-        spec.name,
-        image_size=spec.image_size,
-        num_classes=spec.num_classes,
-        channels=spec.channels,
-        pool=spec.pool,
-    ).eval()
+    return create_again(model.spec).eval()
 
 
 def check_classes(loaded: Pretrained, dataset: datasets.Dataset) -> None:

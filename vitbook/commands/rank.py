@@ -15,6 +15,7 @@ from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
 from vitbook.files import check_writable
 from vitbook.models import create_model, list_models
+from vitbook.models.weight_files import ENDINGS
 from vitbook.training.few_shot import NEIGHBOURS
 from vitbook.training.transfer_scores import FOLDS, projected_scores, transfer_score
 
@@ -105,7 +106,7 @@ def _mean(scores: list[float]) -> str:
 def _named(word: str) -> tuple[str, int | None]:
     """A model's name, and the pixels behind its last @, if there are any."""
     name, at, pixels = word.rpartition("@")
-    if not at or word.endswith(".safetensors"):  # a file, whose folder may hold an @
+    if not at or word.endswith(ENDINGS):  # a file, whose folder may hold an @
         return word, None
     if not pixels.isdecimal() or not name:
         raise ValueError(f"{word}: expected a name, or a name and pixels such as {name or 'X'}@84")

@@ -12,6 +12,7 @@ _INTERPOLATION = {
     # scipy's zoom(order=1) of the reference code sends corners to corners.
     "google_bilinear": {"mode": "bilinear", "align_corners": True},
     "bicubic": {"mode": "bicubic", "align_corners": False},
+    "timm_bilinear": {"mode": "bilinear", "align_corners": False},
     "timm_bicubic": {"mode": "bicubic", "align_corners": False, "antialias": True},
 }
 
@@ -27,7 +28,8 @@ def resize_positions(
 
     ViT paper, section 3.2. Libraries differ: ``google_bilinear`` is the authors'
     ``scipy.ndimage.zoom(order=1)``, ``bicubic`` is DeiT's and T2T-ViT's, ``timm_bicubic`` adds
-    antialiasing, which matters when the grid shrinks.
+    antialiasing, which matters when the grid shrinks. ``timm_bilinear`` is what timm does to the
+    authors' own files.
 
     Raises:
         ValueError: the table does not have one row for each prefix token and grid cell.

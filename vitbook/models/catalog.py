@@ -7,7 +7,13 @@ from torch import nn
 
 from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.heads import POOLS as POOLS
-from vitbook.layers.heads import ClassAndMeanHead, ClassTokenHead, MeanPoolHead, make_head
+from vitbook.layers.heads import (
+    ClassAndMeanHead,
+    ClassToken,
+    ClassTokenHead,
+    MeanPoolHead,
+    make_head,
+)
 from vitbook.models.bit import BIT_MODELS, bit
 from vitbook.models.cnn_designs import (
     CNN_DESIGN_MODELS,
@@ -181,6 +187,24 @@ def create_model(
         int(settings["channels"]),
         pool,
     )
+    return model
+
+
+def create_again(spec: ModelSpec) -> nn.Module:
+    """The model that a spec tells of, with fresh weights; of 0 classes, it gives the class token.
+
+    Raises:
+        UnknownNameError, ValueError: as :func:`create_model`.
+    """
+    model = create_model(
+        spec.name,
+        image_size=spec.image_size,
+        num_classes=spec.num_classes or 1,
+        channels=spec.channels,
+        pool=spec.pool,
+    )
+    if not spec.num_classes:
+        model.head, model.spec = ClassToken(), spec
     return model
 
 

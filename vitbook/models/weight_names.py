@@ -48,6 +48,39 @@ TIMM_BIT_NAMES: Names = (
     (r"^head\.classifier\.bias$", "head.fc.bias", ""),
 )
 
+# github.com/google-research, vision_transformer, big_vision and big_transfer: theirs -> timm's,
+# which counts stages and their blocks from 0.
+GOOGLE_LEAVES = {"kernel": "weight", "scale": "weight", "gamma": "weight", "beta": "bias"}
+_GOOGLE_BLOCK = r"Transformer/encoderblock_(\d+)/"
+_UNIT, _BIT_UNIT = r"block(\d+)/unit(\d+)/", r"resnet/block(\d+)/unit(\d+)/"
+_STEM, _BACKBONE = "patch_embed.backbone.stem.", "patch_embed.backbone.stages.{}.blocks.{}."
+_FILTERS = "/standardized_conv2d"
+GOOGLE_NAMES = (
+    (r"embedding", "patch_embed.proj"),
+    (r"Transformer/encoder_norm", "norm"),
+    (_GOOGLE_BLOCK + r"LayerNorm_0", "blocks.{}.norm1"),
+    (_GOOGLE_BLOCK + r"LayerNorm_[12]", "blocks.{}.norm2"),
+    (_GOOGLE_BLOCK + r"MlpBlock_[03]/Dense_0", "blocks.{}.mlp.fc1"),
+    (_GOOGLE_BLOCK + r"MlpBlock_[03]/Dense_1", "blocks.{}.mlp.fc2"),
+    (r"head", "head"),
+    (r"pre_logits", "head.hidden.0"),
+    (r"conv_root", _STEM + "conv"),
+    (r"gn_root", _STEM + "norm"),
+    (_UNIT + r"conv_proj", _BACKBONE + "downsample.conv"),
+    (_UNIT + r"gn_proj", _BACKBONE + "downsample.norm"),
+    *((_UNIT + f"conv{n}", _BACKBONE + f"conv{n}") for n in (1, 2, 3)),
+    *((_UNIT + f"gn{n}", _BACKBONE + f"norm{n}") for n in (1, 2, 3)),
+    (r"resnet/root_block" + _FILTERS, "stem.conv"),
+    (_BIT_UNIT + "a/proj" + _FILTERS, "stages.{}.blocks.{}.downsample.conv"),
+    *(
+        (_BIT_UNIT + part + theirs, f"stages.{{}}.blocks.{{}}.{ours}{n}")
+        for n, part in enumerate("abc", start=1)
+        for theirs, ours in ((_FILTERS, "conv"), ("/group_norm", "norm"))
+    ),
+    (r"resnet/group_norm", "norm"),
+    (r"resnet/head/conv2d", "head.fc"),
+)
+
 # github.com/yitu-opensource/T2T-ViT, models/t2t_vit.py; the token blocks in token_performer.py
 # and token_transformer.py.
 _T2T = (

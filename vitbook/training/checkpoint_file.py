@@ -7,6 +7,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from vitbook.digest import digest
+from vitbook.models.weight_files import WeightsError, refusal
 
 FORMAT = 4
 # 1 had no constants and no digest, 2 a digest of the weights alone, 3 nothing beside the model.
@@ -14,7 +15,7 @@ KNOWN = (1, 2, 3, 4)
 BESIDE = "beside:"  # in front of the names of tensors that are no part of the model
 
 
-class CheckpointError(ValueError):
+class CheckpointError(WeightsError):
     """A file that is no checkpoint of ours, or one for another model."""
 
 
@@ -31,15 +32,19 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
             words = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(
-            f"{path} is damaged or no safetensors file ({error}): expected a checkpoint of "
-            "vitbook; copy it again or train it again"
-        ) from error
+        expected = "a checkpoint of vitbook, or Google's .npz"
+        why = error if path.stat().st_size else "it is empty"
+        damaged = (
+            f"{path} is damaged or no safetensors file ({why}): expected {expected}; copy it again "
+            "or train it again"
+        )
+        raise CheckpointError(refusal(path, expected, damaged)) from error
     text = words.get("vitbook")
     if text is None:
         raise CheckpointError(
             f"{path} has no description of its model: expected a checkpoint of vitbook; weights "
-            "of others are loaded by vitbook.models.timm_weights"
+            "of others are loaded by safetensors.torch.load_file and "
+            "vitbook.models.published.load_deit and its like"
         )
     try:
         about = json.loads(text)

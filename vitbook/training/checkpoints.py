@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
-from vitbook.models import ModelSpec, create_model, plant
+from vitbook.models import ModelSpec, plant
+from vitbook.models.catalog import create_again
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.faults import FAULTS, faults_of, faults_of_parts
+from vitbook.models.google_weights import load_google, model_of_google
+from vitbook.models.weight_files import is_npz
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
 from vitbook.training.checkpoint_file import BESIDE, FORMAT, CheckpointError, read_checkpoint
@@ -125,7 +128,8 @@ def load_checkpoint(
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
-            without its ending.
+            without its ending; or a ``.npz`` of Google's, see
+            :func:`~vitbook.models.google_weights.load_google`.
         model: filled with the weights, which must fit; nothing is copied if they do not.
         image_size: build the model for images of this size, with its table of positions
             resized; by default the size that it learned from.
@@ -134,6 +138,7 @@ def load_checkpoint(
         FileNotFoundError: no such file.
         CheckpointError: the file is damaged, not ours, of a later format, or for another model,
             size or fault.
+        WeightsError: a ``.npz`` that is none of Google's, or of no model of the catalogue.
 
     Example:
         >>> import vitbook
@@ -152,6 +157,8 @@ def load_checkpoint(
             f"no checkpoint {path}: train one with `vitbook train`, or mend the path; "
             f"the book's own: {own or _how_they_come()}"
         )
+    if is_npz(path):
+        return _of_google(path, model, image_size)
     state, about = read_checkpoint(path)
     state = _without_compile(state)
     names = [name for name in state if name.startswith(BESIDE)]
@@ -200,6 +207,16 @@ def load_checkpoint(
     return Checkpoint(model.eval(), class_names, provenance, beside)
 
 
+def _of_google(
+    path: Path, model: nn.Module | None, image_size: int | Sequence[int] | None
+) -> Checkpoint:
+    if model is None:
+        model = model_of_google(path, image_size)
+    else:
+        load_google(model, path)
+    return Checkpoint(model.eval(), (), {"weights": f"{path.name}, of Google's ViT code"})
+
+
 def _without_compile(named: dict) -> dict:
     """Once the names that ``torch.compile`` gives were written as they are."""
     return {name.replace(f"{COMPILED}.", ""): value for name, value in dict(named).items()}
@@ -221,7 +238,7 @@ def _with(faults: Sequence[str]) -> str:
 
 
 def _built(spec: ModelSpec, faults: Sequence[str]) -> nn.Module:
-    model = create_model(**_arguments(spec))
+    model = create_again(spec)
     for fault in faults:
         plant(model, fault)
     return model
@@ -244,14 +261,10 @@ def _resized(
     """The same weights for images of another size: tables of positions on another grid."""
     source = _built(spec, faults)
     with torch.device("meta"):  # it only says its grids
-        target = create_model(**_arguments(spec) | {"image_size": image_size})
+        target = create_again(replace(spec, image_size=image_size))
     check_state(state, unique_state(source), spec.name)
     load_unique_state(source, {name: tensor.to(torch.float32) for name, tensor in state.items()})
     for path, part in source.named_modules():
         if hasattr(part, "resize"):
             part.resize(target.get_submodule(path).grid_size)
     return dict(unique_state(source)), replace(spec, image_size=target.spec.image_size)
-
-
-def _arguments(spec: ModelSpec) -> dict:
-    return asdict(spec) | {"image_size": spec.image_size}

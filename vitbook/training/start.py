@@ -11,6 +11,7 @@ from vitbook.files import data_folder
 from vitbook.models import create_model
 from vitbook.models.faults import faults_of
 from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
+from vitbook.models.weight_files import ENDINGS
 from vitbook.training.checkpoints import load_checkpoint
 
 
@@ -36,7 +37,7 @@ def start_from(
 
     Args:
         start: a name of `vitbook weights list`, one of timm's, one of the book's own checkpoints,
-            or the file of a checkpoint.
+            the file of a checkpoint, or a ``.npz`` of Google's.
         model_name: of the catalogue, which the weights must be of.
         image_size: in pixels.
         num_classes: of the new head.
@@ -120,7 +121,7 @@ def check_weights(
 
 def is_path(name: str | Path) -> bool:
     """Whether weights are asked for by a path and not by a name."""
-    return "/" in str(name) or str(name).endswith(".safetensors")
+    return "/" in str(name) or str(name).endswith(ENDINGS)
 
 
 def is_checkpoint(name: str | Path) -> bool:
