@@ -326,7 +326,9 @@ def test_pictures_that_a_table_names_and_that_are_not_there(tmp_path):
     assert "9 of 9 pictures cannot be read: " in refused(tmp_path / "pets.csv")
 
 
-@pytest.mark.parametrize("path", ["/no/such/folder", "./nowhere", "~/nowhere", "no/such", "x.zip"])
+@pytest.mark.parametrize(
+    "path", ["/no/such/folder", "./nowhere", "~/nowhere", "~nobody-here/x", "no/such", "x.zip"]
+)
 def test_a_path_at_which_nothing_is_says_so(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if path == "x.zip":

@@ -123,7 +123,7 @@ def make_listing(
         names.sort(key=int)
     told = [f"{count} {kind}" for kind, count in visit.skipped.most_common() if count]
     if not names:
-        left = f" ({', '.join(told)})" if told else ""
+        left = f" ({first_few(told, 8)})" if told else ""
         raise DatasetError(f"{path} has no pictures in classes{left}: expected {LAYOUTS}")
     if len(names) == 1:
         raise DatasetError(
@@ -153,7 +153,7 @@ def make_listing(
     for split, pictures in splits.items():
         for each in pictures:
             visit.note(each.path, f"{split}/{each.class_name}")
-    left = [f"left out as no pictures: {', '.join(told)}"] if told else []
+    left = [f"left out as no pictures: {first_few(told, 8)}"] if told else []
     if without := sorted(set(empty) - set(names)):
         left.append(f"no class of an empty folder: {first_few(without)}")
     labels = {name: label for label, name in enumerate(names)}

@@ -59,7 +59,8 @@ def adopt(path: str | Path, root: str | Path | None = None, seed: int = 0) -> st
         DatasetError: nothing there, another layout, classes that cannot be, pictures that cannot
             be read; names them. The folder of the data sets is full or not writable.
     """
-    path, home = Path(path).expanduser().absolute(), data_root(root) / "folders"
+    path = Path(os.path.expanduser(path)).absolute()
+    home = data_root(root) / "folders"
     listing = list_pictures(path, seed)
     stamp = hashlib.sha256(os.fsencode(f"{path}\n{listing.rule}\n{listing.stamp}")).hexdigest()
     met = home / "met" / stamp[:32]

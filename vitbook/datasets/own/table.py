@@ -1,5 +1,6 @@
 """Pictures in tables: CSV or Parquet that names their paths, the Hub's Parquet that holds them."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -45,7 +46,7 @@ def list_table(table: Path, seed: int = 0) -> Listing:
             raise DatasetError(
                 f"{where} has the split {split!r}: expected one of {', '.join(SPLITS)}"
             )
-        picture = Picture(as_text(label), as_text(path), table.parent / Path(path).expanduser())
+        picture = Picture(as_text(label), as_text(path), table.parent / os.path.expanduser(path))
         splits.setdefault(SPLITS.get(split.lower(), ""), []).append(picture)
     if "" in splits and len(splits) > 1:
         raise DatasetError(
