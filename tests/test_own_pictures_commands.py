@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app, main
+from vitbook.models.pretrained import Pretrained
 from vitbook.training import RunStoppedError, get_recipe, load_checkpoint, run
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
@@ -69,13 +70,25 @@ def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "kind"), [("few-shot", "few_shot"), ("rank", "transfer_scores"), ("moves", "moves")]
+    ("command", "kind"),
+    [
+        ("few-shot", "few_shot"),
+        ("linear-probe", "linear_probe"),
+        ("rank", "transfer_scores"),
+        ("moves", "moves"),
+    ],
 )
-def test_other_commands_take_the_folder(command, kind, pets, tmp_path):
+def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypatch):
     trained(pets, tmp_path / "runs")
     (checkpoint,) = (tmp_path / "runs").glob("*.safetensors")
+    body = load_checkpoint(checkpoint).model
+    loaded = Pretrained("small", body, (), {"digest": "d", "learned": "w"}, (0.5,) * 3, (0.5,) * 3)
+    monkeypatch.setattr(
+        "vitbook.commands.linear_probe.load_pretrained", lambda *given, **named: loaded
+    )
     words = {
         "few-shot": [pets, "--model", checkpoint, "--shots", "1,2", "--draws", "2"],
+        "linear-probe": [pets, "--model", "small"],
         "rank": [pets, checkpoint],
         "moves": [checkpoint, "--dataset", pets, "--most", "1"],
     }[command]

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from vitbook import datasets
-from vitbook.datasets import DatasetError
+from vitbook.datasets import DatasetError, shards
 from vitbook.datasets.conversion import Converted, write_converted
 from vitbook.datasets.images import ANYONES, as_shown, open_image, pixels, square
 from vitbook.datasets.own import kept
@@ -364,6 +364,22 @@ def test_a_second_start_opens_no_picture(split_folder, monkeypatch):
     again = datasets.load(split_folder, "train")
     assert torch.equal(again.images, first.images) and torch.equal(again.labels, first.labels)
     assert (again.class_names, again.provenance) == (first.class_names, first.provenance)
+
+
+def test_large_photographs_are_not_read_all_at_once(tmp_path, monkeypatch):
+    folder = tmp_path / "photos"
+    for seed, name in enumerate(classes(count=10)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(picture(seed, (90, 90)))
+    monkeypatch.setattr(kept, "_GROUP", 50_000)
+    name = datasets.name_of(folder)
+    whole = datasets.load(name, "train", image_size=9)
+    monkeypatch.setattr(shards, "_AT_ONCE", 50_000)
+    (file,) = (tmp_path / "root" / "folders" / name).glob("train-*.parquet")
+    batches = [batch.num_rows for batch in shards.Shard(file)._batches()]
+    assert sum(batches) == 16 and max(batches) == 2
+    (file.parent / "train-9px.safetensors").unlink()
+    assert torch.equal(datasets.load(name, "train", image_size=9).images, whole.images)
 
 
 def test_what_changes_changes_the_name(split_folder):

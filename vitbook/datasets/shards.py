@@ -22,6 +22,7 @@ with from_extra("data"):
 _IMAGE_COLUMNS = ("image", "img")
 _LABEL_COLUMNS = ("label", "fine_label")
 _FAULTS = (pa.ArrowException, OSError)
+_AT_ONCE = 100_000_000  # bytes that are read together, about: photographs may have millions each
 
 
 def shard_name(split: str, index: int, total: int) -> str:
@@ -132,7 +133,9 @@ class Shard:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
-                yield from file.iter_batches(1000, columns=[self._image, self._label])
+                size = max(1, self.path.stat().st_size)
+                rows = min(1000, max(1, _AT_ONCE * self.num_rows // size))
+                yield from file.iter_batches(rows, columns=[self._image, self._label])
         except _FAULTS as error:
             raise _damaged(self.path, error) from error
 
