@@ -204,7 +204,7 @@ def test_what_is_no_picture_is_left_out_and_told(split_folder, capsys):
         "1 pictures outside of a class",
     ):
         assert kind in said
-    assert "1 folders beside train" in said and "no class of an empty folder: bird" in said
+    assert "1 folders beside train" in said and "left out, without a picture: bird" in said
 
 
 def test_classes_of_a_folder_are_sorted_as_text(tmp_path):

@@ -128,7 +128,7 @@ def make_listing(
     if len(names) == 1:
         raise DatasetError(
             f"{path} has one class, {names[0]}: expected two or more, {LAYOUTS}; if its classes "
-            f"lie deeper, give the folder that they are in"
+            "lie deeper, give the folder that they are in"
         )
     by_case: dict[str, str] = {}
     for name in names:
@@ -155,7 +155,7 @@ def make_listing(
             visit.note(each.path, f"{split}/{each.class_name}")
     left = [f"left out as no pictures: {first_few(told, 8)}"] if told else []
     if without := sorted(set(empty) - set(names)):
-        left.append(f"no class of an empty folder: {first_few(without)}")
+        left.append(f"left out, without a picture: {first_few(without)}")
     labels = {name: label for label, name in enumerate(names)}
 
     def kept(split: str) -> Iterable[Unread]:
