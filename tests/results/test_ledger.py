@@ -3,6 +3,7 @@ import lzma
 import os
 import re
 from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
@@ -205,6 +206,17 @@ def test_provenance_says_what_ran():
     assert results.versions()["torch"]
     assert re.search(r", \d+ threads?$", results.device_name("cpu"))
     assert results.commit() == "unknown" or len(results.commit().rstrip("+")) == 40
+
+
+@pytest.mark.parametrize("package", ["vitbook", "torchvision", "numpy"])
+def test_a_row_of_a_package_that_is_not_installed_is_made_all_the_same(package, monkeypatch):
+    def version(name):
+        if name == package:
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr("vitbook.results.provenance.version", version)
+    assert results.made_on("cpu")["versions"][package] == "not installed"
 
 
 def test_what_went_on_from_other_weights_is_another_kind_of_run(tmp_path):

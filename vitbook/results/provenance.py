@@ -5,7 +5,7 @@ import platform
 import subprocess
 import sys
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -16,9 +16,15 @@ WIDE_VECTORS = "AVX-512"
 
 
 def versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {
-        name: version(name) for name in ("torch", "torchvision", "numpy", "vitbook")
-    }
+    names = ("torch", "torchvision", "numpy", "vitbook")
+    return {"python": platform.python_version()} | {name: _version(name) for name in names}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a checkout on the path, a torch built by hand
+        return "not installed"
 
 
 def commit() -> str:
