@@ -49,7 +49,7 @@ class AttentionCall:
     turn: int = 0
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int | torch.SymInt, ...]:
         """Of its map: batch, heads, queries, keys."""
         if self.written is not None:
             return tuple(self.written.shape)
@@ -70,7 +70,7 @@ class AttentionCall:
         mask = self.mask
         if mask is not None and mask.shape[-2] > 1:
             mask = mask[..., queries, :]
-        if mask is not None and mask.ndim == self.q.ndim and len(mask) > 1:
+        if mask is not None and mask.ndim == self.q.ndim and mask.shape[0] > 1:
             mask = mask[images]
         q, k = self.q[images][..., queries, :], self.k[images]
         with full_precision(q.device):

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
@@ -56,12 +57,12 @@ class Running:
             return {shape[1] * shape[2], shape[2] * shape[3]}  # channels last, channels first
         return {shape[1]} if len(shape) == 3 else set()
 
-    def gives_batch(self, lead: int, parts: dict[str, Tensor]) -> bool:
+    def gives_batch(self, lead: int | torch.SymInt, parts: dict[str, Tensor]) -> bool:
         """Whether an attention without an axis for heads has one head, and images come first."""
         if self.input is None or self.input.ndim < 3:
             return False
         lengths = {part.shape[-2] for name, part in parts.items() if name != "mask"}
-        return lead == len(self.input) and bool(lengths & self.tokens)
+        return bool(lead == self.input.shape[0]) and bool(lengths & self.tokens)
 
     @property
     def width(self) -> set[int]:
@@ -81,4 +82,5 @@ def mixes_channels(where: Running, call: AttentionCall) -> bool:
 
 def out_of_order(where: Running, call: AttentionCall) -> bool:
     """Where each token attends to all, the images come first."""
-    return call.shape[-1] in where.tokens and call.shape[0] != len(where.input)
+    # Of a number of images that a trace leaves open, the comparison is no bool yet.
+    return call.shape[-1] in where.tokens and bool(call.shape[0] != where.input.shape[0])

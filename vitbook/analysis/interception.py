@@ -236,7 +236,7 @@ class Interception(TorchFunctionMode):
                 self.miss(self.running[-1], why)
                 return
         tensors = {name: part for name, part in parts.items() if isinstance(part, Tensor)}
-        if output.ndim == 3 and not where.gives_batch(len(output), tensors):
+        if output.ndim == 3 and not where.gives_batch(output.shape[0], tensors):
             self.miss(where, "folds its heads into the batch in an order that is not known")
             return
         if output.ndim == 3:

@@ -40,7 +40,8 @@ def export(
 ) -> None:
     """Write a model as an ONNX file, and say how far its outputs are from torch's.
 
-    The file takes pixels of 8 bits, "1 channels height width"; their normalization is a part of it.
+    The file takes pixels of 8 bits, "batch channels height width"; their normalization is a part of
+    it. A model that computes with the number of images is written for one.
     """
     set_threads(threads)
     probed = load_probed_model(model, pretrained)
@@ -54,9 +55,10 @@ def export(
         about={"model": probed.name, "weights": probed.weights, "vitbook": vitbook.__version__},
     )  # fmt: skip
     print_table(_lines(found.errors))
+    alone = ", one image at a time" if found.shape[0] == 1 else ", any number of images at a time"
     typer.echo(
         f"wrote {found.path}, {found.num_bytes / 1e6:.1f} MB, compared with torch on {len(given)} "
-        "images"
+        f"images{alone}"
     )
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,15 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from vitbook.analysis import capture_attention, list_blocks
-from vitbook.analysis.outputs import capture_outputs
 from vitbook.errors import UnknownNameError
+from vitbook.export.tracing import PIXELS, ExportError, Watched, shape_of, traced_graph
 from vitbook.extras import from_extra
 from vitbook.files import check_file_writable, write_atomically
 from vitbook.modes import evaluating
 
-# The input, and the output that is always there.
-PIXELS, ANSWER = "pixels", "answer"
+# How many images are compared with torch at a time, besides each alone.
+BATCHES = (2, 5)
 
 # How far an output may be from torch's, as a share of its largest number. What 8 bits cost depends
 # on the model: it is measured, and not bounded.
@@ -26,10 +24,6 @@ TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "int8": math.inf}
 
 # A protocol buffer, which an ONNX file is, holds no more.
 MOST_BYTES = 2**31 - 1
-
-
-class ExportError(ValueError):
-    """A model that cannot become an ONNX file, or whose file computes something else."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,14 @@ class Exported:
         num_bytes: its size.
         errors: output -> its largest difference to torch's over all images, as a share of the
             largest number that torch gives there for the same image.
+        shape: of the pixels that it takes: ("batch", 3, 224, 224), or (1, 3, 224, 224) of a model
+            that computes with the number of images.
     """
 
     path: Path
     num_bytes: int
     errors: Mapping[str, float]
+    shape: tuple[int | str, ...]
 
 
 def export_onnx(
@@ -57,24 +54,27 @@ def export_onnx(
     attention: bool = False,
     tokens: bool = False,
     precision: str = "float32",
+    free_batch: bool = True,
     about: Mapping[str, str] | None = None,
 ) -> Exported:
-    """Write what a model computes of one image as an ONNX file, if the file computes the same.
+    """Write what a model computes of images as an ONNX file, if the file computes the same.
 
-    The file takes ``pixels``, uint8 "1 channels height width" of the size of ``images``, and gives
-    ``answer``, which is ``model(prepare(pixels))``; of a model that gives a dict of tensors, each
-    as ``answer:KEY``.
+    The file takes ``pixels``, uint8 "batch channels height width" of the size of ``images``, and
+    gives ``answer``, which is ``model(prepare(pixels))``; of a model that gives a dict of tensors,
+    each as ``answer:KEY``. It is compared with torch image by image, and in batches of 2 and 5.
 
     Args:
         model: ours or not, in any mode; the file evaluates.
         path: of the file.
         images: uint8 "images channels height width", on which the file is compared with torch.
         prepare: uint8 images to what the model takes; it becomes a part of the file.
-        attention: give out each attention too, "1 heads queries keys", as ``attention:PATH``: what
-            :func:`~vitbook.analysis.capture_attention` sees.
+        attention: give out each attention too, "batch heads queries keys", as ``attention:PATH``:
+            what :func:`~vitbook.analysis.capture_attention` sees.
         tokens: give out what each block gives, as ``tokens:PATH``.
         precision: of the stored weights: float32, float16, or int8 with one scale for each output
             channel. They are computed with as float32.
+        free_batch: take any number of images; else one, as does the file of a model that computes
+            with their number, which ``shape`` of what comes back tells.
         about: what to write into the file's metadata.
 
     Examples:
@@ -117,98 +117,43 @@ def export_onnx(
         import onnxscript  # noqa: F401  torch would ask for it in words of its own
 
         from vitbook.export.stored_weights import STORED
-    watched = _Watched(model, prepare, attention=attention, tokens=tokens)
+    watched = Watched(model, prepare, attention=attention, tokens=tokens)
     # With other kernels an attention with a bias is one operation that ONNX does not know.
     with evaluating(watched), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         try:
             expected = [watched(image[None]) for image in images]
         except RuntimeError as error:
             raise ExportError(f"{name} does not run as asked: {error}") from error
-        graph = _traced(watched, images[:1], list(expected[0]))
+        given = list(images[:, None])
+        names, graph = list(expected[0]), None
+        if free_batch:
+            graph = traced_graph(watched, _batch(images, 2), names, free_batch=True)
+        if graph is None:
+            graph = traced_graph(watched, images[:1], names, free_batch=False)
+        else:
+            more = [_batch(images, number) for number in BATCHES]
+            given, expected = given + more, expected + [watched(each) for each in more]
     STORED[precision](graph)
     for key, value in (about or {}).items():
         graph.metadata_props.add(key=key, value=value)
     content = graph.SerializeToString()
-    errors = _differences(content, images, expected)
+    errors = _differences(content, given, expected)
     worst = max(errors, key=errors.__getitem__)
     if errors[worst] > TOLERANCES[precision]:
         raise ExportError(
             f"the file's {worst} is {errors[worst]:.2g} of its largest number away from torch's, "
             f"expected at most {TOLERANCES[precision]:g} for {precision}: nothing was written"
         )
-    return Exported(write_atomically(path, content), len(content), errors)
+    return Exported(write_atomically(path, content), len(content), errors, shape_of(graph))
 
 
-class _Watched(nn.Module):
-    """A model that gives out all that is asked for, by name."""
-
-    def __init__(self, model: nn.Module, prepare: Callable, *, attention: bool, tokens: bool):
-        super().__init__()
-        self.model, self.prepare, self.attention = model, prepare, attention
-        self.blocks = list_blocks(model) if tokens else ()
-        if tokens and not self.blocks:
-            raise ExportError(f"{type(model).__name__} stacks no blocks: leave tokens out")
-
-    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        maps, blocks = {}, {}
-        with ExitStack() as stack:
-            if self.attention:
-                maps = stack.enter_context(capture_attention(self.model))
-            if self.blocks:
-                blocks = stack.enter_context(
-                    capture_outputs(self.model, self.blocks, lambda path, output: output)
-                )
-            answers = self._by_name(self.model(self.prepare(pixels)))
-        return {
-            **answers,
-            **{f"tokens:{path}": each for path, each in blocks.items()},
-            **{f"attention:{path}": each for path, each in maps.items()},
-        }
-
-    def _by_name(self, given: object) -> dict[str, Tensor]:
-        if isinstance(given, Tensor):
-            return {ANSWER: given}
-        parts = given if isinstance(given, dict) else {}
-        if not parts or not all(isinstance(each, Tensor) for each in parts.values()):
-            raise ExportError(
-                f"{type(self.model).__name__} gives a {type(given).__name__}: expected one tensor, "
-                "or a dict of tensors; wrap it in a module that returns what you want"
-            )
-        return {f"{ANSWER}:{name}": each for name, each in parts.items()}
-
-
-class _Values(nn.Module):
-    """Of the outputs by name a tuple, whose parts the exporter can name."""
-
-    def __init__(self, watched: _Watched):
-        super().__init__()
-        self.watched = watched
-
-    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.watched(pixels).values())
-
-
-def _traced(watched: _Watched, example: Tensor, names: list[str]):
-    try:
-        program = torch.onnx.export(
-            _Values(watched).eval(), (example,), dynamo=True, verbose=False,
-            input_names=[PIXELS], output_names=names,
-        )  # fmt: skip
-    except RuntimeError as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        told = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise ExportError(f"{type(watched.model).__name__} cannot be traced: {told}") from error
-    graph = program.model_proto
-    for each in (*graph.graph.node, *graph.graph.value_info, *graph.graph.output):
-        each.ClearField("metadata_props")  # the lines, and the folders, that it was traced in
-        each.ClearField("doc_string")
-    return graph
+def _batch(images: Tensor, number: int) -> Tensor:
+    """So many of the images, again from the first where they are fewer."""
+    return images[torch.arange(number) % len(images)]
 
 
 def _differences(
-    content: bytes, images: Tensor, expected: list[dict[str, Tensor]]
+    content: bytes, batches: list[Tensor], expected: list[dict[str, Tensor]]
 ) -> dict[str, float]:
     import onnxruntime
 
@@ -221,15 +166,17 @@ def _differences(
         raise ExportError(f"onnxruntime refuses the file: {error}") from error
     names = list(expected[0])
     errors = dict.fromkeys(names, 0.0)
-    for image, wanted in zip(images, expected, strict=True):
-        given = session.run(names, {PIXELS: image[None].numpy()})
+    for images, wanted in zip(batches, expected, strict=True):
+        given = session.run(names, {PIXELS: images.numpy()})
         for name, found in zip(names, map(torch.from_numpy, given), strict=True):
-            errors[name] = max(errors[name], _difference(found, wanted[name]))
+            errors[name] = max(errors[name], _difference(found, wanted[name], len(images)))
     return errors
 
 
-def _difference(found: Tensor, wanted: Tensor) -> float:
-    """NaN beside NaN is the same; NaN beside a number is as far as can be."""
+def _difference(found: Tensor, wanted: Tensor, number: int = 1) -> float:
+    """Of a number of images; NaN beside NaN is the same, beside a number as far as can be."""
+    if number > 1 and found.ndim and len(found) == len(wanted) == number:
+        return max(map(_difference, found, wanted))
     if found.shape != wanted.shape or not torch.equal(found.isfinite(), wanted.isfinite()):
         return math.inf
     whole = wanted.isfinite()

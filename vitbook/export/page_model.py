@@ -118,7 +118,7 @@ def _export(size: int, path: Path, images: Tensor) -> Exported:
         images = images.round().to(torch.uint8)
     return export_onnx(
         model, path, images, model.normalize, attention=True, tokens=True, precision="int8",
-        about={"model": NAME, "weights": PRETRAINED[NAME]["source"]},
+        free_batch=False, about={"model": NAME, "weights": PRETRAINED[NAME]["source"]},
     )  # fmt: skip
 
 

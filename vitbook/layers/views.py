@@ -201,7 +201,9 @@ class RotatedPatches(PatchesOfViews):
         self.interpolation = interpolation
         self.fill = fill
 
-    def draw_angles(self, batch: int, device: torch.device) -> Float[Tensor, "batch rotations"]:
+    def draw_angles(
+        self, batch: int | torch.SymInt, device: torch.device
+    ) -> Float[Tensor, "batch rotations"]:
         """Radians, counter-clockwise positive: of each pair first the one, then the other way."""
         low, high = self.angles
         pairs = self.num_rotations // 2
@@ -242,5 +244,5 @@ class RotatedPatches(PatchesOfViews):
     def views(
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch views_channels height width"]:
-        turned = self.rotate(images, self.draw_angles(len(images), images.device))
+        turned = self.rotate(images, self.draw_angles(images.shape[0], images.device))
         return torch.cat([images, rearrange(turned, "b v c h w -> b (v c) h w")], dim=1)

@@ -95,7 +95,7 @@ class VisionTransformer(nn.Module):
     ) -> Float[Tensor, "batch tokens token_width"]:
         """Tokens as they enter the encoder: prefix in front, positions added."""
         patches = self.tokenizer(images)
-        prefix = repeat(self.prefix, "n d -> b n d", b=len(patches))
+        prefix = repeat(self.prefix, "n d -> b n d", b=patches.shape[0])
         return self.dropout(self.position(torch.cat([prefix, patches], dim=1)))
 
     def features(
