@@ -15,6 +15,7 @@ from vitbook.models.adapters import (
     round_while_learning,
     settle_pruned,
 )
+from vitbook.training.parts_of_models import begins_with, layers_around, names_of
 from vitbook.training.recipe import Recipe
 
 
@@ -78,21 +79,22 @@ def training_mode(model: nn.Module) -> None:
         weights = list(part.parameters())
         if weights and not any(weight.requires_grad for weight in weights):
             part.eval()
-    if isinstance(model, VisionTransformer):  # the dropout behind the positions has no weights
-        front = (model.prefix, *model.tokenizer.parameters(), *model.position.parameters())
-        if not any(weight.requires_grad for weight in front):
-            model.dropout.eval()
+    for body in layers_around(model):
+        if isinstance(body, VisionTransformer):  # the dropout behind the positions has no weights
+            front = (body.prefix, *body.tokenizer.parameters(), *body.position.parameters())
+            if not any(weight.requires_grad for weight in front):
+                body.dropout.eval()
 
 
 def _freeze_before(model: nn.Module, part: str) -> None:
     if not part:
         return
-    weights = dict(model.named_parameters())
-    inside = [name for name in weights if name == part or name.startswith(f"{part}.")]
+    weights = names_of(model)
+    inside = [weight for weight, names in weights.items() if begins_with(names, part)]
     if not inside:
-        parts = {".".join(name.split(".")[:3]) for name in weights}
+        parts = {".".join(name.split(".")[:3]) for names in weights.values() for name in names}
         raise UnknownNameError(f"part of {type(model).__name__}", part, parts)
-    for name, weight in weights.items():
-        if name == inside[0]:
+    for weight in weights:
+        if weight is inside[0]:
             break
         weight.requires_grad_(False)

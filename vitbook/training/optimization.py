@@ -1,13 +1,14 @@
 """Which weights decay, how the learning rate moves, which mean of the weights is kept."""
 
 import math
-import re
+from collections.abc import Set
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vitbook.errors import first_few
+from vitbook.training.parts_of_models import begins_with, depths, head_of, matrices, names_of
 from vitbook.training.recipe import Recipe
 
 
@@ -25,71 +26,71 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
     """Parameters by their weight decay, by their ``rate``, as a factor of the learning rate, and by
     ``from_epoch``, at which they enter its course: 0, or where the warm-up ends.
 
-    Matrices decay; biases, norms, positions and prefix tokens do not, unless the recipe's fault is
-    "decayed_positions". A parameter that several parts share comes once, one that does not learn
-    not at all.
+    What multiplies decays; biases, norms, positions, tokens, embeddings and scales do not, see
+    :func:`.matrices`, unless the recipe's fault is "decayed_positions". A parameter that several
+    parts share comes once, one that does not learn not at all. Libraries' models and what stands
+    around a model are known by what they declare.
 
     Raises:
-        ValueError: rates by depth for a model that has no blocks to count, or a warm-up of a part
-            that the model does not have, or that does not learn.
+        ValueError: rates by depth for a model that has no blocks to count, a rate of a head that it
+            has not or that does not learn, or a warm-up of such a part.
     """
-    warm = tuple(f"{part.strip()}." for part in recipe.warmup_parts.split(","))
+    names = {weight: own for weight, own in names_of(model).items() if weight.requires_grad}
+    warm = tuple(part.strip() for part in recipe.warmup_parts.split(",") if recipe.warmup_parts)
     cold = recipe.warmup_epochs if recipe.warmup_parts else 0.0  # else all warm up, if at all
-    learns = [f"{_own_name(name)}." for name, w in model.named_parameters() if w.requires_grad]
-    for part in warm if recipe.warmup_parts else ():
-        if not any(name.startswith(part) for name in learns):
-            parts = first_few(list(dict.fromkeys(".".join(n.split(".")[:-2]) for n in learns)), 4)
+    for part in warm:
+        if not any(begins_with(own, part) for own in names.values()):
+            learns = [own[-1] for own in names.values()]
+            parts = first_few(list(dict.fromkeys(".".join(n.split(".")[:-1]) for n in learns)), 4)
             raise ValueError(
-                f"warmup_parts {recipe.warmup_parts!r}: {part[:-1]!r} is no part of this "
+                f"warmup_parts {recipe.warmup_parts!r}: {part!r} is no part of this "
                 f"{type(model).__name__} that learns; it has {parts}"
             )
+    multiply, rates = matrices(model), _rates(model, recipe, names.keys())
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {
         (True, 1.0, cold): [],
         (False, 1.0, cold): [],
     }
-    for name, parameter in model.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        is_place = not {"prefix", "position", "positions"}.isdisjoint(name.split("."))
-        spared = is_place and recipe.fault != "decayed_positions"
-        is_matrix = parameter.ndim >= 2 and not spared
-        from_epoch = 0.0 if f"{_own_name(name)}.".startswith(warm) else cold
-        key = is_matrix, _rate(name, model, recipe), from_epoch
+    for parameter, own in names.items():
+        wrong = recipe.fault == "decayed_positions" and parameter.ndim >= 2
+        from_epoch = 0.0 if any(begins_with(own, part) for part in warm) else cold
+        key = parameter in multiply or wrong, rates[parameter], from_epoch
         groups.setdefault(key, []).append(parameter)
     return [
         {
             "params": parameters,
-            "weight_decay": recipe.weight_decay if is_matrix else 0.0,
+            "weight_decay": recipe.weight_decay if decays else 0.0,
             "rate": rate,
             "from_epoch": from_epoch,
         }
-        for (is_matrix, rate, from_epoch), parameters in groups.items()
+        for (decays, rate, from_epoch), parameters in groups.items()
     ]
 
 
-def _own_name(name: str) -> str:
-    """As the model has it: an objective holds the model that it trains."""
-    return name.removeprefix("model.")
-
-
-def _rate(name: str, model: nn.Module, recipe: Recipe) -> float:
-    """Of a parameter, as a factor of the recipe's learning rate."""
-    if name.startswith("head.") and recipe.head_learning_rate:
-        return recipe.head_learning_rate / recipe.learning_rate
-    if recipe.layer_decay == 1:
-        return 1.0
-    blocks = getattr(getattr(model, "encoder", None), "blocks", None)
-    if not blocks:
-        raise ValueError(
-            f"layer_decay {recipe.layer_decay:g} for a {type(model).__name__}: expected a model "
-            "with encoder.blocks, whose depth can be counted; use layer_decay=1"
-        )
-    depth = 1 + len(blocks)  # the last norm and the head
-    if match := re.match(r"encoder\.blocks\.(\d+)\.", name):
-        depth = 1 + int(match[1])
-    elif not name.startswith(("encoder.", "head.")):
-        depth = 0  # what the tokens are made of
-    return recipe.layer_decay ** (1 + len(blocks) - depth)
+def _rates(model: nn.Module, recipe: Recipe, learn: Set[Tensor]) -> dict[Tensor, float]:
+    """Of each parameter, as a factor of the recipe's learning rate."""
+    rates = dict.fromkeys(learn, 1.0)
+    if recipe.layer_decay != 1:
+        depth = depths(model)
+        if depth is None:
+            raise ValueError(
+                f"layer_decay {recipe.layer_decay:g} for a {type(model).__name__}: expected a "
+                "model with encoder.blocks, or blocks alike in a row, whose depth can be counted; "
+                "use layer_decay=1"
+            )
+        last = max(depth.values())
+        # What learns beside the model, in an objective, is as far from its images as its head.
+        rates = {weight: recipe.layer_decay ** (last - depth.get(weight, last)) for weight in learn}
+    if recipe.head_learning_rate:
+        head = head_of(model) & learn
+        if not head:
+            raise ValueError(
+                f"head_learning_rate {recipe.head_learning_rate:g} for a {type(model).__name__}: "
+                "expected a model with a head that learns, called head, heads, classifier or fc; "
+                "use head_learning_rate=0"
+            )
+        rates |= dict.fromkeys(head, recipe.head_learning_rate / recipe.learning_rate)
+    return rates
 
 
 def learning_rate(epoch: float | int, recipe: Recipe) -> float:
