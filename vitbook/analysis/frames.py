@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 
+Length = int | torch.SymInt  # the latter where a trace leaves it open: no set takes it
+
 ATTENTION = re.compile("attn|attention|XCA", re.IGNORECASE)
 OF_CHANNELS = re.compile("XCA|Channel|Covariance", re.IGNORECASE)
 
@@ -50,25 +52,25 @@ class Running:
         return called_attention(self.module)
 
     @property
-    def tokens(self) -> set[int]:
+    def tokens(self) -> tuple[Length, ...]:
         """How many an image, or a window, of its input may have."""
         shape = () if self.input is None else self.input.shape
         if len(shape) == 4:
-            return {shape[1] * shape[2], shape[2] * shape[3]}  # channels last, channels first
-        return {shape[1]} if len(shape) == 3 else set()
+            return shape[1] * shape[2], shape[2] * shape[3]  # channels last, channels first
+        return (shape[1],) if len(shape) == 3 else ()
 
-    def gives_batch(self, lead: int | torch.SymInt, parts: dict[str, Tensor]) -> bool:
+    def gives_batch(self, lead: Length, parts: dict[str, Tensor]) -> bool:
         """Whether an attention without an axis for heads has one head, and images come first."""
         if self.input is None or self.input.ndim < 3:
             return False
-        lengths = {part.shape[-2] for name, part in parts.items() if name != "mask"}
-        return bool(lead == self.input.shape[0]) and bool(lengths & self.tokens)
+        lengths = [part.shape[-2] for name, part in parts.items() if name != "mask"]
+        return bool(lead == self.input.shape[0]) and any(n in self.tokens for n in lengths)
 
     @property
-    def width(self) -> set[int]:
+    def width(self) -> tuple[Length, ...]:
         """Of a token of its input."""
         shape = () if self.input is None else self.input.shape
-        return {shape[1], shape[3]} if len(shape) == 4 else set(shape[2:])
+        return (shape[1], shape[3]) if len(shape) == 4 else tuple(shape[2:])
 
 
 def mixes_channels(where: Running, call: AttentionCall) -> bool:

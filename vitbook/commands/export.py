@@ -35,6 +35,9 @@ def export(
             "default nine photographs."
         ),
     ] = None,
+    free_size: Annotated[
+        bool, typer.Option("--free-size", help="Take images of any size that the patches divide.")
+    ] = False,
     pretrained: Pretrained = False,
     threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
 ) -> None:
@@ -51,7 +54,7 @@ def export(
     path = out or Path(f"{stem(model).removeprefix('timm:')}.onnx")
     found = export_onnx(
         probed.model, path, torch.stack(list(given.values())), probed.prepare,
-        attention=attention, tokens=tokens, precision=precision,
+        attention=attention, tokens=tokens, precision=precision, free_size=free_size,
         about={"model": probed.name, "weights": probed.weights, "vitbook": vitbook.__version__},
     )  # fmt: skip
     print_table(_lines(found.errors))

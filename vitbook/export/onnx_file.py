@@ -1,19 +1,33 @@
 """A model as one ONNX file, compared with torch before it is kept."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitbook.errors import UnknownNameError
-from vitbook.export.tracing import PIXELS, ExportError, Watched, shape_of, traced_graph
+from vitbook.export.tracing import (
+    BATCH,
+    PIXELS,
+    SIZE,
+    ExportError,
+    Watched,
+    any_size,
+    shape_of,
+    steps_of,
+    traced_graph,
+)  # fmt: skip
 from vitbook.extras import from_extra
 from vitbook.files import check_file_writable, write_atomically
 from vitbook.modes import evaluating
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 # How many images are compared with torch at a time, besides each alone.
 BATCHES = (2, 5)
@@ -55,6 +69,7 @@ def export_onnx(
     tokens: bool = False,
     precision: str = "float32",
     free_batch: bool = True,
+    free_size: bool = False,
     about: Mapping[str, str] | None = None,
 ) -> Exported:
     """Write what a model computes of images as an ONNX file, if the file computes the same.
@@ -75,6 +90,9 @@ def export_onnx(
             channel. They are computed with as float32.
         free_batch: take any number of images; else one, as does the file of a model that computes
             with their number, which ``shape`` of what comes back tells.
+        free_size: take images of any height and width that the patches divide; the file fails on
+            others. A third comparison is with an image twice as high. A model with a table of
+            places, or with layers as wide as its tokens are many, has one size.
         about: what to write into the file's metadata.
 
     Examples:
@@ -91,9 +109,9 @@ def export_onnx(
         True
 
     Raises:
-        ExportError: the model cannot be traced, does not give tensors, is not of float32 or
-            larger than 2 GB, or its file differs by more than 10^-4 of an output's largest number
-            (float16: 10^-2); nothing is written.
+        ExportError: the model cannot be traced, does not give tensors, is not of float32, larger
+            than 2 GB, or of one size where ``free_size`` asks for any; or its file differs by more
+            than 10^-4 of an output's largest number (float16: 10^-2). Nothing is written.
         UnknownNameError: no such precision.
         ValueError: no images, or not of uint8.
         OSError: the file cannot be written.
@@ -115,36 +133,80 @@ def export_onnx(
     check_file_writable(path)
     with from_extra("export"):
         import onnxscript  # noqa: F401  torch would ask for it in words of its own
-
-        from vitbook.export.stored_weights import STORED
-    watched = Watched(model, prepare, attention=attention, tokens=tokens)
+    watched = Watched(
+        model, prepare, attention=attention, tokens=tokens, steps=steps_of(model, free_size)
+    )
+    free = (BATCH,) * free_batch + SIZE * free_size
     # With other kernels an attention with a bias is one operation that ONNX does not know.
-    with evaluating(watched), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    with (
+        evaluating(watched),
+        torch.no_grad(),
+        sdpa_kernel(SDPBackend.MATH),
+        any_size(model if free_size else nn.Module()),
+    ):
+        pairs = _asked(watched, images, free)
         try:
-            expected = [watched(image[None]) for image in images]
-        except RuntimeError as error:
-            raise ExportError(f"{name} does not run as asked: {error}") from error
-        given = list(images[:, None])
-        names, graph = list(expected[0]), None
-        if free_batch:
-            graph = traced_graph(watched, _batch(images, 2), names, free_batch=True)
-        if graph is None:
-            graph = traced_graph(watched, images[:1], names, free_batch=False)
-        else:
-            more = [_batch(images, number) for number in BATCHES]
-            given, expected = given + more, expected + [watched(each) for each in more]
-    STORED[precision](graph)
-    for key, value in (about or {}).items():
-        graph.metadata_props.add(key=key, value=value)
+            graph, errors = _compared(watched, pairs, free, precision, about or {})
+        except ExportError:
+            if not free_batch:
+                raise
+            # A model may compute with the number of images: then the file takes one.
+            free, alone = free[1:], [(each, given) for each, given in pairs if len(each) == 1]
+            graph, errors = _compared(watched, alone, free, precision, about or {})
     content = graph.SerializeToString()
-    errors = _differences(content, given, expected)
+    return Exported(write_atomically(path, content), len(content), errors, shape_of(graph))
+
+
+def _asked(
+    watched: Watched, images: Tensor, free: Sequence[str]
+) -> list[tuple[Tensor, dict[str, Tensor]]]:
+    """Batches on which file and torch are compared, and what torch gives."""
+    name, (height, width) = type(watched.model).__name__, images.shape[2:]
+    batches = list(images[:, None])
+    if BATCH in free:
+        batches += [_batch(images, number) for number in BATCHES]
+    try:
+        pairs = [(each, watched(each)) for each in batches]
+    except RuntimeError as error:
+        raise ExportError(f"{name} does not run as asked: {error}") from error
+    if free[-2:] == SIZE:
+        tall = images[:1].repeat_interleave(2, 2)
+        try:
+            pairs.append((tall, watched(tall)))
+        except Exception as error:  # as the model likes
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ExportError(
+                f"{name} takes images of {height}x{width} alone, not of {2 * height}x{width} "
+                f"({reason}): leave the size fixed, or build the model for another"
+            ) from error
+    return pairs
+
+
+def _compared(
+    watched: Watched,
+    pairs: list[tuple[Tensor, dict[str, Tensor]]],
+    free: Sequence[str],
+    precision: str,
+    about: Mapping[str, str],
+) -> tuple["ModelProto", dict[str, float]]:
+    """The graph, and how far what it computes is from torch."""
+    from vitbook.export.stored_weights import STORED
+
+    example = pairs[0][0]
+    if BATCH in free:  # of one, a trace would not know that there may be more
+        example = example.expand(2, -1, -1, -1).contiguous()
+    graph = traced_graph(watched, example, list(pairs[0][1]), free)
+    STORED[precision](graph)
+    for key, value in about.items():
+        graph.metadata_props.add(key=key, value=value)
+    errors = _differences(graph.SerializeToString(), pairs)
     worst = max(errors, key=errors.__getitem__)
     if errors[worst] > TOLERANCES[precision]:
         raise ExportError(
             f"the file's {worst} is {errors[worst]:.2g} of its largest number away from torch's, "
             f"expected at most {TOLERANCES[precision]:g} for {precision}: nothing was written"
         )
-    return Exported(write_atomically(path, content), len(content), errors, shape_of(graph))
+    return graph, errors
 
 
 def _batch(images: Tensor, number: int) -> Tensor:
@@ -152,9 +214,7 @@ def _batch(images: Tensor, number: int) -> Tensor:
     return images[torch.arange(number) % len(images)]
 
 
-def _differences(
-    content: bytes, batches: list[Tensor], expected: list[dict[str, Tensor]]
-) -> dict[str, float]:
+def _differences(content: bytes, pairs: list[tuple[Tensor, dict[str, Tensor]]]) -> dict[str, float]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -164,10 +224,14 @@ def _differences(
         session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
     except Exception as error:  # its own have no common kind
         raise ExportError(f"onnxruntime refuses the file: {error}") from error
-    names = list(expected[0])
+    names = list(pairs[0][1])
     errors = dict.fromkeys(names, 0.0)
-    for images, wanted in zip(batches, expected, strict=True):
-        given = session.run(names, {PIXELS: images.numpy()})
+    for images, wanted in pairs:
+        try:
+            given = session.run(names, {PIXELS: images.numpy()})
+        except Exception as error:
+            shape = tuple(images.shape)
+            raise ExportError(f"onnxruntime fails on pixels of {shape}: {error}") from error
         for name, found in zip(names, map(torch.from_numpy, given), strict=True):
             errors[name] = max(errors[name], _difference(found, wanted[name], len(images)))
     return errors

@@ -1,8 +1,8 @@
 """What a model gives out, traced into an ONNX graph."""
 
 import re
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 # The input and the output that is always there, and what a graph calls the number of images.
 PIXELS, ANSWER, BATCH = "pixels", "answer", "batch"
 
+# What it calls their height and width, and at which axis each stands.
+SIZE = ("height", "width")
+AXES = {BATCH: 0, "height": 2, "width": 3}
+
 
 class ExportError(ValueError):
     """A model that cannot become an ONNX file, or whose file computes something else."""
@@ -25,8 +29,17 @@ class ExportError(ValueError):
 class Watched(nn.Module):
     """A model that gives out all that is asked for, by name."""
 
-    def __init__(self, model: nn.Module, prepare: Callable, *, attention: bool, tokens: bool):
+    def __init__(
+        self,
+        model: nn.Module,
+        prepare: Callable,
+        *,
+        attention: bool,
+        tokens: bool,
+        steps: tuple[int, int] = (1, 1),
+    ):
         super().__init__()
+        self.steps = steps
         self.model, self.prepare, self.attention = model, prepare, attention
         self.blocks = list_blocks(model) if tokens else ()
         if tokens and not self.blocks:
@@ -41,12 +54,19 @@ class Watched(nn.Module):
                 blocks = stack.enter_context(
                     capture_outputs(self.model, self.blocks, lambda path, output: output)
                 )
-            answers = self._by_name(self.model(self.prepare(pixels)))
+            answers = self._by_name(self.model(self.prepare(self._whole(pixels))))
         return {
             **answers,
             **{f"tokens:{path}": each for path, each in blocks.items()},
             **{f"attention:{path}": each for path, each in maps.items()},
         }
+
+    def _whole(self, pixels: Tensor) -> Tensor:
+        """As they are; a graph's reshape fails on sides that are no multiple of the steps."""
+        for axis, step in zip((2, 3), self.steps, strict=True):
+            if step > 1:
+                pixels = pixels.unflatten(axis, (-1, step)).flatten(axis, axis + 1)
+        return pixels
 
     def _by_name(self, given: object) -> dict[str, Tensor]:
         if isinstance(given, Tensor):
@@ -71,38 +91,76 @@ class _Values(nn.Module):
         return tuple(self.watched(pixels).values())
 
 
-def traced_graph(watched: Watched, example: Tensor, names: list[str], free_batch: bool):
-    """The graph; None where the batch should be free and the model computes with its number."""
-    traced: nn.Module | torch.export.ExportedProgram = _Values(watched).eval()
-    if free_batch:
-        try:
-            traced = torch.export.export(
-                traced, (example,), dynamic_shapes=({0: torch.export.Dim.AUTO},), strict=False
-            )
-        except Exception:  # of whatever kind: for one image it is told, if it comes again
-            return None
-        if not traced.range_constraints:  # nothing is open any more
-            return None
+def steps_of(model: nn.Module, asked: bool) -> tuple[int, int]:
+    """Pixels, down and across, of which a side is a multiple; (1, 1) if unknown or not asked."""
+    cutter = getattr(model, "tokenizer", None) or getattr(model, "patch_embed", None) or model
+    step = getattr(cutter, "patch", None) or getattr(cutter, "patch_size", 1)
+    steps = tuple(step) if isinstance(step, tuple | list) else (step, step)
+    right = asked and len(steps) == 2 and all(isinstance(each, int) for each in steps)
+    return steps if right else (1, 1)
+
+
+@contextmanager
+def any_size(model: nn.Module) -> Iterator[None]:
+    """Our models refuse images of another size than they were built for; not in this block."""
+    parts = {
+        part: part.image_size
+        for part in model.modules()
+        if "image_size" in vars(part) and type(part).__module__.startswith("vitbook.")
+    }
+    for part in parts:
+        part.image_size = None
     try:
+        yield
+    finally:
+        for part, size in parts.items():
+            part.image_size = size
+
+
+def traced_graph(
+    watched: Watched, example: Tensor, names: list[str], free: Sequence[str]
+) -> "ModelProto":
+    """The graph.
+
+    Args:
+        example: of the pixels; two, if their number is free.
+        names: of the outputs.
+        free: of ``AXES`` those that may have any length.
+
+    Raises:
+        ExportError: the model cannot be traced, or computes with a length that should be free.
+    """
+    traced: nn.Module | torch.export.ExportedProgram = _Values(watched).eval()
+    name = type(watched.model).__name__
+    try:
+        if free:
+            axes = {AXES[each]: torch.export.Dim.AUTO for each in free}
+            traced = torch.export.export(traced, (example,), dynamic_shapes=(axes,), strict=False)
+            (pixels,) = (n for n in traced.graph.nodes if n.name == PIXELS)
+            shape = pixels.meta["val"].shape
+            if fixed := [each for each in free if str(shape[AXES[each]]).isdigit()]:
+                raise ExportError(f"{name} computes with the {', '.join(fixed)} of images")
         program = torch.onnx.export(
             traced, (example,), dynamo=True, verbose=False, input_names=[PIXELS],
             output_names=names,
         )  # fmt: skip
-    except RuntimeError as error:
+    except ExportError:
+        raise
+    except Exception as error:  # of whatever kind: it is the model's
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         told = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise ExportError(f"{type(watched.model).__name__} cannot be traced: {told}") from error
+        raise ExportError(f"{name} cannot be traced: {told}") from error
     graph = program.model_proto
     for each in (*graph.graph.node, *graph.graph.value_info, *graph.graph.output):
         each.ClearField("metadata_props")  # the lines, and the folders, that it was traced in
         each.ClearField("doc_string")
-    number = shape_of(graph)[0]
+    told = shape_of(graph)
     for each in (*graph.graph.input, *graph.graph.value_info, *graph.graph.output):
         for dim in each.type.tensor_type.shape.dim:
-            if dim.dim_param:
-                dim.dim_param = re.sub(rf"\b{number}\b", BATCH, dim.dim_param)
+            for axis in free if dim.dim_param else ():
+                dim.dim_param = re.sub(rf"\b{told[AXES[axis]]}\b", axis, dim.dim_param)
     return graph
 
 

@@ -43,8 +43,11 @@ def divide_into_patches(image_size: tuple[int, int], patch: tuple[int, int]) -> 
     return image_size[0] // patch[0], image_size[1] // patch[1]
 
 
-def check_images(images: Tensor, channels: int, image_size: tuple[int, int]) -> None:
+def check_images(images: Tensor, channels: int, image_size: tuple[int, int] | None) -> None:
     """Refuse what the model cannot take, before a kernel fails with a riddle.
+
+    Args:
+        image_size: None lets any pass: a file for any size is traced so.
 
     Raises:
         TypeError: the images are whole numbers.
@@ -65,7 +68,7 @@ def check_images(images: Tensor, channels: int, image_size: tuple[int, int]) -> 
             f"images have {images.shape[1]} channels, the model takes {channels}: "
             f"build it with create_model(..., channels={images.shape[1]}) or convert the images"
         )
-    if tuple(images.shape[2:]) != tuple(image_size):
+    if image_size is not None and tuple(images.shape[2:]) != tuple(image_size):
         raise ValueError(
             f"image {_by(images.shape[2:], True)}, but the model takes {_by(image_size, True)}: "
             "resize the images, or build it with create_model(..., image_size=...)"

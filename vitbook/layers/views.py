@@ -113,7 +113,7 @@ class ShiftedPatches(PatchesOfViews):
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch views_channels height width"]:
         down, across = self.shift
-        height, width = self.image_size
+        height, width = images.shape[2:]
         wide = F.pad(images, (across, across, down, down))
         return torch.cat(
             [images]

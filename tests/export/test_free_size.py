@@ -1,0 +1,122 @@
+"""One file for images of any size, where the model's sums allow it; else it is said why not."""
+
+import onnxruntime
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from vitbook import create_model, datasets
+from vitbook.__main__ import app
+from vitbook.analysis import capture_attention
+from vitbook.export import ExportError, export_onnx
+from vitbook.export.tracing import any_size
+
+
+def opened(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def noise(model, number, height, width):
+    size = (number, model.spec.channels, height, width)
+    return torch.randint(0, 256, size, dtype=torch.uint8)
+
+
+# Sets of patches, and convolutions: patch, stem, residual with the norm behind or in front.
+FREE = {
+    "vit_nopos_micro_patch2_8": 2,
+    "vit_overlap_nopos_micro_patch2_8": 2,
+    "resnet8_digits": 2,
+    "bit_resnet8x1_digits": 4,
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_the_file_takes_any_size(name, tmp_path):
+    torch.manual_seed(0)
+    model, step = create_model(name).eval(), FREE[name]
+    images, file = noise(model, 3, 8, 8), tmp_path / "m.onnx"
+    exported = export_onnx(model, file, images, datasets.normalize, free_size=True)
+    assert exported.shape == ("batch", 1, "height", "width")
+    assert exported.errors["answer"] < 1e-5
+    session = opened(file)
+    for number, height, width in ((1, 8, 8), (2, 12, 8), (5, 16, 24)):
+        images = noise(model, number, height, width)
+        (found,) = session.run(None, {"pixels": images.numpy()})
+        other = create_model(name, image_size=(height, width)).eval()
+        other.load_state_dict(model.state_dict())  # that has no table of places
+        with torch.no_grad():
+            wanted = other(datasets.normalize(images))
+        torch.testing.assert_close(torch.from_numpy(found), wanted, atol=1e-5, rtol=1e-4)
+    for height, width in ((8 + step - 1, 8), (8, 8 + step - 1)):
+        with pytest.raises(Exception, match="Reshape"):  # rows would be left out in silence
+            session.run(None, {"pixels": noise(model, 1, height, width).numpy()})
+    with pytest.raises(ValueError, match="the model takes 8x8"):  # again
+        model(torch.zeros(1, 1, 16, 16))
+
+
+def test_maps_and_tokens_of_any_size(tmp_path):
+    torch.manual_seed(0)
+    model = create_model("vit_nopos_micro_patch2_8").eval()
+    file = tmp_path / "m.onnx"
+    export_onnx(
+        model, file, noise(model, 1, 8, 8), datasets.normalize, attention=True, tokens=True,
+        free_size=True,
+    )  # fmt: skip
+    images, session = noise(model, 2, 12, 8), opened(file)
+    names = [each.name for each in session.get_outputs()]
+    given = session.run(names, {"pixels": images.numpy()})
+    found = dict(zip(names, map(torch.from_numpy, given), strict=True))
+    with torch.no_grad(), any_size(model), capture_attention(model) as maps:
+        model(datasets.normalize(images))
+    for path, wanted in maps.items():
+        assert wanted.shape == (2, 4, 25, 25)
+        torch.testing.assert_close(found[f"attention:{path}"], wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("of", ["convnet", "interpolated positions"])
+def test_models_of_another_library(of, tmp_path):
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    if of == "convnet":
+        model = timm.create_model("resnet10t", num_classes=3).eval()
+    else:
+        model = timm.create_model(
+            "vit_tiny_patch16_224", img_size=32, patch_size=8, num_classes=3, depth=2,
+            dynamic_img_size=True,
+        ).eval()  # fmt: skip
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    exported = export_onnx(
+        model, tmp_path / "m.onnx", images, lambda each: each / 255, free_size=True
+    )
+    assert exported.shape == ("batch", 3, "height", "width")
+    other = torch.randint(0, 256, (3, 3, 40, 64), dtype=torch.uint8)
+    (found,) = opened(tmp_path / "m.onnx").run(None, {"pixels": other.numpy()})
+    with torch.no_grad():
+        torch.testing.assert_close(
+            torch.from_numpy(found), model(other / 255), atol=1e-4, rtol=1e-3
+        )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["vit_micro_patch2_8", "vit_sinusoid_micro_patch2_8", "vit_relpos_micro_patch2_8",
+     "sl_vit_micro_patch2_8", "t2t_vit_micro_patch2_8", "vit_micro_r8_s2_8",
+     "linformer_vit_micro_patch2_8", "axial_vit_micro_patch2_8", "resnet8_unshared_digits"],
+)  # fmt: skip
+def test_a_model_of_one_size_says_so_and_writes_nothing(name, tmp_path):
+    model = create_model(name).eval()
+    words = r"takes images of 8x8 alone, not of 16x8 \(.*\): leave the size fixed, or build the mo"
+    with pytest.raises(ExportError, match=words):
+        export_onnx(
+            model, tmp_path / "m.onnx", noise(model, 1, 8, 8), datasets.normalize, free_size=True
+        )
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="the model takes 8x8"):
+        model(torch.zeros(1, 1, 16, 8))
+
+
+def test_the_command(tmp_path):
+    words = ["export", "vit_nopos_micro_patch2_8", "--free-size", "--out", str(tmp_path / "m")]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0, told.output
+    assert opened(tmp_path / "m").get_inputs()[0].shape == ["batch", 1, "height", "width"]
