@@ -1,5 +1,7 @@
 """Weights of timm's models in ours."""
 
+import re
+
 from torch import Tensor, nn
 
 from vitbook.extras import from_extra
@@ -8,6 +10,9 @@ from vitbook.models.bit import ResNetV2
 from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
 from vitbook.models.weights import load_renamed
 from vitbook.wrappers import own_state, unwrapped
+
+# Names that timm has and we have not.
+TIMMS = re.compile(r"(^|\.)(patch_embed|blocks\.\d+\.attn|stages\.\d+\.blocks)\.")
 
 # timm's names for what has another one here.
 TWINS = {
@@ -95,5 +100,17 @@ def load_state(
             state["pos_embed"][0], grid, model.grid_size, model.num_prefix_tokens, method
         )
         state = state | {"pos_embed": table[None]}
-    names = TIMM_BIT_NAMES if isinstance(model, ResNetV2) else TIMM_TRANSFORMER_NAMES
+    names = TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
+    return load_renamed(model, state, names, whose, optional="head.")
+
+
+def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Module:
+    """Copy weights by our own names, or by timm's where they have such; a grid must be the same.
+
+    Raises:
+        ValueError: as :func:`vitbook.models.weights.load_renamed`.
+    """
+    if not any(TIMMS.search(name) for name in state):
+        return load_renamed(model, state, (), whose)
+    names = TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
     return load_renamed(model, state, names, whose, optional="head.")

@@ -27,7 +27,7 @@ def load_renamed(
         weights: the state dict, or the content of a training script's file, of which one part
             fits, whatever it is called: ``model``, ``state_dict_ema``, ``teacher``, names that
             begin with ``module.`` or ``backbone.``. Which one is logged.
-        names: rules of :mod:`vitbook.models.weight_names`.
+        names: rules of :mod:`vitbook.models.weight_names`; none, if they are ours.
         whose: the owner of the weights, for the message.
         optional: parameters of ours whose name begins so keep their values if ``weights`` has
             none of them.
@@ -41,7 +41,7 @@ def load_renamed(
     """
     own, body = own_state(model), unwrapped(model)
     # Each prefix token is a parameter of its own elsewhere.
-    prefix = own.pop("prefix", ())
+    prefix = own.pop("prefix", ()) if names else ()
     own |= {f"prefix.{number}": token for number, token in enumerate(prefix)}
     places = {name: _place(name, names) for name in own}
     patch = getattr(getattr(body, "tokenizer", None), "patch", ())

@@ -19,12 +19,12 @@ class CheckpointError(WeightsError):
     """A file that is no checkpoint of ours, or one for another model."""
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
-    """The tensors of a whole file, and what it says of them.
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a safetensors file, whoever wrote it, and the words beside them.
 
     Raises:
         OSError: the file cannot be read.
-        CheckpointError: it is damaged, not ours, or of a later format.
+        CheckpointError: it is no such file.
     """
     path.open("rb").close()  # says truly why it cannot be read, where safetensors does not
     try:
@@ -39,12 +39,20 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
             "or train it again"
         )
         raise CheckpointError(refusal(path, expected, damaged)) from error
+    return state, words
+
+
+def describe(path: Path, state: dict[str, Tensor], words: dict[str, str]) -> dict:
+    """What a whole file of ours says of its tensors.
+
+    Raises:
+        CheckpointError: it is damaged, not ours, or of a later format.
+    """
     text = words.get("vitbook")
     if text is None:
         raise CheckpointError(
-            f"{path} has no description of its model: expected a checkpoint of vitbook; weights "
-            "of others are loaded by safetensors.torch.load_file and "
-            "vitbook.models.published.load_deit and its like"
+            f"{path} has no description of its model: expected a checkpoint of vitbook; weights by "
+            "our names or timm's are read into a model that is given, load_checkpoint(path, model)"
         )
     try:
         about = json.loads(text)
@@ -71,4 +79,4 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict]:
     for name, tensor in state.items():
         if not tensor.isfinite().all():
             raise CheckpointError(f"{path} holds NaN or infinity in {name}: train it again")
-    return state, about
+    return about

@@ -18,10 +18,17 @@ from vitbook.models.catalog import create_again
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.faults import FAULTS, faults_of, faults_of_parts
 from vitbook.models.google_weights import load_google, model_of_google
+from vitbook.models.timm_weights import load_named
 from vitbook.models.weight_files import is_npz
 from vitbook.models.weights import check_state
 from vitbook.results import data_folder
-from vitbook.training.checkpoint_file import BESIDE, FORMAT, CheckpointError, read_checkpoint
+from vitbook.training.checkpoint_file import (
+    BESIDE,
+    FORMAT,
+    CheckpointError,
+    describe,
+    read_tensors,
+)  # fmt: skip
 from vitbook.training.tied_weights import load_unique_state, unique_state
 from vitbook.wrappers import COMPILED, unwrapped
 
@@ -130,7 +137,8 @@ def load_checkpoint(
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
             without its ending; or a ``.npz`` of Google's, see
             :func:`~vitbook.models.google_weights.load_google`.
-        model: filled with the weights, which must fit; nothing is copied if they do not.
+        model: filled with the weights, which must fit; nothing is copied if they do not. It may
+            be filled from a safetensors file of others too, by our names or timm's.
         image_size: build the model for images of this size, with its table of positions
             resized; by default the size that it learned from.
 
@@ -159,7 +167,14 @@ def load_checkpoint(
         )
     if is_npz(path):
         return _of_google(path, model, image_size)
-    state, about = read_checkpoint(path)
+    state, words = read_tensors(path)
+    if model is not None and "vitbook" not in words:  # of others
+        try:
+            load_named(model, state, path.name)
+        except ValueError as error:
+            raise CheckpointError(str(error)) from error
+        return Checkpoint(model.eval(), (), {"weights": path.name})
+    about = describe(path, state, words)
     state = _without_compile(state)
     names = [name for name in state if name.startswith(BESIDE)]
     beside = {name.removeprefix(BESIDE): state.pop(name) for name in names}
