@@ -1,12 +1,11 @@
 """What stands where a part of an image is taken away: no answer without it."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.blur import gaussian_blur
+from vitbook.colors import OURS, check_channels, colors_of
 
 BLUR = (11, 5.0)  # kernel and standard deviation in pixels, of RISE's code for 224 px
 
@@ -16,27 +15,21 @@ Baseline = str | float | int | Tensor
 def black_level(model: nn.Module, channels: int) -> Float[Tensor, "channels"]:
     r"""What a black pixel is for a model, in each channel: :math:`(0 - \mu) / \sigma`.
 
-    The mean and the standard deviation are those that the model says it was trained with, as
-    timm's models do (``pretrained_cfg``). A model that says nothing takes images between -1 and
-    1, as ours do (:func:`vitbook.datasets.normalize`): black is -1.
+    The mean and the standard deviation are those that the model, or the one inside a wrapper, says
+    it was trained with (:func:`vitbook.colors.colors_of`). A model that says nothing takes images
+    between -1 and 1, as ours do (:func:`vitbook.datasets.normalize`): black is -1.
 
     Args:
         model: any.
         channels: of the images.
 
     Raises:
-        ValueError: the model states its mean and standard deviation for another number of channels.
+        ValueError: the model states its mean and standard deviation for another number of channels,
+            or several inside it state different ones.
     """
-    said = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
-    if not isinstance(said, Mapping) or not {"mean", "std"} <= said.keys():
-        return torch.full((channels,), -1.0)
-    mean, deviation = torch.tensor(said["mean"]), torch.tensor(said["std"])
-    if len(mean) not in (1, channels):
-        raise ValueError(
-            f"{type(model).__name__} says how {len(mean)} channels are normalised, and the images "
-            f"have {channels}: give baseline= a number for each channel, or one for all"
-        )
-    return (-mean / deviation).expand(channels)
+    colors = colors_of(model) or OURS
+    check_channels(colors, channels, model)
+    return colors.black(channels)
 
 
 def baseline_images(

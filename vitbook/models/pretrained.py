@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.colors import say_colors
 from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
@@ -47,8 +48,7 @@ class Pretrained:
     std: tuple[float, ...] = STD
 
     def __post_init__(self):
-        # As timm's models say it: what is black for a model depends on it.
-        self.model.pretrained_cfg = {"mean": self.mean, "std": self.std}
+        say_colors(self.model, self.mean, self.std)
 
     def normalize(self, images: Tensor) -> Float[Tensor, "*batch channels height width"]:
         """Images as the model takes them: each channel less ``mean``, over ``std``.

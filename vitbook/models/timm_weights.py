@@ -4,6 +4,7 @@ import re
 
 from torch import Tensor, nn
 
+from vitbook.colors import colors_of, say_colors
 from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
 from vitbook.models.bit import ResNetV2
@@ -37,7 +38,7 @@ def load_timm(
         resize_method: see :func:`vitbook.layers.resize_positions`.
 
     Returns:
-        ``model``, with the weights in it.
+        ``model``, with the weights in it, which says its colours as timm's does.
 
     Raises:
         ValueError: tensors are missing, left over, of another shape or kind, or not finite.
@@ -54,7 +55,10 @@ def load_timm(
         )
     patches = getattr(unwrapped(source), "patch_embed", None)
     grid = None if patches is None else tuple(unwrapped(patches).grid_size)
-    return load_state(model, own_state(source), grid, resize_method, "the timm model")
+    load_state(model, own_state(source), grid, resize_method, "the timm model")
+    if (colors := colors_of(source)) is not None:
+        say_colors(model, colors.mean, colors.std)
+    return model
 
 
 def download(name: str) -> nn.Module:

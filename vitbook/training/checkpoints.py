@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitbook.colors import OURS, colors_of, say_colors
 from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
@@ -115,6 +116,8 @@ def save_checkpoint(
         "class_names": list(class_names),
         "provenance": provenance or {},
     }
+    if (colors := colors_of(model)) not in (None, OURS):
+        about["colors"] = asdict(colors)
     if faults := faults_of(model):
         about["faults"] = faults
     words = {"vitbook": json.dumps(about)}
@@ -218,6 +221,8 @@ def load_checkpoint(
     target = usual if model is not None else _built(spec, faults)
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
+    if about.get("colors"):
+        say_colors(target, *(tuple(about["colors"][key]) for key in ("mean", "std")))
     model = target if model is None else model
     return Checkpoint(model.eval(), class_names, provenance, beside)
 

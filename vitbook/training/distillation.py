@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from vitbook.colors import recoloring
 from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError, check_temperature
 from vitbook.modes import evaluating
@@ -139,8 +140,8 @@ class Teacher:
     """A model that answers the images of a run and does not learn.
 
     It is asked about the same images as the student, augmented and mixed, in the precision of the
-    step. It answers in evaluation mode and without a gradient, and each of its parts is then left
-    in the mode in which it came.
+    step, in colours as it says that it takes them. It answers in evaluation mode and without a
+    gradient, and each of its parts is then left in the mode in which it came.
 
     Args:
         model: any, from images to logits.
@@ -150,12 +151,13 @@ class Teacher:
 
     def __init__(self, model: nn.Module, batches: Batches, seed: int):
         self.model, self.batches, self.seed = model, batches, seed
+        self._own_colors = recoloring(model)
 
     def __call__(
         self, images: Float[Tensor, "own channels height width"], step: int
     ) -> Float[Tensor, "own classes"]:
         with torch.no_grad(), evaluating(self.model):
-            answers = self.model(images)
+            answers = self.model(self._own_colors(images))
         return self._shuffled(answers, step) if self.batches.recipe.shuffled_teacher else answers
 
     def _shuffled(self, answers: Logits, step: int) -> Logits:

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from vitbook.colors import recoloring
 from vitbook.datasets import Dataset, normalize
 from vitbook.modes import evaluating
 from vitbook.training.processes import processes
@@ -38,18 +39,20 @@ def predict(
 ) -> Float[Tensor, "n classes"]:
     """Logits of every image, on the model's device and in its precision.
 
-    The images are bytes and are normalised here. The model runs in evaluation mode, and each of its
-    parts is left in the mode in which it came.
+    The images are bytes and are normalised here, as the model says that it takes them
+    (:func:`vitbook.colors.colors_of`), else to between -1 and 1. The model runs in evaluation mode,
+    and each of its parts is left in the mode in which it came.
     """
     with evaluating(model):
         return torch.cat([model(as_pixels(batch, model)) for batch in images.split(batch_size)])
 
 
 def as_pixels(images: UInt8[Tensor, "n ..."], model: nn.Module) -> Float[Tensor, "n ..."]:
-    """Bytes normalised, on the device of a model and in its precision."""
+    """Bytes normalised in a model's own colours, on the device of a model and in its precision."""
     weights = list(model.parameters())
     kinds = [weight.dtype for weight in weights if weight.is_floating_point()]
-    return normalize(images.to(weights[0].device)).to(kinds[0] if kinds else torch.float32)
+    images = normalize(images.to(weights[0].device)).to(kinds[0] if kinds else torch.float32)
+    return recoloring(model)(images)
 
 
 def check_outputs(logits: Tensor, dataset: Dataset) -> None:

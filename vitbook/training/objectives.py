@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from vitbook.colors import recoloring
 from vitbook.datasets import Dataset
 from vitbook.training.batch_random import seed_of
 from vitbook.training.batches import Batches
@@ -88,13 +89,14 @@ def _question(
     recipe = batches.recipe
     if isinstance(learner, Learner):
         return lambda model, images, _, step: model(images, *learner.inputs(batches, step)).loss
+    own = recoloring(learner)
     if teacher is None:
         return lambda model, images, targets, _: cross_entropy(
-            model(images), targets, recipe.label_smoothing
+            model(own(images)), targets, recipe.label_smoothing
         )
     taught = Teacher(teacher, batches, seed)
     return lambda model, images, targets, step: distillation_loss(
-        model(images), targets, taught(images, step), recipe
+        model(own(images)), targets, taught(images, step), recipe
     )
 
 

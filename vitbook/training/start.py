@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from vitbook.colors import OURS, say_colors
 from vitbook.errors import UnknownNameError
 from vitbook.files import data_folder
 from vitbook.models import create_model
@@ -89,6 +90,7 @@ def start_from(
         )
     if isinstance(source, Pretrained):
         fold_normalization(learned, source.mean, source.std)
+        say_colors(learned, OURS.mean, OURS.std)
     return learned.train()
 
 

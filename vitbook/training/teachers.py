@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.colors import OURS, recoloring, say_colors
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.models import create_model, list_models
@@ -106,6 +107,7 @@ class OwnColors(nn.Module):
     def __init__(self, model: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]):
         super().__init__()
         self.model, self.spec = model, model.spec
+        say_colors(self, OURS.mean, OURS.std)
         for name, each in (("mean", mean), ("std", std)):
             self.register_buffer(name, torch.tensor(each)[:, None, None])
 
@@ -221,7 +223,7 @@ def _first_answers(teacher: nn.Module, images: Tensor) -> object:
             )
     try:
         with torch.no_grad(), evaluating(teacher):
-            return teacher(images)
+            return teacher(recoloring(teacher)(images))
     except Exception as error:  # a foreign one says as it likes that these are not its images
         if is_out_of_memory(error):
             raise

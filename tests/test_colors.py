@@ -1,0 +1,157 @@
+"""One place knows which colours a model takes, through whatever is around it."""
+
+import copy
+from types import SimpleNamespace
+
+import pytest
+import timm
+import torch
+from torch import nn
+from torchvision.transforms import Normalize
+
+import vitbook
+from vitbook.analysis import black_level, integrated_gradients
+from vitbook.colors import OURS, Colors, colors_of, recoloring, say_colors
+from vitbook.datasets import Dataset
+from vitbook.models.timm_weights import load_timm
+from vitbook.training import evaluate, get_recipe, predict, save_checkpoint, train
+from vitbook.training.teachers import OwnColors
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+SEEN = Colors(MEAN, STD)
+
+
+class Around(nn.Module):  # as Lightning's and PEFT's are
+    def __init__(self, model):
+        super().__init__()
+        self.base_model, self.loss = model, nn.CrossEntropyLoss()
+
+    def forward(self, images):
+        return self.base_model(images)
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    made = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=1,
+                             num_classes=3).eval()  # fmt: skip
+    return said(made)
+
+
+def said(model):
+    say_colors(model, MEAN, STD)
+    return model
+
+
+WRAPPERS = {
+    "alone": lambda model: model,
+    "Sequential": lambda model: nn.Sequential(model, nn.Identity()),
+    "DataParallel": nn.DataParallel,
+    "compiled": torch.compile,
+    "mean of weights": torch.optim.swa_utils.AveragedModel,
+    "a class of one's own": Around,
+    "three deep": lambda model: Around(nn.Sequential(nn.DataParallel(model))),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+def test_what_a_model_says_is_heard_through_a_wrapper(wrap, model):
+    black = -torch.tensor(MEAN) / torch.tensor(STD)
+    assert colors_of(wrap(model)) == SEEN
+    torch.testing.assert_close(black_level(wrap(model), 3), black)
+
+
+@pytest.mark.parametrize("wrap", [nn.DataParallel, Around, nn.Sequential])
+def test_integrated_gradients_are_those_of_the_model_inside(wrap, model):
+    torch.manual_seed(0)
+    images, targets = torch.randn(2, 3, 32, 32), torch.tensor([0, 2])
+    own = integrated_gradients(model, images, targets, steps=3)
+    inside = integrated_gradients(wrap(model), images, targets, steps=3, grid_size=(4, 4))
+    torch.testing.assert_close(own, inside)
+
+
+def test_what_normalises_by_itself_takes_other_images(model):
+    assert colors_of(nn.Sequential(Normalize(MEAN, STD), model)) == Colors((0.0,), (1.0,))
+    assert colors_of(OwnColors(SimpleModel(model), MEAN, STD)) == OURS
+    assert colors_of(nn.Linear(2, 2)) is None
+    assert colors_of(said(nn.Sequential(nn.Conv2d(3, 3, 1), model))) == SEEN
+
+
+class SimpleModel(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.spec = model, SimpleNamespace()
+
+
+def test_two_that_say_different_things_are_refused(model):
+    other = copy.deepcopy(model)
+    say_colors(other, (0.1,) * 3, (0.2,) * 3)
+    with pytest.raises(ValueError, match="different mean and deviation"):
+        black_level(nn.ModuleList([model, other]), 3)
+    assert colors_of(nn.ModuleList([model, copy.deepcopy(model)])) == SEEN
+
+
+@pytest.mark.parametrize(("mean", "std"), [((0.5,) * 3, (0.5,)), ((0.5,), (0.0,))])
+def test_colours_that_cannot_be(mean, std, model):
+    say_colors(model, mean, std)
+    with pytest.raises(ValueError, match="expected as many, the deviation above 0"):
+        colors_of(model)
+
+
+def few() -> Dataset:
+    torch.manual_seed(1)
+    images = torch.randint(256, (6, 3, 32, 32), dtype=torch.uint8)
+    return Dataset(images, torch.tensor([0, 1, 2] * 2), ("a", "b", "c"), {"name": "few"})
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, nn.DataParallel, Around])
+def test_bytes_are_predicted_in_the_models_own_colours(wrap, model):
+    data = few()
+    mean, std = (torch.tensor(each)[:, None, None] for each in (MEAN, STD))
+    with torch.no_grad():
+        right = model((data.images / 255 - mean) / std)
+    torch.testing.assert_close(predict(wrap(model), data.images), right)
+    exact = (right.argmax(1) == data.labels).float().mean().item()
+    assert evaluate(wrap(model), data) == pytest.approx(exact)
+
+
+def test_a_model_that_says_nothing_takes_the_books(model):
+    data = few()
+    del model.pretrained_cfg
+    model.default_cfg = None
+    with torch.no_grad():
+        assert torch.equal(predict(model, data.images), model(data.images.float() / 127.5 - 1))
+
+
+class Heard(nn.Module):
+    """Keeps the images that it was asked about."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.seen = model, []
+
+    def forward(self, images):
+        self.seen.append(images.detach())
+        return self.model(images)
+
+
+def test_student_and_teacher_are_each_asked_in_their_own_colours(model):
+    data = few()
+    recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, batch_size=6, distillation="hard",
+                        shift=0.0, rotation=0.0, zoom=0.0)  # fmt: skip
+    student, teacher = Heard(copy.deepcopy(model)), Heard(model)
+    say_colors(student.model, (0.5,), (0.5,))
+    train(student, data, recipe, teacher=teacher, device="cpu", progress=False)
+    asked, taught = student.seen[-1], teacher.seen[-1]
+    torch.testing.assert_close(recoloring(teacher)(asked), taught)
+    assert (asked - taught).abs().max() > 0.3
+
+
+def test_weights_of_timm_bring_their_colours_and_a_checkpoint_keeps_them(tmp_path):
+    source = said(timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=3))
+    ours = vitbook.create_model("vit_tiny_patch16_224", image_size=32, num_classes=3)
+    assert colors_of(ours) is None
+    load_timm(ours, source)
+    assert colors_of(ours) == SEEN
+    path = save_checkpoint(tmp_path / "own.safetensors", ours)
+    assert colors_of(vitbook.load_checkpoint(path).model) == SEEN
