@@ -124,6 +124,7 @@ def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
     )
     said = refused(capsys, monkeypatch, "evaluate", path, "digits")
     assert "x tells apart 10 classes (cat, dog, a and 7 more); digits has 10 " in said
+    assert "class 0 is 'cat' in the one and '0' in the other; choose" in said
 
 
 def test_results(vitbook):

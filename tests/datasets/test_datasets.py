@@ -125,6 +125,98 @@ def test_a_data_set_that_cannot_be(images, labels, error, words, plain_vitbook):
     )
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(f"torch.tensor([2, 0, 1], dtype=torch.{kind})"
+          for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16")),
+        *("np.array([2, 0, 1])", "np.array([2, 0, 1], np.uint8)", "[2, 0, 1]", "(2, 0, 1)"),
+    ],
+)  # fmt: skip
+def test_whole_numbers_of_any_kind_are_labels(labels, plain_vitbook):
+    plain_vitbook(
+        f"""
+        import numpy as np, torch
+        from vitbook.datasets import Dataset, take_share
+        made = Dataset(torch.zeros(3, 1, 2, 2).byte(), {labels}, ["a", "b", "c"], {{"name": "x"}})
+        for each in (made, take_share(made, 1)):
+            assert each.labels.dtype == torch.int64 and each.labels.tolist() == [2, 0, 1]
+            assert each.class_names == ("a", "b", "c")
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "words"),
+    [
+        ("torch.tensor([0.0, 1.0])", "TypeError", "labels are float32: expected whole numbers"),
+        ("torch.tensor([0.5, 0.5]).half()", "TypeError", "labels are float16: .*labels.long()"),
+        ("torch.tensor([True, False])", "TypeError", "labels are bool: expected whole numbers"),
+        ("[True, False]", "TypeError", "labels are bool"),
+        ("np.array([0.0, 1.0])", "TypeError", "labels are float64"),
+        ("['a', 'b']", "TypeError", "labels are list .*: expected whole numbers in a row"),
+        ("3", "TypeError", "labels are int .*: expected whole numbers in a row"),
+        ("torch.tensor([[0], [1]])", "ValueError", r"shape \\(2, 1\\): .*; use labels.squeeze"),
+        ("torch.eye(2).long()", "ValueError", r"shape \\(2, 2\\): .* labels.argmax\\(1\\) of one"),
+        ("torch.eye(2)", "ValueError", "labels.argmax"),
+        ("torch.tensor(1)", "ValueError", "expected one whole number an image"),
+        ("np.array([0, 2], np.uint8)", "ValueError", "labels from 0 to 2: expected 0 to 1"),
+        ("[-1, 0]", "ValueError", "labels from -1 to 0"),
+    ],
+)
+def test_labels_that_are_none(labels, error, words, plain_vitbook):
+    plain_vitbook(
+        f"""
+        import numpy as np, pytest, torch
+        from vitbook.datasets import Dataset
+        with pytest.raises({error}, match="{words}"):
+            Dataset(torch.zeros(2, 1, 2, 2).byte(), {labels}, ("a", "b"), {{}})
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        ("'ab'", "TypeError", "class names are 'ab': expected one text for each class"),
+        ("('a', 1)", "TypeError", "the name of class 1 is 1: expected a text"),
+        ("{'a', 'b'}", "TypeError", "expected one text for each class"),
+        ("()", "ValueError", "no class names: expected one for each class"),
+        ("('a', ' ')", "ValueError", "the name of class 1 is empty"),
+        ("('a', 'b', 'a')", "ValueError", "classes 0 and 2 are both called 'a'"),
+    ],
+)
+def test_class_names_that_are_none(names, error, words, plain_vitbook):
+    plain_vitbook(
+        f"""
+        import pytest, torch
+        from vitbook.datasets import Dataset
+        with pytest.raises({error}, match="{words}"):
+            Dataset(torch.zeros(2, 1, 2, 2).byte(), torch.tensor([0, 1]), {names}, {{}})
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("images", "error", "words"),
+    [
+        ("torch.zeros(2, 4, 4).byte()", "ValueError", r"shape \\(2, 4, 4\\): .*unsqueeze\\(1\\)"),
+        ("torch.zeros(2, 16).byte()", "ValueError", "expected .images, channels, height, width"),
+        ("np.zeros((2, 1, 4, 4), np.uint8)", "TypeError", "images are ndarray: expected a tensor"),
+        ("torch.zeros(2, 1, 4, 4).long()", "TypeError", "images are int64: expected uint8"),
+    ],
+)
+def test_images_that_are_none(images, error, words, plain_vitbook):
+    plain_vitbook(
+        f"""
+        import numpy as np, pytest, torch
+        from vitbook.datasets import Dataset
+        with pytest.raises({error}, match="{words}"):
+            Dataset({images}, torch.tensor([0, 1]), ("a", "b"), {{}})
+        """
+    )
+
+
 def test_an_empty_data_set_is_one():
     empty = Dataset(torch.zeros(0, 1, 4, 4, dtype=torch.uint8), torch.zeros(0).long(), ("a",), {})
     assert len(empty) == 0

@@ -207,6 +207,9 @@ def test_names_in_words(small):
     names = load(small, "test").class_names
     assert names[8] == "crane, a ship" and names[2] == "crane, a bird"  # else both were "crane"
     assert names[3] == "cat" and names[0] == "airplane"
+    table.write_text(json.dumps({"ship": "crane", "bird": "crane"}))
+    names = load(small, "test").class_names
+    assert names[8] == "crane (ship)" and names[2] == "crane (bird)"
     for broken in ["{", "[]"]:
         table.write_text(broken)
         with pytest.raises(DatasetError, match="class_names.json is no table of names"):

@@ -119,6 +119,29 @@ def test_what_is_no_model_and_what_has_no_name(plain_vitbook):
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "given", "value"),
+    [
+        (torch.float32, torch.float64, 1e300),
+        (torch.float16, torch.float32, -7e4),
+        (torch.float16, torch.bfloat16, 1e30),
+        (torch.bfloat16, torch.float64, 3.4e38 * 10),
+    ],
+)
+def test_numbers_that_the_model_has_not(own, given, value):
+    """They would come in as infinity."""
+    model = vitbook.create_model(NAME).to(own)
+    before = model.head.classifier.bias.clone()
+    theirs = {name: tensor.to(given) for name, tensor in weights().items()}
+    load_deit(model, theirs)  # which fit as long as none is too large
+    model.head.classifier.bias.data.copy_(before)
+    theirs["head.bias"][2] = value
+    words = f"too large for the model's numbers: head.bias up to .* where {own} fits"
+    with pytest.raises(ValueError, match=words):
+        load_deit(model, theirs)
+    assert torch.equal(model.head.classifier.bias, before)
+
+
 def test_what_is_whole_passes():
     model = vitbook.create_model(NAME)
     check_state(model.state_dict(), model.state_dict(), "itself")

@@ -44,6 +44,39 @@ def test_what_is_saved_comes_back(saved):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        (("x", "y"), CheckpointError, "2 class names for 3 outputs: expected one for each, or"),
+        ("xyz", TypeError, "class names are 'xyz': expected one text for each class"),
+        (("x", "y", "x"), ValueError, "classes 0 and 2 are both called 'x'"),
+        (("x", "", "z"), ValueError, "the name of class 1 is empty"),
+    ],
+)
+def test_names_that_are_not_those_of_the_outputs(names, error, words, tmp_path, plain_vitbook):
+    plain_vitbook(
+        f"""
+        import pytest, vitbook
+        from vitbook.training import CheckpointError, save_checkpoint
+        model = vitbook.create_model("vit_micro_patch2_8", num_classes=3)
+        with pytest.raises({error.__name__}, match={words!r}):
+            save_checkpoint({str(tmp_path / "x")!r}, model, class_names={names!r})
+        """
+    )
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_number_that_the_model_has_not_is_not_read_as_infinity(saved, tmp_path):
+    model, _ = saved
+    model.double().head.classifier.bias.data[1] = 1e300
+    path = save_checkpoint(tmp_path / "wide.safetensors", model)
+    for size in (None, (8, 16)):
+        with pytest.raises(
+            ValueError, match="head.classifier.bias up to 1e.300 where torch.float3"
+        ):
+            load_checkpoint(path, image_size=size)
+
+
 def test_half_precision_comes_back_in_float32(saved, tmp_path):
     model, _ = saved
     path = save_checkpoint(tmp_path / "half.safetensors", model, dtype=torch.float16)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vitbook import datasets, results
 from vitbook.commands.options import stems
+from vitbook.datasets.dataset import first_difference
 from vitbook.errors import first_few
 from vitbook.training import Checkpoint, load_checkpoint
 
@@ -40,7 +41,9 @@ def load_with_data(
     if loaded.class_names and loaded.class_names != images.class_names:
         raise ValueError(
             f"{checkpoint} tells apart {_classes(loaded.class_names)}; {dataset} has "
-            f"{_classes(images.class_names)}: choose a data set of the same classes"
+            f"{_classes(images.class_names)}: "
+            f"{first_difference(loaded.class_names, images.class_names)}; choose a data "
+            "set of the same classes"
         )
     return loaded, images
 

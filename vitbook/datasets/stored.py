@@ -122,7 +122,8 @@ def check_classes(split: str, shards: Shards, contents: Contents) -> None:
 
 def readable_names(shards: Shards) -> tuple[str, ...]:
     """The schema's class names, in words where ``class_names.json`` beside the files has them:
-    "goldfish" for n01443537, and all its synonyms where the first is shared by two classes.
+    "goldfish" for n01443537, all its synonyms where the first is shared by two classes, and its
+    name in the schema behind them where they are too.
 
     Raises:
         DatasetError: a ``class_names.json`` that is no table of names.
@@ -139,8 +140,12 @@ def readable_names(shards: Shards) -> tuple[str, ...]:
             '{"n01443537": "goldfish, Carassius auratus", ...}; remove or mend it'
         ) from error
     first = [word.split(",")[0] for word in words]
+    long = [
+        word if words.count(word) == 1 else f"{word} ({name})"
+        for name, word in zip(names, words, strict=True)
+    ]
     return tuple(
-        short if first.count(short) == 1 else word for short, word in zip(first, words, strict=True)
+        short if first.count(short) == 1 else word for short, word in zip(first, long, strict=True)
     )
 
 

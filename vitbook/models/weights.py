@@ -78,7 +78,8 @@ def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], who
         whose: the owner of the weights, for the message.
 
     Raises:
-        ValueError: tensors are missing, left over, of another shape or kind, or not finite.
+        ValueError: tensors are missing, left over, of another shape or kind, or not finite,
+            maybe only in the model's dtype.
     """
     both = {name: (given[name], own) for name, own in expected.items() if name in given}
     faults = {
@@ -102,6 +103,12 @@ def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], who
             if not theirs.isfinite().all()
         ],
     }
+    faults["too large for the model's numbers"] = [
+        f"{name} up to {theirs.abs().max():.3g} where {own.dtype} fits"
+        for name, (theirs, own) in both.items()
+        if theirs.dtype != own.dtype and theirs.is_floating_point() and not theirs.is_meta
+        if theirs.isfinite().all() and not theirs.to(own.dtype).isfinite().all()
+    ]
     found = [f"{fault}: {first_few(names)}" for fault, names in faults.items() if names]
     if found:
         advice = (

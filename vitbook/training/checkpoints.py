@@ -11,6 +11,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.colors import OURS, colors_of, say_colors
+from vitbook.datasets.dataset import check_class_names
 from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
@@ -72,6 +73,7 @@ def save_checkpoint(
     Raises:
         CheckpointError: a model that :func:`vitbook.create_model` did not make, or weights that
             are NaN or infinite, maybe only in ``dtype``; nothing is written.
+        TypeError, ValueError: class names that a data set may not have, or not one an output.
         OSError: the file could not be written; what was there before is untouched.
 
     Example:
@@ -91,6 +93,13 @@ def save_checkpoint(
             f"{type(model).__name__} does not say how it was made: save a model that "
             "vitbook.create_model built, or use safetensors.torch.save_model"
         )
+    if len(class_names):
+        class_names = check_class_names(class_names)
+        if len(class_names) != spec.num_classes:
+            raise CheckpointError(
+                f"{len(class_names)} class names for {spec.num_classes} outputs: expected one for "
+                "each, or none"
+            )
     if odd := [name for name in model.state_dict() if name.startswith(BESIDE)]:
         raise CheckpointError(
             f"{odd[0]} is a part of the model: names that begin so are of what learned beside it; "

@@ -6,8 +6,13 @@ from torch import Tensor, nn
 
 from vitbook.colors import recoloring
 from vitbook.datasets import Dataset, normalize
+from vitbook.datasets.dataset import first_difference
 from vitbook.modes import evaluating
 from vitbook.training.processes import processes
+
+
+class NotFiniteError(ValueError):
+    """Answers with NaN or infinity, which have no largest."""
 
 
 @torch.no_grad()
@@ -15,6 +20,10 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
     """Share of the images whose largest logit is the right one (top-1, 0 to 1).
 
     With several processes each looks at its own images, every one of them once.
+
+    Raises:
+        ValueError: no images, or fewer outputs than classes.
+        NotFiniteError: logits with NaN or infinity.
 
     Example:
         >>> import vitbook
@@ -24,6 +33,8 @@ def evaluate(model: nn.Module, dataset: Dataset, batch_size: int = 256) -> float
         >>> evaluate(model, load("digits", "test")) > 0.9
         True
     """
+    if not len(dataset):
+        raise ValueError(f"{dataset.provenance.get('name', 'the data')} has no images to score on")
     here = processes()
     images = dataset.images[here.rank :: here.count]
     labels = dataset.labels[here.rank :: here.count]
@@ -42,7 +53,25 @@ def predict(
     The images are bytes and are normalised here, as the model says that it takes them
     (:func:`vitbook.colors.colors_of`), else to between -1 and 1. The model runs in evaluation mode,
     and each of its parts is left in the mode in which it came.
+
+    Raises:
+        NotFiniteError: logits with NaN or infinity.
     """
+    logits = answers(model, images, batch_size)
+    if not logits.isfinite().all():
+        wrong = int((~logits.isfinite().reshape(len(logits), -1).all(dim=1)).sum())
+        raise NotFiniteError(
+            f"{type(model).__name__} answers {wrong:,} of {len(images):,} images with NaN or "
+            "infinity: expected finite logits; look for it in its weights, or take float32"
+        )
+    return logits
+
+
+@torch.no_grad()
+def answers(
+    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
+) -> Tensor:
+    """As :func:`predict`, whatever the model says."""
     with evaluating(model):
         return torch.cat([model(as_pixels(batch, model)) for batch in images.split(batch_size)])
 
@@ -53,6 +82,19 @@ def as_pixels(images: UInt8[Tensor, "n ..."], model: nn.Module) -> Float[Tensor,
     kinds = [weight.dtype for weight in weights if weight.is_floating_point()]
     images = normalize(images.to(weights[0].device)).to(kinds[0] if kinds else torch.float32)
     return recoloring(model)(images)
+
+
+def check_same_classes(test: Dataset, train: Dataset) -> None:
+    """Refuse held-out data whose labels mean something else than those of training.
+
+    Raises:
+        ValueError: other classes, or the same in another order; names the first difference.
+    """
+    if difference := first_difference(train.class_names, test.class_names):
+        raise ValueError(
+            f"training data of {train.num_classes} classes and held-out data of "
+            f"{test.num_classes}: {difference}; expected the same classes in the same order"
+        )
 
 
 def check_outputs(logits: Tensor, dataset: Dataset) -> None:

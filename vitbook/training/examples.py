@@ -85,6 +85,16 @@ def check_real(features: Tensor, what: str) -> None:
         raise TypeError(f"{what} are {kind}: expected a tensor of real numbers")
 
 
+def check_finite(numbers: Tensor, what: str) -> None:
+    """Refuse what has no largest.
+
+    Raises:
+        ValueError: NaN or infinity among them.
+    """
+    if not numbers.isfinite().all():
+        raise ValueError(f"the {what} hold NaN or infinity: look for it in images or weights")
+
+
 @torch.no_grad()
 def check_size(features: Float[Tensor, "n features"], what: str) -> None:
     """Refuse numbers that have no squares.
@@ -95,8 +105,7 @@ def check_size(features: Float[Tensor, "n features"], what: str) -> None:
     Raises:
         ValueError: features that are NaN, infinite, or so large that their squares are.
     """
-    if not features.isfinite().all():
-        raise ValueError(f"the {what} hold NaN or infinity: look for it in images or weights")
+    check_finite(features, what)
     if not features.numel():
         return
     if (largest := max(float(features.max()), -float(features.min()))) > LARGEST:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from vitbook.errors import first_few, is_whole_number
 from vitbook.extras import from_extra
+from vitbook.training.examples import check_finite
 
 # Inverse strengths of the penalty on the weights, of features with unit spread.
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -35,6 +36,7 @@ class LinearProbe:
     recall: tuple[float, ...]
 
     def logits(self, features: Float[Tensor, "n features"]) -> Float[Tensor, "n classes"]:
+        check_finite(features, "features")
         return features @ self.weight.T + self.bias
 
 
@@ -126,8 +128,7 @@ def fit_linear_probe(
     if not is_whole_number(seed) or not 0 <= seed < 2**32:
         raise ValueError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
     features, labels = features.detach().cpu().float(), labels.cpu()
-    if not features.isfinite().all():
-        raise ValueError("the features hold NaN or infinity: look for it in images or weights")
+    check_finite(features, "features")
     with from_extra("data"):
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
@@ -168,7 +169,7 @@ def accuracy_interval(
     Raises:
         TypeError: labels that are no whole numbers.
         ValueError: no images, not one label for each row of logits, a label outside the classes,
-            or logits with NaN, which have no largest.
+            or logits with NaN or infinity.
     """
     _check_tensor("logits", logits)
     _check_tensor("labels", labels)
@@ -178,8 +179,7 @@ def accuracy_interval(
             "classes), one image at least, and one label an image"
         )
     _check_indices(labels, logits.shape[1])
-    if logits.isnan().any():
-        raise ValueError("the logits hold NaN: look for it in images or weights")
+    check_finite(logits, "logits")
     with from_extra("data"):
         from scipy.stats import binomtest  # scikit-learn brings it
 

@@ -13,7 +13,7 @@ from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.digest import weights_digest
 from vitbook.models import set_dropout, set_stochastic_depth
 from vitbook.training.batches import Batches
-from vitbook.training.evaluation import check_outputs, predict
+from vitbook.training.evaluation import answers, check_outputs, check_same_classes
 from vitbook.training.fine_tuning import learning_parts, training_mode
 from vitbook.training.memory import (
     BatchTooLargeError,
@@ -145,8 +145,9 @@ def train(
             and no teacher, or the reverse.
         UnfinishedRunError: ``state`` is damaged or of another run.
         RunStoppedError: ``stop`` said so; the same call goes on.
-        ValueError: the model has fewer outputs than there are classes, the batch does not divide
-            over the processes, or an objective that is not for this model.
+        ValueError: ``test`` of other classes; the model has fewer outputs than there are classes,
+            the batch does not divide over the processes, or an objective that is not for this
+            model.
 
     Example:
         >>> import vitbook
@@ -163,9 +164,11 @@ def train(
     here, body = processes(), body_of(model)
     if fault := missing_half(recipe, teacher is not None):
         raise TeacherError(fault)
+    if test is not None:
+        check_same_classes(test, dataset)
     model.to(device)
     if not recipe.objective:
-        check_outputs(logits := predict(body, dataset.images[:1]), dataset)
+        check_outputs(logits := answers(body, dataset.images[:1]), dataset)
     if teacher is not None:  # which a recipe with an objective has not
         some = normalize(dataset.images[:2].to(device))
         check_teacher(teacher, model, some, logits.shape[1])

@@ -14,6 +14,7 @@ from vitbook.devices import float64_device
 from vitbook.extras import from_extra
 from vitbook.results import device_name
 from vitbook.training.batches import Batches
+from vitbook.training.evaluation import NotFiniteError
 from vitbook.training.objectives import body_of, score
 from vitbook.training.optimization import learning_rate
 from vitbook.training.processes import processes
@@ -128,7 +129,10 @@ class Recorder:
             "learning_rate": learning_rate(epoch, self.recipe),
         }
         if self.test is not None:
-            row |= score(self.kept, self.test)
+            try:
+                row |= score(self.kept, self.test)
+            except NotFiniteError as error:  # of weights that no loss has shown yet
+                raise self._diverged("answers became NaN or infinite", epoch) from error
         self.progress.curve.append(row)
         self.loss.zero_()
         self._look(epoch)
@@ -150,13 +154,16 @@ class Recorder:
         elif self.progress.step == self.bar.total and not _finite(self.kept):
             wrong = "weights became NaN or infinite"  # which no later loss would show
         if wrong:
-            radius = self.recipe.sharpness_radius
-            shorter = f", take a smaller sharpness_radius (now {radius:g})" if radius else ""
-            raise TrainingDivergedError(
-                f"the {wrong} in epoch {epoch} of {self.recipe.epochs}: "
-                f"lower the learning rate (now {self.recipe.learning_rate:g}), warm up longer "
-                f"(now {self.recipe.warmup_epochs:g} epochs){shorter}, and check the images for NaN"
-            )
+            raise self._diverged(wrong, epoch)
+
+    def _diverged(self, wrong: str, epoch: int) -> TrainingDivergedError:
+        radius = self.recipe.sharpness_radius
+        shorter = f", take a smaller sharpness_radius (now {radius:g})" if radius else ""
+        return TrainingDivergedError(
+            f"the {wrong} in epoch {epoch} of {self.recipe.epochs}: "
+            f"lower the learning rate (now {self.recipe.learning_rate:g}), warm up longer "
+            f"(now {self.recipe.warmup_epochs:g} epochs){shorter}, and check the images for NaN"
+        )
 
     def _tick(self, training: bool) -> None:
         now = time.perf_counter()

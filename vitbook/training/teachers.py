@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from vitbook.colors import OURS, recoloring, say_colors
 from vitbook.datasets import Dataset
+from vitbook.datasets.dataset import first_difference
 from vitbook.errors import UnknownNameError
 from vitbook.models import create_model, list_models
 from vitbook.models.linear_heads import shipped_heads
@@ -80,7 +81,9 @@ def load_teacher(
         if checkpoint.class_names not in ((), dataset.class_names):
             raise TeacherError(
                 f"teacher {teacher} has learned {_classes(checkpoint.class_names)}, {dataset_name} "
-                f"has {_classes(dataset.class_names)}: take a teacher of the same classes"
+                f"has {_classes(dataset.class_names)}: "
+                f"{first_difference(checkpoint.class_names, dataset.class_names)}; take a "
+                "teacher of the same classes"
             )
         return checkpoint.model
     head = None
