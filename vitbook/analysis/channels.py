@@ -9,7 +9,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vitbook.analysis.layout import Pair, token_layout
+from vitbook.analysis.layout import Pair, of_layer, token_layout
+from vitbook.analysis.map_layout import channels_first
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
 from vitbook.analysis.running import check_images
 from vitbook.errors import check_count
@@ -49,9 +50,10 @@ def feature_maps(
 ) -> dict[str, Float[Tensor, "images _ _ _"]]:
     """What layers give out for some images, each channel as an image.
 
-    A convolution's map stays as it is. Tokens lose their prefix and are laid on the grid, those
-    between the soft splits of Tokens-to-Token on the split's own. The model runs in evaluation
-    mode without gradients, and every part is left in the mode in which it came.
+    A map stays as it is; where its channels come last, they are put in front. Tokens lose their
+    prefix and are laid on the grid, those between the soft splits of Tokens-to-Token on the split's
+    own. The model runs in evaluation mode without gradients, and every part is left in the mode in
+    which it came.
 
     Args:
         model: ours, timm's, torchvision's or Hugging Face's ViT, or a convolutional network.
@@ -153,9 +155,13 @@ def map_maker(
         for number, grid in enumerate(module.grids, start=1)
     }
 
+    paths = dict(model.named_modules(remove_duplicate=False))
+
     def as_map(path: str, output: Tensor) -> Tensor:
         if output.ndim == 4:
-            return output
+            module = paths.get(path) or paths[f"_orig_mod.{path}"]
+            with of_layer(path):
+                return channels_first(module, output, model, images)
         if output.ndim != 3:
             raise ValueError(
                 f"{path} gives {tuple(output.shape)}: expected tokens, (batch, tokens, width), or "

@@ -1,7 +1,7 @@
 """Grad-CAM on the maps of a convolutional network and on the tokens of a Transformer, by Captum."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from vitbook.analysis.attribution import attributed, captum
 from vitbook.analysis.capture import claim, record_modules
 from vitbook.analysis.frames import has_attention
 from vitbook.analysis.layout import Pair, token_layout
+from vitbook.analysis.map_layout import LAST, ChannelsFirst, channels_axis
 from vitbook.analysis.outputs import list_blocks
 from vitbook.analysis.running import batches, encoder_of, logits_of
 from vitbook.modes import evaluating
@@ -41,9 +42,9 @@ def map_grad_cam(
         model: gives logits, "batch classes"; left as it came, modes and gradients too.
         images: as the model takes them.
         targets: the class that is asked about, of each image; by default the model's answer.
-        layer: gives "batch channels rows columns", in this order; by default, in a model without
-            attention, the last that does, with more than one place. Of a layer that is called
-            several times, the last call counts.
+        layer: gives "batch channels rows columns", or the channels last; by default, in a model
+            without attention, the last that does, with more than one place. Of a layer that is
+            called several times, the last call counts.
         signed: leave the ReLU out.
         per_place: leave the mean out: each place's channels by the gradient at that place, summed
             (Draelos and Carin 2020, "HiResCAM").
@@ -52,7 +53,8 @@ def map_grad_cam(
     Raises:
         ModuleNotFoundError: Captum is not installed.
         ValueError: a class that the model does not have, not one for each image, a layer of
-            another model or one that gives no such map, a model without one, or a layer from
+            another model, one that gives no such map or one of which the channels' axis cannot be
+            told, a model without one, or a layer from
             which nothing reaches the logits.
         RuntimeError: another thread looks into the model.
 
@@ -67,8 +69,16 @@ def map_grad_cam(
     first = next(batches(model, images, 1))
     layer = _last_map(model, first) if layer is None else layer
     _check_part(layer, model)
-    _check_map(layer, model, first)
-    with claim(model), evaluating(model):
+    axis = _check_map(layer, model, first)
+    with claim(model), evaluating(model), ExitStack() as hooks:
+        if axis == LAST:  # Captum takes the mean over the last two axes
+            turn = ChannelsFirst()
+
+            def turned(_: nn.Module, args: tuple, output: Tensor) -> Tensor:
+                return rearrange(turn(output), "b d rows columns -> b rows columns d")
+
+            hooks.enter_context(_hooked(layer, model, turned))
+            layer = turn
         cams = _cams(model, images, targets, layer, per_place, batch_size)
     return cams if signed else F.relu(cams)
 
@@ -193,12 +203,12 @@ def _last_map(model: nn.Module, image: Tensor) -> nn.Module:
             f"{type(model).__name__} has an attention in it: pass the convolution as layer=, or "
             "use token_grad_cam"
         )
-    maps: dict[nn.Module, None] = {}
+    maps: dict[nn.Module, Tensor] = {}
 
     def keep(module: nn.Module, _: tuple, output: Any) -> None:
         maps.pop(module, None)  # Captum looks at a module's last call
-        if isinstance(output, Tensor) and output.ndim == 4 and output[0, 0].numel() > 1:
-            maps[module] = None
+        if isinstance(output, Tensor) and output.ndim == 4 and output[0].numel() > 1:
+            maps[module] = output
 
     with (
         torch.no_grad(),
@@ -206,16 +216,21 @@ def _last_map(model: nn.Module, image: Tensor) -> nn.Module:
         record_modules(model, lambda _, module: [module.register_forward_hook(keep)]),
     ):
         model(image.clone())
-    if not maps:
-        raise ValueError(
-            f"{type(model).__name__} gives no map (batch, channels, rows, columns) on the way: "
-            "for tokens use token_grad_cam"
-        )
-    return list(maps)[-1]
+    for module, map in reversed(maps.items()):
+        try:
+            last = channels_axis(module, map, model, image) == LAST
+        except ValueError:  # it will be said of this layer
+            return module
+        if (map[0, :, :, 0] if last else map[0, 0]).numel() > 1:
+            return module
+    raise ValueError(
+        f"{type(model).__name__} gives no map (batch, channels, rows, columns) on the way: "
+        "for tokens use token_grad_cam"
+    )
 
 
-def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> None:
-    """Refuse a layer that gives no map, or one that the logits do not depend on."""
+def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> str:
+    """Which axis holds the channels; refuses a layer without a map, or without a say in logits."""
     if torch.is_inference_mode_enabled():
         raise ValueError("no gradients in torch.inference_mode: call it outside of that block")
     name, given = type(layer).__name__, []
@@ -240,6 +255,7 @@ def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> None:
             f"nothing of what this {name} gives reaches the logits with a gradient: pass another "
             "layer="
         )
+    return channels_axis(layer, map, model, image)
 
 
 def last_block_but_one(model: nn.Module) -> nn.Module:
