@@ -8,7 +8,15 @@ from torch import nn
 
 import vitbook
 from vitbook.datasets import load, take_share
-from vitbook.training import TrainingDivergedError, evaluate, get_recipe, predict, train
+from vitbook.training import (
+    MaskedPatches,
+    TrainingDivergedError,
+    evaluate,
+    evaluate_colors,
+    get_recipe,
+    predict,
+    train,
+)
 from vitbook.training.few_shot import few_shot_curve
 from vitbook.training.linear_probe import LinearProbe, accuracy_interval
 from vitbook.training.ridge import ridge
@@ -74,6 +82,14 @@ def test_one_image_of_many(digits):
 
     with pytest.raises(ValueError, match=f"Picky answers 1 of {len(digits)} images"):
         evaluate(Picky(64, 10), digits)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_guesses_that_are_no_numbers(bad, digits):
+    learner = MaskedPatches(vitbook.create_model("vit_micro_patch2_8"))
+    learner.model.encoder.norm.weight.data[0] = bad
+    with pytest.raises(ValueError, match="MaskedPatches guesses with a loss of nan: expected fini"):
+        evaluate_colors(learner, digits)
 
 
 def test_no_images_have_no_score(digits):

@@ -1,5 +1,6 @@
 """Guesses of many classes in each image, and how often they are right."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from vitbook.datasets import normalize
 from vitbook.modes import evaluating
+from vitbook.training.evaluation import NotFiniteError
 from vitbook.training.processes import processes
 
 
@@ -48,6 +50,10 @@ def score_guesses(
         learner: whose forward pass returns :class:`Guesses`.
         images: those of this process.
         inputs: what the forward pass takes after some of the images.
+
+    Raises:
+        ValueError: no images.
+        NotFiniteError: a loss that is NaN or infinite.
     """
     here, device = processes(), next(learner.parameters()).device
     right = loss = torch.zeros((), device=device)
@@ -61,4 +67,9 @@ def score_guesses(
             asked += guesses.targets.numel()
     if not (count := here.sum(asked).item()):
         raise ValueError("no images to score: expected one at least")
-    return here.sum(right).item() / count, here.sum(loss).item() / count
+    if not math.isfinite(mean := here.sum(loss).item() / count):
+        raise NotFiniteError(
+            f"{type(learner).__name__} guesses with a loss of {mean}: expected finite logits; look "
+            "for it in its weights"
+        )
+    return here.sum(right).item() / count, mean
