@@ -1,6 +1,8 @@
 """What torch puts around a module, and the names that the module has without it."""
 
-from torch import Tensor, nn
+from typing import Any
+
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
@@ -42,15 +44,15 @@ def own_names(model: nn.Module, names: list[str]) -> dict[str, str]:
     return own
 
 
-def own_state(model: nn.Module) -> dict[str, Tensor]:
-    """``model.state_dict()`` by the names of the model itself."""
+def own_state(model: nn.Module) -> dict[str, Any]:
+    """``model.state_dict()`` by the names of the model itself; a module may add what is no tensor."""
     model = unwrapped(model)
     state = model.state_dict()
     own = own_names(model, list(state))
     return {own[name]: tensor for name, tensor in state.items()}
 
 
-def load_own_state(model: nn.Module, state: dict[str, Tensor], strict: bool = True) -> None:
+def load_own_state(model: nn.Module, state: dict[str, Any], strict: bool = True) -> None:
     """Copy what :func:`own_state` gave into such a model.
 
     Raises:

@@ -81,3 +81,48 @@ def test_rank_correlation_is_scipys_and_nan_where_a_map_is_even():
     assert rank_correlation(maps, others).isnan().tolist() == [n == 2 for n in range(6)]
     with pytest.raises(ValueError, match="expected one shape"):
         rank_correlation(maps, others[:5])
+
+
+class Functional(Small):
+    """Beside a module, a rectifier that is a function."""
+
+    def __init__(self, rectify):
+        super().__init__()
+        self.rectify = rectify
+
+    def forward(self, x):
+        x = self.rectify(self.first(x))
+        return self.head(self.relus[1](self.second(x)).flatten(1))
+
+
+FUNCTIONS = {
+    "F.relu": F.relu,
+    "torch.relu": torch.relu,
+    "method": lambda x: x.relu(),
+    "in place": lambda x: x.relu_(),
+    "clamp": lambda x: x.clamp(min=0),
+    "clamp_min": lambda x: torch.clamp_min(x, 0.0),
+    "threshold": lambda x: F.threshold(x, 0.0, 0.0),
+    "relu6": F.relu6,
+    "ReLU6": nn.ReLU6(),
+}
+
+
+@pytest.mark.parametrize("rectify", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_rectifier_that_is_not_changed_is_refused(rectify):
+    with pytest.raises(ValueError, match="rectifies in 1 places without an nn.ReLU"):
+        guided_backpropagation(Functional(rectify), torch.randn(2, 1, 6, 6))
+
+
+@pytest.mark.parametrize("other", [F.gelu, torch.sigmoid, lambda x: F.normalize(x, dim=1)])
+def test_another_function_is_none(other):
+    assert guided_backpropagation(Functional(other), torch.randn(2, 1, 6, 6)).shape == (2, 3, 3)
+
+
+def test_torchvisions_densenet_is_refused():
+    model = torchvision.models.densenet121(num_classes=3)
+    for module in model.modules():
+        if isinstance(module, nn.ReLU):
+            module.inplace = False
+    with pytest.raises(ValueError, match="DenseNet rectifies in 1 places"):
+        guided_backpropagation(model, torch.randn(1, 3, 32, 32), grid_size=(4, 4))

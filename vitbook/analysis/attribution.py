@@ -15,7 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.baselines import Baseline, baseline_images
-from vitbook.analysis.layout import Pair, pixels_per_token, token_layout
+from vitbook.analysis.layout import Pair, pixels_per_patch, pixels_per_token, token_layout
 from vitbook.analysis.running import batches, check_targets, logits_of
 from vitbook.errors import check_count
 from vitbook.extras import from_extra
@@ -118,7 +118,7 @@ def patch_occlusion(
     """
     check_count("batch_size", batch_size)
     grid_size = _grid(model, images, grid_size)
-    down, across = pixels_per_token(images, grid_size)
+    down, across = pixels_per_patch(model, images, grid_size)
     numbers = torch.arange(grid_size[0] * grid_size[1]).reshape(1, 1, *grid_size)
     patches = numbers.repeat_interleave(down, 2).repeat_interleave(across, 3)
 
@@ -204,7 +204,7 @@ def attributed(
 
 def _grid(model: nn.Module, images: Tensor, grid_size: Pair | None) -> Pair:
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
-    pixels_per_token(images, grid_size)  # refuses a grid that does not divide the image
+    pixels_per_patch(model, images, grid_size)  # refuses a grid that does not divide the image
     return grid_size
 
 

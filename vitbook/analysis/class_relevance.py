@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
-from vitbook.analysis.layout import Pair, check_map, of_layer, token_layout
+from vitbook.analysis.layout import Pair, check_map, has_class_token, of_layer, token_layout
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import (
     Query,
@@ -67,9 +67,10 @@ def gradient_rollout(
         raise ValueError(f"residual {residual}: expected from 0 to below 1")
     given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
     found, read = [], cache(partial(tokens_read, model, images, *given))
+    has_class = has_class_token(model)
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        found.append(roll_out(first_row(fused[0], *given, query, read), fused, residual))
+        found.append(roll_out(first_row(fused[0], *given, query, read, has_class), fused, residual))
     return on_grid(torch.cat(found), *given)
 
 
@@ -106,9 +107,10 @@ def relevance(
     """
     given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
     found, read = [], cache(partial(tokens_read, model, images, *given))
+    has_class = has_class_token(model)
     for layers in weighted_attention(model, images, targets, batch_size, *given):
         fused = counted(layers, start_layer)
-        start = first_row(fused[0], *given, query, read)
+        start = first_row(fused[0], *given, query, read, has_class)
         row = start[:, None]
         for weighted in reversed(fused):
             row = row + row @ weighted

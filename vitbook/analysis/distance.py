@@ -13,8 +13,8 @@ from vitbook.analysis.layout import (
     Pair,
     check_map,
     check_square,
-    pixels_per_token,
     token_layout,
+    token_step,
 )
 from vitbook.analysis.streaming import fold_attention, pieces
 
@@ -115,7 +115,8 @@ def mean_attention_distance(
         renormalize: as in :func:`attention_distance`.
         num_prefix_tokens: for a model that does not say it.
         grid_size: (rows, columns) of patches, for a model that does not say it.
-        patch_size: pixels that a token steps; by default the image's size over the grid's.
+        patch_size: pixels that a token steps; by default as the model says it, else the image's
+            size over the grid's.
 
     Raises:
         ValueError: what :func:`attention_distance` refuses, with the layer's name; layers with
@@ -140,7 +141,7 @@ def mean_attention_distance(
     def fold(call: AttentionCall) -> Tensor:
         nonlocal step
         check_map(call.shape, grid_size, num_prefix_tokens)
-        step = pixels_per_token(images, grid_size) if step is None else step
+        step = token_step(model, images, grid_size) if step is None else step
         rows = _distance_of_rows(grid_size, step, num_prefix_tokens, renormalize)
         return _fold(call, rows, num_prefix_tokens)
 

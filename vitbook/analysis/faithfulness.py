@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attribution import asked_targets
 from vitbook.analysis.baselines import Baseline, baseline_images
-from vitbook.analysis.layout import pixels_per_token
+from vitbook.analysis.layout import pixels_per_patch, pixels_per_token
 from vitbook.analysis.running import batches, logits_of
 from vitbook.modes import evaluating
 
@@ -155,7 +155,7 @@ def _curve(
     cells = maps.shape[1] * maps.shape[2]
     if not 1 <= steps <= cells:
         raise ValueError(f"{steps} steps over {cells} cells: expected 1 to {cells}")
-    down, across = pixels_per_token(start, maps.shape[1:])
+    down, across = pixels_per_patch(model, start, tuple(maps.shape[1:]))
     places = order(maps).view_as(maps).to(start.device)
     places = places.repeat_interleave(down, 1).repeat_interleave(across, 2)[:, None]
     counts = torch.linspace(0, cells, steps + 1, dtype=torch.float64).round().long()

@@ -1,14 +1,16 @@
 """Guided backpropagation, by Captum."""
 
 import warnings
+from typing import Any
 
+import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.attribution import attributed, captum, on_grid
-from vitbook.analysis.capture import claim
-from vitbook.analysis.layout import Pair, token_layout
-from vitbook.analysis.running import logits_of
+from vitbook.analysis.capture import claim, record_modules
+from vitbook.analysis.layout import Pair, pixels_per_patch, token_layout
+from vitbook.analysis.running import batches, logits_of
 from vitbook.modes import evaluating
 
 
@@ -35,7 +37,8 @@ def guided_backpropagation(
     Raises:
         ModuleNotFoundError: Captum is not installed.
         ValueError: a class that the model does not have, not one for each image, a model without
-            a ReLU (a Vision Transformer has GELUs), or with one that works in place.
+            a ReLU (a Vision Transformer has GELUs), with one that works in place, or with one that
+            is no module.
         RuntimeError: another thread looks into the model.
 
     Example:
@@ -58,11 +61,52 @@ def guided_backpropagation(
             "changed: set inplace=False on each"
         )
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
+    pixels_per_patch(model, images, grid_size)
+    _check_every_relu(model, next(batches(model, images, 1)), relus)
     method = captum().GuidedBackprop(_Logits(model))
     with claim(model), evaluating(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting backward hooks on ReLU")
         maps = attributed(method, model, images, targets, batch_size)
     return on_grid(maps.abs().sum(1), grid_size)
+
+
+def _check_every_relu(model: nn.Module, image: Tensor, relus: list[nn.ReLU]) -> None:
+    """Refuse a rectifier that is called as a function: Captum changes modules alone."""
+    seen, calls = set(), []
+
+    def keep(module: nn.Module, _: tuple, output: Tensor) -> None:
+        calls.append(output)  # kept, so that no other node takes its place
+        seen.add(output.grad_fn)
+
+    def watch(_: str, module: nn.Module) -> list:
+        return [module.register_forward_hook(keep)] if module in relus else []
+
+    with torch.enable_grad(), evaluating(model), record_modules(model, watch):
+        logits = logits_of(model)(image.clone().requires_grad_() + 0)
+    nodes, known, unseen = [logits.grad_fn], set(), 0
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in known:
+            continue
+        known.add(node)
+        unseen += node not in seen and _rectifies(node)
+        nodes += [parent for parent, _ in node.next_functions]
+    if unseen:
+        raise ValueError(
+            f"{type(model).__name__} rectifies in {unseen} places without an nn.ReLU, by F.relu, a "
+            "clamp at 0 or a ReLU6, which guided backpropagation would leave as they are: put "
+            "nn.ReLU modules there, or use integrated_gradients"
+        )
+
+
+def _rectifies(node: Any) -> bool:
+    low = {
+        "ReluBackward": 0, "HardtanhBackward": getattr(node, "_saved_min_val", None),
+        "ClampMinBackward": getattr(node, "_saved_min", None),
+        "ClampBackward": getattr(node, "_saved_min", None),
+        "ThresholdBackward": getattr(node, "_saved_threshold", None),
+    }.get(node.name().rstrip("0123456789"))  # fmt: skip
+    return low is not None and low == 0
 
 
 class _Logits(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vitbook.analysis.attention_variance import PARTS, head_variance_parts
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.distance import mean_attention_distance, uniform_attention_distance
-from vitbook.analysis.layout import as_pairs, check_square, pixels_per_token, token_layout
+from vitbook.analysis.layout import as_pairs, check_square, token_layout, token_step
 from vitbook.analysis.offsets import check_heads, check_weights
 from vitbook.analysis.streaming import fold_attention
 from vitbook.errors import check_count
@@ -90,7 +90,7 @@ def head_kinds(
     """
     grid_size, prefix = token_layout(model, images, grid_size=None, num_prefix_tokens=None)
     shares = head_variance_parts(model, images, batch_size=batch_size).shares
-    even = uniform_attention_distance(grid_size, pixels_per_token(images, grid_size))
+    even = uniform_attention_distance(grid_size, token_step(model, images, grid_size))
     reach = mean_attention_distance(model, images, batch_size=batch_size, renormalize=True) / even
 
     def fold(call: AttentionCall) -> Tensor:

@@ -27,12 +27,48 @@ def token_layout(model: nn.Module, images: Tensor, **given: Any) -> tuple:
         ValueError: neither the caller nor the model says it.
     """
     if None in given.values():
-        said = next(filter(None, (_layout(each, images) for each in model.modules())), {})
+        said = _said(model, images)
         given = {name: said.get(name) if it is None else it for name, it in given.items()}
     for name, value in given.items():
         if value is None:
             raise ValueError(f"{type(model).__name__} does not say its {name}: pass {name}=")
     return tuple(given.values())
+
+
+def _said(model: nn.Module, images: Tensor) -> dict[str, Any]:
+    return next(filter(None, (_layout(each, images) for each in model.modules())), {})
+
+
+def token_step(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair:
+    """Pixels that a token steps, down and across, on the model's own grid as the model says it.
+
+    A model may pad images, or leave a border out: they do not divide by its grid then, or by
+    chance into patches of another size. On any other grid: :func:`pixels_per_token`.
+
+    Raises:
+        ValueError: as :func:`pixels_per_token`.
+    """
+    said = _said(model, images)
+    own = "step" in said and said["grid_size"] == tuple(grid_size)
+    return said["step"] if own else pixels_per_token(images, grid_size)
+
+
+def pixels_per_patch(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair:
+    """As :func:`token_step`, of images that the patches cover, no pixel more and none less.
+
+    Raises:
+        ValueError: the model pads the images or leaves a border out; or as :func:`token_step`.
+    """
+    step, size = token_step(model, images, grid_size), tuple(images.shape[-2:])
+    covered = tuple(number * each for number, each in zip(grid_size, step, strict=True))
+    if covered != size:
+        raise ValueError(
+            f"images of {size[0]}x{size[1]}, of which {type(model).__name__} makes "
+            f"{grid_size[0]}x{grid_size[1]} patches of {step[0]}x{step[1]} pixels, "
+            f"{covered[0]}x{covered[1]} in all: expected images that its patches divide; cut or "
+            "resize them"
+        )
+    return step
 
 
 def _layout(module: nn.Module, images: Tensor) -> dict[str, Any]:
@@ -43,16 +79,28 @@ def _layout(module: nn.Module, images: Tensor) -> dict[str, Any]:
         return {"grid_size": tuple(module.grid_size), "num_prefix_tokens": prefix}
     if prefix is not None and home.startswith("timm."):
         # Asked with the size, since a model made with dynamic_img_size takes any.
-        ask = getattr(getattr(module, "patch_embed", None), "dynamic_feat_size", None)
-        grid = {} if ask is None else {"grid_size": tuple(ask((height, width)))}
-        return {"num_prefix_tokens": prefix} | grid
+        embed = getattr(module, "patch_embed", None)
+        if not hasattr(embed, "dynamic_feat_size"):
+            return {"num_prefix_tokens": prefix}
+        grid, step = embed.dynamic_feat_size((height, width)), embed.feat_ratio(as_scalar=False)
+        return {"num_prefix_tokens": prefix, "grid_size": tuple(grid), "step": tuple(step)}
     if home == "torchvision.models.vision_transformer" and hasattr(module, "class_token"):
         down = across = module.patch_size
     elif home == "transformers.models.vit.modeling_vit" and hasattr(module, "cls_token"):
         down, across = module.patch_embeddings.patch_size
     else:
         return {}
-    return {"grid_size": (height // down, width // across), "num_prefix_tokens": 1}
+    grid = (height // down, width // across)
+    return {"grid_size": grid, "num_prefix_tokens": 1, "step": (down, across)}
+
+
+def has_class_token(model: nn.Module) -> bool:
+    """Whether the first prefix token is a class token; of models that do not say it, it is.
+
+    timm's may have registers alone (``class_token=False, reg_tokens=4``).
+    """
+    said = (part for part in model.modules() if getattr(part, "num_prefix_tokens", None))
+    return all(getattr(part, "cls_token", part) is not None for part in said)
 
 
 def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.baselines import Baseline, baseline_images
-from vitbook.analysis.layout import Pair, pixels_per_token
+from vitbook.analysis.layout import Pair, pixels_per_patch
 from vitbook.analysis.running import batches, check_images, logits_of
 from vitbook.modes import evaluating
 
@@ -46,7 +46,7 @@ def occlusion_drops(
         (3, 10, 2, 2)
     """
     check_images(images)
-    down, across = pixels_per_token(images, grid_size)
+    down, across = pixels_per_patch(model, images, grid_size)
     cells = grid_size[0] * grid_size[1]
     gone = torch.eye(cells, dtype=torch.bool, device=images.device)
     gone = repeat(

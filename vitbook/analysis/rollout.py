@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
-from vitbook.analysis.layout import Pair, check_map, of_layer, token_layout
+from vitbook.analysis.layout import Pair, check_map, has_class_token, of_layer, token_layout
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.streaming import fold_attention, pieces
 
@@ -94,17 +94,18 @@ def attention_rollout(
 
         batches = fold_attention(source, images, batch_size, fold)
         read = cache(partial(tokens_read, source, images, grid_size, num_prefix_tokens))
+        has_class = has_class_token(source)
     else:
         if images is not None:
             raise TypeError("maps came with images: expected a model and images, or maps alone")
         if grid_size is None or num_prefix_tokens is None:
             raise ValueError("maps do not say their tokens: pass grid_size and num_prefix_tokens")
-        read = None
+        read, has_class = None, True
         batches = [_fused_maps(source, fuse, grid_size, num_prefix_tokens)]
     found = []
     for layers in batches:
         fused = counted(layers, start_layer)
-        start = first_row(fused[0], grid_size, num_prefix_tokens, query, read)
+        start = first_row(fused[0], grid_size, num_prefix_tokens, query, read, has_class)
         found.append(roll_out(start, fused, residual))
     return on_grid(torch.cat(found), grid_size, num_prefix_tokens)
 
@@ -145,11 +146,13 @@ def first_row(
     num_prefix_tokens: int,
     query: Query | None,
     read: Callable[[], Tensor | None] | None = None,
+    has_class: bool = True,
 ) -> Float[Tensor, "batch tokens"]:
     """The token that is asked, as a row over the tokens that sums to 1.
 
     Args:
         read: without a query: says the tokens that a model's head reads, as such a row.
+        has_class: whether the first prefix token is a class token.
     """
     batch, tokens, _ = like.shape
     patches = grid_size[0] * grid_size[1]
@@ -157,13 +160,14 @@ def first_row(
     if query is None and read is not None and (tokens_of_head := read()) is not None:
         return row + tokens_of_head.to(row)
     if query is None:
-        query = "class" if num_prefix_tokens else "mean"
+        query = "class" if num_prefix_tokens and has_class else "mean"
     if query == "mean":
         row[:, num_prefix_tokens:] = 1 / patches
-    elif query == "class" and num_prefix_tokens:
+    elif query == "class" and num_prefix_tokens and has_class:
         row[:, 0] = 1
     elif query == "class":
-        raise ValueError('query "class", but the model has no prefix token: ask "mean" or a patch')
+        prefix = "registers and no class token" if num_prefix_tokens else "no prefix token"
+        raise ValueError(f'query "class", but the model has {prefix}: ask "mean" or a patch')
     elif isinstance(query, int) and 0 <= query < patches:
         row[:, num_prefix_tokens + query] = 1
     else:

@@ -15,7 +15,7 @@ from vitbook.analysis.faithfulness import bootstrap_interval, deletion, insertio
 from vitbook.analysis.frames import has_attention
 from vitbook.analysis.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.guided import guided_backpropagation
-from vitbook.analysis.layout import Pair, token_layout
+from vitbook.analysis.layout import Pair, has_class_token, token_layout
 from vitbook.analysis.location import pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.reading import tokens_read
@@ -64,7 +64,7 @@ def last_attention(
             with capture_attention(model, reduce=lambda map: map.mean(1)) as maps:
                 model(batch)
             last = list(maps.values())[-1]
-            asked = first_row(last, grid_size, prefix, None, read)
+            asked = first_row(last, grid_size, prefix, None, read, has_class_token(model))
             row = torch.einsum("b q, b q k -> b k", asked, last)[:, prefix:]
             found.append(row.unflatten(1, grid_size))
     return torch.cat(found)

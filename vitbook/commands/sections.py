@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook import analysis, plotting
-from vitbook.analysis.layout import pixels_per_token, token_layout
+from vitbook.analysis.layout import token_layout, token_step
 from vitbook.commands.probed_model import ProbedModel
 from vitbook.commands.report import Section
 from vitbook.commands.token_sections import SHOWN, colors, heads
@@ -22,7 +22,9 @@ Explain = Callable[[nn.Module, Tensor], Tensor]
 def _distance(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
     inputs = probed.prepare(torch.stack(list(images.values())))
     grid_size, prefix = token_layout(probed.model, inputs, grid_size=None, num_prefix_tokens=None)
-    uniform = analysis.uniform_attention_distance(grid_size, pixels_per_token(inputs, grid_size))
+    uniform = analysis.uniform_attention_distance(
+        grid_size, token_step(probed.model, inputs, grid_size)
+    )
     found = analysis.mean_attention_distance(probed.model, inputs).cpu()
     on_prefix = analysis.mean_weight_on_prefix(probed.model, inputs).cpu()
     null = probed.fresh and {
