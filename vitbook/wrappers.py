@@ -45,7 +45,7 @@ def own_names(model: nn.Module, names: list[str]) -> dict[str, str]:
 
 
 def own_state(model: nn.Module) -> dict[str, Any]:
-    """``model.state_dict()`` by the names of the model itself; a module may add what is no tensor."""
+    """``model.state_dict()`` by the model's own names; a module may add what is no tensor."""
     model = unwrapped(model)
     state = model.state_dict()
     own = own_names(model, list(state))
