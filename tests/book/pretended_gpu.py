@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -209,6 +210,21 @@ def is_here(name: str) -> bool:
     return datasets.is_here(name)
 
 
+def cut_pictures() -> None:
+    """Of what a switch takes, as many as the chapters' own photographs and a few more."""
+    from vitbook import datasets
+
+    load = datasets.load
+
+    def load_cut(name: str, *args, **kwargs):
+        found = load(name, *args, **kwargs)
+        if name not in ("tf_flowers", "cifar10"):
+            return found
+        return replace(found, images=found.images[:24], labels=found.labels[:24])
+
+    datasets.load = load_cut
+
+
 def stops_of(path: Path) -> list[str]:
     """Where a chapter stops on a GPU, one line a cell.
 
@@ -217,6 +233,7 @@ def stops_of(path: Path) -> list[str]:
     from IPython.core.interactiveshell import InteractiveShell
 
     shell, said, cut = InteractiveShell.instance(), [], cut_training()
+    cut_pictures()
     os.chdir(path.parent)
     with PretendedGPU():
         for number, cell in enumerate(json.loads(path.read_text())["cells"]):
