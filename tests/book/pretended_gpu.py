@@ -206,8 +206,12 @@ def at_full_strength(source: str) -> str:
 
 def is_here(name: str) -> bool:
     from vitbook import datasets
+    from vitbook.errors import UnknownNameError
 
-    return datasets.is_here(name)
+    try:
+        return datasets.is_here(name)
+    except UnknownNameError:  # models to fetch
+        return False
 
 
 def cut_pictures() -> None:
