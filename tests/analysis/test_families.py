@@ -49,7 +49,7 @@ TIMM = {
     "tiny_vit_5m_224": (None, 10),
     "efficientformerv2_s0": (None, "unknown"),
     "cait_xxs24_224": (None, "unknown"),
-    "convit_tiny": (None, "after"),
+    "convit_tiny": (None, 12),
     "xcit_nano_12_p16_224": (None, "channels"),
     "davit_tiny": (None, "channels"),
     "edgenext_xx_small": (None, "channels"),

@@ -19,7 +19,10 @@ from vitbook.analysis.frames import Running, kind, mixes_channels, out_of_order
 FUSED = F.scaled_dot_product_attention
 SOFTMAX = {F.softmax, torch.softmax, torch.special.softmax, Tensor.softmax}
 PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
-SCORING = PRODUCTS | {torch.baddbmm, Tensor.baddbmm, torch.einsum}
+OF_TWO_AXES = PRODUCTS | {torch.mm, Tensor.mm}
+ADDED = {torch.baddbmm, Tensor.baddbmm}  # their product is of the second and the third
+BY_BROADCAST = {torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__}
+SCORING = PRODUCTS | ADDED | {torch.einsum}
 DROPOUT = {F.dropout, torch.dropout}
 TRANSPOSE = {Tensor.transpose, torch.transpose, Tensor.swapaxes, Tensor.mT.__get__}
 PERMUTE = {Tensor.permute, torch.permute}
@@ -63,7 +66,9 @@ class Interception(TorchFunctionMode):
     """Calls ``keep`` for each attention that is computed while a module of the model runs.
 
     An attention is a call of ``scaled_dot_product_attention``; or a softmax over the last axis of
-    scores, that is of the product of two tensors, whose result is then multiplied with values.
+    scores, that is of the product of two tensors, whose result is then multiplied with values; or
+    any other table of tokens by tokens that is multiplied with tokens. If its rows add to one it is
+    the map, however it came about, else the module is missed.
 
     Attributes:
         running: the modules that run, the outermost first.
@@ -77,6 +82,7 @@ class Interception(TorchFunctionMode):
         self.missed: dict[str, str] = {}
         self._open: list[Softmax] = []
         self._scores: dict[int, ReferenceType[Tensor]] = {}
+        self._pairs: dict[int, ReferenceType[Tensor]] = {}  # what came of two activations' product
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -92,13 +98,17 @@ class Interception(TorchFunctionMode):
             self._fused(result, *args, **kwargs)
         elif function is F.multi_head_attention_forward:
             self.miss(self.running[-1], "calls multi_head_attention_forward by itself")
-        elif isinstance(result, Tensor) and result.ndim > 2:
+        elif isinstance(result, Tensor) and result.ndim > 1:
             given = [*args, *kwargs.values()]
-            if function in SOFTMAX:
-                self._softmax(result, *args, **kwargs)
-            elif self._open:
-                self._follow(function, result, given)
-            self._follow_scores(function, result, given)
+            told = len(self.missed), sum(each.turns for each in self.running)
+            if result.ndim > 2:
+                if function in SOFTMAX:
+                    self._softmax(result, *args, **kwargs)
+                elif self._open:
+                    self._follow(function, result, given)
+                self._follow_scores(function, result, given)
+            if told == (len(self.missed), sum(each.turns for each in self.running)):
+                self._tables(function, result, given)
 
     def enter(self, module: Running) -> None:
         module.error = sys.exception()
@@ -198,10 +208,52 @@ class Interception(TorchFunctionMode):
             self._scores[number] = ref(result, lambda _: self._scores.pop(number, None))
 
     def _is_score(self, tensor: Any) -> bool:
-        if not isinstance(tensor, Tensor):
+        return _holds(self._scores, tensor)
+
+    def _tables(self, function: Callable, result: Tensor, given: list) -> None:
+        """Tokens multiplied with a table of tokens by tokens that no softmax led to."""
+        operands = given[1:3] if function in ADDED else given[:2]
+        if function is torch.einsum:
+            operands = _as_product(given)
+        if function in OF_TWO_AXES | ADDED or (function is torch.einsum and operands):
+            table, values = operands
+            if self._opened(table) is None and self._is_table(table, values):
+                self._mixed_by(table, values, result)
+                return
+        elif function in BY_BROADCAST and any(
+            _holds(self._pairs, each) and self._is_table(each.squeeze(-1), other)
+            for each, other in (given[:2], given[1::-1])
+            if isinstance(each, Tensor) and each.ndim > 3 and each.shape[-1] == 1
+        ):
+            self.miss(self.running[-1], "mixes its tokens by a product that is summed by itself")
+        kept = function not in NO_SCORES and any(_holds(self._pairs, each) for each in given)
+        of_two = function in SCORING | OF_TWO_AXES and not any(map(_is_learned, operands))
+        if of_two or kept:
+            number = id(result)
+            self._pairs[number] = ref(result, lambda _: self._pairs.pop(number, None))
+
+    def _is_table(self, table: Any, values: Any) -> bool:
+        """Whether a tensor has a number for each query and key of tokens that run here."""
+        if not (isinstance(table, Tensor) and isinstance(values, Tensor)) or table.is_meta:
             return False
-        known = self._scores.get(id(tensor))
-        return known is not None and known() is tensor
+        if table.ndim < 2 or values.ndim < 2 or not table.is_floating_point():
+            return False
+        queries, keys = table.shape[-2:]
+        lengths = {length for module in self.running for length in module.tokens}
+        if keys != values.shape[-2] or keys < 2 or not {queries, keys} <= lengths:
+            return False
+        if _holds(self._pairs, table):
+            return True
+        # Out of sight of this mode, as in an operator of aten or in numpy.
+        return queries == keys and table.ndim > 2 and _rows(table) == "weights"
+
+    def _mixed_by(self, table: Tensor, values: Tensor, result: Tensor) -> None:
+        if _rows(table) == "others":
+            self.miss(self.running[-1], "mixes its tokens by a table whose rows do not add to one")
+        elif result.ndim not in AXES:
+            self.miss(self.running[-1], f"attends over {result.ndim} axes, expected 3 to 5")
+        else:
+            self._mixed(result, AXES[result.ndim], written=table.detach(), v=values.detach())
 
     def _einsum(self, result: Tensor, equation: Any, *operands: Any) -> None:
         """Weights times values, whatever the order of the axes."""
@@ -252,6 +304,44 @@ class Interception(TorchFunctionMode):
             self.miss(where, "has its axes in an order that is not known")
         else:
             self.see(call)
+
+
+def _holds(marked: dict[int, ReferenceType[Tensor]], tensor: Any) -> bool:
+    known = marked.get(id(tensor)) if isinstance(tensor, Tensor) else None
+    return known is not None and known() is tensor
+
+
+def _is_learned(tensor: Any) -> bool:
+    """A parameter or a view of one: its product is no score of a query and a key."""
+    return isinstance(tensor, nn.Parameter) or isinstance(
+        getattr(tensor, "_base", None), nn.Parameter
+    )
+
+
+def _rows(table: Tensor) -> str:
+    """ "weights", if each row adds to one and none is negative; "one" where each is one entry."""
+    rows = table.detach().float()
+    if torch.compiler.is_compiling() or (rows < 0).any():
+        return "others"
+    if not ((rows.sum(-1) - 1).abs() < (1e-4 if table.dtype == torch.float32 else 1e-2)).all():
+        return "others"
+    return "one" if (rows.amax(-1) == 1).all() else "weights"
+
+
+def _as_product(given: list) -> list:
+    """The table and the values, keys next to last, of an einsum that is such a product."""
+    equation, *operands = given
+    found = EINSUM.fullmatch(str(equation).replace(" ", ""))
+    if found is None or len(operands) != 2 or not all(isinstance(x, Tensor) for x in operands):
+        return []
+    for one, other in ((0, 1), (1, 0)):
+        *lead, query, key = found[one + 1]
+        width = set(found[other + 1]) - {*lead, query, key}
+        fits = set(found[other + 1]) == {*lead, key, *width}
+        if fits and len(width) == 1 and found[3] == "".join([*lead, query, *width]):
+            order = " ".join(found[other + 1]), " ".join([*lead, key, *width])
+            return [operands[one], rearrange(operands[other], " -> ".join(order))]
+    return []
 
 
 def _version(tensor: Tensor) -> int | None:
