@@ -1,4 +1,8 @@
+import copy
 import gc
+import io
+import pickle
+import threading
 import weakref
 
 import pytest
@@ -6,6 +10,7 @@ import timm
 import torch
 import torchvision
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers import ViTConfig, ViTModel
 
 import vitbook
@@ -292,3 +297,112 @@ def test_every_model_of_the_catalogue_shows_every_layer():
         tokens = model.num_prefix_tokens + model.grid_size[0] * model.grid_size[1]
         heads = model.encoder.blocks[0].attention.num_heads
         assert list(maps.values()) == [(1, heads, tokens, tokens)] * len(model.encoder.blocks)
+
+
+def ends_in(order: str) -> list[int]:
+    """Three captures that begin as a, b, c, and run the model before each end."""
+    model, images = vitbook.create_model("vit_micro_patch2_8").eval(), torch.rand(2, 1, 8, 8)
+    captures = {name: capture_attention(model) for name in "abc"}
+    maps = {name: capture.__enter__() for name, capture in captures.items()}
+    for name in order:
+        model(images)
+        captures[name].__exit__(None, None, None)
+    assert not torch.overrides._get_current_function_mode_stack()
+    assert not any(module._forward_hooks for module in model.modules())
+    return [len(maps[name]) for name in order]
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+def test_captures_end_in_any_order(order):
+    assert ends_in(order) == [4, 8, 12]
+
+
+@pytest.mark.parametrize("runs", [0, 1, 2])
+def test_a_capture_that_ends_in_another_thread_says_so(runs):
+    model, images = vitbook.create_model("vit_micro_patch2_8").eval(), torch.rand(2, 1, 8, 8)
+    capture, errors = capture_attention(model), []
+    capture.__enter__()
+    for _ in range(runs):
+        model(images)
+
+    def end():
+        try:
+            capture.__exit__(None, None, None)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert "began in another thread" in errors[0]
+    with capture_attention(model) as maps:  # nothing is left behind that would disturb
+        model(images)
+    assert len(maps) == 4 and not any(module._forward_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        copy.deepcopy,
+        lambda model: pickle.loads(pickle.dumps(model)),
+        lambda model: torch.load(saved(model), weights_only=False),
+    ],
+    ids=["deepcopy", "pickle", "torch.save"],
+)
+def test_a_model_is_kept_inside_a_capture(keep):
+    model, images = vitbook.create_model("vit_micro_patch2_8").eval(), torch.rand(2, 1, 8, 8)
+    with capture_attention(model) as maps:
+        kept = keep(model)
+        logits = kept(images)
+        assert not maps
+        assert torch.equal(model(images), logits)
+    assert len(maps) == 4
+    with capture_attention(kept) as maps:
+        kept(images)
+    assert len(maps) == 4
+
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return file
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, blocks, reentrant):
+        super().__init__()
+        self.blocks, self.reentrant = blocks, reentrant
+
+    def forward(self, tokens):
+        for block in self.blocks:
+            tokens = checkpoint(block, tokens, use_reentrant=self.reentrant)
+        return tokens
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("backward", [0, 1, 2])
+def test_what_checkpointing_runs_again_is_no_second_attention(reentrant, backward):
+    blocks = timm.create_model("vit_tiny_patch16_224", img_size=64, depth=3).blocks
+    tokens = torch.randn(2, 17, 192, requires_grad=True)
+    with capture_attention(blocks) as right:
+        nn.Sequential(*blocks)(tokens)
+    model = Checkpointed(blocks, reentrant)
+    with capture_attention(model) as maps:
+        out = model(tokens).sum()
+        for _ in range(backward):
+            out.backward()
+            if backward == 2:
+                out = model(tokens).sum()
+    assert list(maps)[:3] == [f"blocks.{path}" for path in right]
+    assert len(maps) == (9 if backward == 2 else 3)
+    for found, expected in zip(maps.values(), right.values(), strict=False):
+        assert torch.equal(found, expected)
+
+
+def test_a_library_s_checkpointing_is_captured():
+    model = timm.create_model("vit_tiny_patch16_224", img_size=64, depth=3).train()
+    model.set_grad_checkpointing(True)
+    with capture_attention(model) as maps:
+        model(torch.randn(2, 3, 64, 64)).sum().backward()
+    assert len(maps) == 3

@@ -71,7 +71,7 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
     def before(
         path: str, adapter: Adapter | None, module: nn.Module, args: tuple, kwargs: dict
     ) -> None:
-        if closed:  # a copy of the model has copies of these hooks
+        if closed or _recomputes():  # a module that was copied alone has copies of these hooks
             return
         if threading.get_ident() != here:
             if calls.running:
@@ -91,7 +91,7 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
         kwargs: dict,
         output: Any,
     ) -> None:
-        if closed or threading.get_ident() != here:
+        if closed or threading.get_ident() != here or _recomputes():
             return
         try:
             if adapter and output is not None:  # None: it failed
@@ -105,19 +105,21 @@ def record_attention(model: nn.Module, keep: Callable[[AttentionCall], None]) ->
         _refuse_sealed(path, module)
         adapter = adapter_of(module)
         yield module.register_forward_pre_hook(
-            partial(before, path, adapter), with_kwargs=True, prepend=True
+            _Hook(partial(before, path, adapter)), with_kwargs=True, prepend=True
         )
         yield module.register_forward_hook(
-            partial(after, path, adapter), with_kwargs=True, always_call=True, prepend=True
+            _Hook(partial(after, path, adapter)), with_kwargs=True, always_call=True, prepend=True
         )
 
     try:
-        with record_modules(model, watch), calls:
+        with record_modules(model, watch):
+            calls.__enter__()
             yield
     finally:
         closed = True
         while muted:  # Ctrl-C calls no hooks
             muted.pop().__exit__(None, None, None)
+        _take_away(calls, here)
     if failures:
         raise RuntimeError(f"the model went on after an error in the capture: {failures[0]!r}")
     _check_complete(type(model).__name__, len(times), list(calls.missed.values()))
@@ -148,7 +150,8 @@ def capture_attention(
 
     Raises:
         RuntimeError: no attention ran in the block; an attention ran whose map cannot be read (the
-            message names it and the reason); another thread is capturing from the same model.
+            message names it and the reason); another thread is capturing from the same model, or
+            ends this capture.
 
     Example:
         >>> import torch
@@ -202,6 +205,45 @@ def claim(model: nn.Module) -> Iterator[None]:
                     _recorded[module] = (here, times - 1)
             if not _recorded:
                 _eager.close()
+
+
+class _Hook:
+    """A hook of this block: what is copied or saved in it takes none along."""
+
+    def __init__(self, look: Callable):
+        self.look = look
+
+    def __call__(self, *args: Any) -> None:
+        self.look(*args)
+
+    def __reduce__(self) -> tuple:
+        return _Gone, ()
+
+
+class _Gone:
+    def __call__(self, *_: Any) -> None:
+        pass
+
+
+def _recomputes() -> bool:
+    """Whether a backward pass runs: checkpointing then runs again what was seen already."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def _take_away(calls: Interception, thread: int) -> None:
+    """End the interception, also where captures that began later have not ended yet."""
+    if threading.get_ident() != thread:
+        raise RuntimeError(
+            "this capture began in another thread, and is ended here: expected a with block that "
+            "ends in the thread in which it began"
+        )
+    later = []
+    while calls in torch.overrides._get_current_function_mode_stack():
+        mode = torch.overrides._pop_mode()
+        if mode is not calls:
+            later.append(mode)
+    for mode in reversed(later):
+        torch.overrides._push_mode(mode)
 
 
 def _refuse_sealed(path: str, module: nn.Module) -> None:
