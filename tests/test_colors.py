@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 import timm
 import torch
+import torchvision
 from torch import nn
 from torchvision.transforms import Normalize
+from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import black_level, integrated_gradients
@@ -46,6 +48,7 @@ def said(model):
 WRAPPERS = {
     "alone": lambda model: model,
     "Sequential": lambda model: nn.Sequential(model, nn.Identity()),
+    "behind an Identity": lambda model: nn.Sequential(nn.Identity(), model),
     "DataParallel": nn.DataParallel,
     "compiled": torch.compile,
     "mean of weights": torch.optim.swa_utils.AveragedModel,
@@ -155,3 +158,21 @@ def test_weights_of_timm_bring_their_colours_and_a_checkpoint_keeps_them(tmp_pat
     assert colors_of(ours) == SEEN
     path = save_checkpoint(tmp_path / "own.safetensors", ours)
     assert colors_of(vitbook.load_checkpoint(path).model) == SEEN
+
+
+@pytest.mark.parametrize(
+    ("make", "library"),
+    [
+        (lambda: torchvision.models.resnet18(), "torchvision"),
+        (lambda: nn.Sequential(torchvision.models.vit_b_16()), "torchvision"),
+        (lambda: ViTModel(ViTConfig(num_hidden_layers=1, hidden_size=12, num_attention_heads=2)),
+         "transformers"),
+    ],
+)  # fmt: skip
+def test_a_library_s_silence_is_told(make, library, caplog):
+    assert black_level(make(), 3).tolist() == [-1, -1, -1]
+    assert f"of {library}, does not say" in caplog.text
+    caplog.clear()
+    black_level(said(make()), 3)
+    black_level(nn.Linear(2, 2), 3)
+    assert not caplog.text

@@ -1,5 +1,6 @@
 """The one place that knows how a model wants its colours: by which mean and deviation."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ class Colors:
 
 
 OURS = Colors((0.5,), (0.5,))  # images between -1 and 1
+LIBRARIES = ("torchvision", "transformers")  # they keep it beside the model
 
 
 def colors_of(model: nn.Module) -> Colors | None:
@@ -68,7 +70,9 @@ def _said(model: nn.Module) -> Iterator[Colors]:
         yield Colors((0.0,), (1.0,))
         return
     parts = list(model.children())
-    for part in parts[:1] if isinstance(model, nn.Sequential) else parts:
+    if isinstance(model, nn.Sequential):  # what comes first sees the images
+        parts = [part for part in parts if not isinstance(part, nn.Identity)][:1]
+    for part in parts:
         yield from _said(unwrapped(part))
 
 
@@ -77,12 +81,14 @@ def recoloring(
 ) -> Callable[[Float[Tensor, "*batch channels h w"]], Float[Tensor, "*batch channels h w"]]:
     """From images between -1 and 1, as the book's models take them, to the colours of ``model``.
 
-    A model that says nothing takes them as they are.
+    A model that says nothing takes them as they are; of a library's it is logged.
 
     Raises:
         ValueError: it says so for another number of channels.
     """
     colors = colors_of(model)
+    if colors is None:
+        warn_of_silence(model)
     if colors in (None, OURS):
         return lambda images: images
 
@@ -92,6 +98,20 @@ def recoloring(
         return ((images + 1) / 2 - mean) / std
 
     return recolored
+
+
+def warn_of_silence(model: nn.Module) -> None:
+    """Log that the book's colours are taken for a model of a library that has others as a rule."""
+    for part in model.modules():
+        library = type(part).__module__.partition(".")[0]
+        if library in LIBRARIES:
+            logging.getLogger(__name__).warning(
+                "%s, of %s, does not say by which mean and deviation it takes colours: images "
+                "between -1 and 1 are taken. vitbook.colors.say_colors(model, mean, std) tells it",
+                type(part).__name__,
+                library,
+            )
+            return
 
 
 def check_channels(colors: Colors, channels: int, model: nn.Module) -> None:

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.blur import gaussian_blur
-from vitbook.colors import OURS, check_channels, colors_of
+from vitbook.colors import OURS, check_channels, colors_of, warn_of_silence
 
 BLUR = (11, 5.0)  # kernel and standard deviation in pixels, of RISE's code for 224 px
 
@@ -27,7 +27,10 @@ def black_level(model: nn.Module, channels: int) -> Float[Tensor, "channels"]:
         ValueError: the model states its mean and standard deviation for another number of channels,
             or several inside it state different ones.
     """
-    colors = colors_of(model) or OURS
+    colors = colors_of(model)
+    if colors is None:
+        warn_of_silence(model)
+        colors = OURS
     check_channels(colors, channels, model)
     return colors.black(channels)
 
