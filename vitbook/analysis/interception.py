@@ -1,6 +1,5 @@
 """See attention where it is computed: at the call, whatever the module around it is called."""
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.frames import Running, kind, mixes_channels, out_of_order
+from vitbook.analysis.hand_written import EINSUM, as_product, holds, is_learned, rows_of
 
 FUSED = F.scaled_dot_product_attention
 SOFTMAX = {F.softmax, torch.softmax, torch.special.softmax, Tensor.softmax}
@@ -38,7 +38,6 @@ SAME_ROWS = {
 NO_SCORES = SOFTMAX | {
     *(F.linear, F.conv1d, F.conv2d, F.layer_norm, F.embedding, F.batch_norm, F.group_norm),
 }
-EINSUM = re.compile(r"(\w{3,}),(\w{3,})->(\w{3,})")
 # Of what was mixed, by their number; w are windows.
 AXES = {3: ("(b h)", "n", "d"), 4: ("b", "h", "n", "d"), 5: ("b", "h", "w", "n", "d")}
 
@@ -208,26 +207,26 @@ class Interception(TorchFunctionMode):
             self._scores[number] = ref(result, lambda _: self._scores.pop(number, None))
 
     def _is_score(self, tensor: Any) -> bool:
-        return _holds(self._scores, tensor)
+        return holds(self._scores, tensor)
 
     def _tables(self, function: Callable, result: Tensor, given: list) -> None:
         """Tokens multiplied with a table of tokens by tokens that no softmax led to."""
         operands = given[1:3] if function in ADDED else given[:2]
         if function is torch.einsum:
-            operands = _as_product(given)
+            operands = as_product(given)
         if function in OF_TWO_AXES | ADDED or (function is torch.einsum and operands):
             table, values = operands
             if self._opened(table) is None and self._is_table(table, values):
                 self._mixed_by(table, values, result)
                 return
         elif function in BY_BROADCAST and any(
-            _holds(self._pairs, each) and self._is_table(each.squeeze(-1), other)
+            holds(self._pairs, each) and self._is_table(each.squeeze(-1), other)
             for each, other in (given[:2], given[1::-1])
             if isinstance(each, Tensor) and each.ndim > 3 and each.shape[-1] == 1
         ):
             self.miss(self.running[-1], "mixes its tokens by a product that is summed by itself")
-        kept = function not in NO_SCORES and any(_holds(self._pairs, each) for each in given)
-        of_two = function in SCORING | OF_TWO_AXES and not any(map(_is_learned, operands))
+        kept = function not in NO_SCORES and any(holds(self._pairs, each) for each in given)
+        of_two = function in SCORING | OF_TWO_AXES and not any(map(is_learned, operands))
         if of_two or kept:
             number = id(result)
             self._pairs[number] = ref(result, lambda _: self._pairs.pop(number, None))
@@ -242,13 +241,13 @@ class Interception(TorchFunctionMode):
         lengths = {length for module in self.running for length in module.tokens}
         if keys != values.shape[-2] or keys < 2 or not {queries, keys} <= lengths:
             return False
-        if _holds(self._pairs, table):
+        if holds(self._pairs, table):
             return True
         # Out of sight of this mode, as in an operator of aten or in numpy.
-        return queries == keys and table.ndim > 2 and _rows(table) == "weights"
+        return queries == keys and table.ndim > 2 and rows_of(table) == "weights"
 
     def _mixed_by(self, table: Tensor, values: Tensor, result: Tensor) -> None:
-        if _rows(table) == "others":
+        if rows_of(table) == "others":
             self.miss(self.running[-1], "mixes its tokens by a table whose rows do not add to one")
         elif result.ndim not in AXES:
             self.miss(self.running[-1], f"attends over {result.ndim} axes, expected 3 to 5")
@@ -304,44 +303,6 @@ class Interception(TorchFunctionMode):
             self.miss(where, "has its axes in an order that is not known")
         else:
             self.see(call)
-
-
-def _holds(marked: dict[int, ReferenceType[Tensor]], tensor: Any) -> bool:
-    known = marked.get(id(tensor)) if isinstance(tensor, Tensor) else None
-    return known is not None and known() is tensor
-
-
-def _is_learned(tensor: Any) -> bool:
-    """A parameter or a view of one: its product is no score of a query and a key."""
-    return isinstance(tensor, nn.Parameter) or isinstance(
-        getattr(tensor, "_base", None), nn.Parameter
-    )
-
-
-def _rows(table: Tensor) -> str:
-    """ "weights", if each row adds to one and none is negative; "one" where each is one entry."""
-    rows = table.detach().float()
-    if torch.compiler.is_compiling() or (rows < 0).any():
-        return "others"
-    if not ((rows.sum(-1) - 1).abs() < (1e-4 if table.dtype == torch.float32 else 1e-2)).all():
-        return "others"
-    return "one" if (rows.amax(-1) == 1).all() else "weights"
-
-
-def _as_product(given: list) -> list:
-    """The table and the values, keys next to last, of an einsum that is such a product."""
-    equation, *operands = given
-    found = EINSUM.fullmatch(str(equation).replace(" ", ""))
-    if found is None or len(operands) != 2 or not all(isinstance(x, Tensor) for x in operands):
-        return []
-    for one, other in ((0, 1), (1, 0)):
-        *lead, query, key = found[one + 1]
-        width = set(found[other + 1]) - {*lead, query, key}
-        fits = set(found[other + 1]) == {*lead, key, *width}
-        if fits and len(width) == 1 and found[3] == "".join([*lead, query, *width]):
-            order = " ".join(found[other + 1]), " ".join([*lead, key, *width])
-            return [operands[one], rearrange(operands[other], " -> ".join(order))]
-    return []
 
 
 def _version(tensor: Tensor) -> int | None:
