@@ -14,6 +14,7 @@ from vitbook.analysis import (
     deletion,
     insertion,
     integrated_gradients,
+    occlusion_drops,
     on_grid,
     patch_occlusion,
     token_grad_cam,
@@ -280,7 +281,7 @@ def test_what_grad_cam_cannot_do():
         token_grad_cam(model, images, targets, layer=nn.Linear(1, 1))
     with pytest.raises(ValueError, match="no two blocks with an attention in them"):
         token_grad_cam(vitbook.create_model("resnet8_digits"), images, targets)
-    with pytest.raises(ValueError, match="0 steps: expected at least 1"):
+    with pytest.raises(ValueError, match="0 steps: expected a whole number from 1"):
         integrated_gradients(model, images, targets, steps=0)
 
 
@@ -323,3 +324,39 @@ def test_by_default_the_answer_is_asked_about():
     for curve in (deletion, insertion):
         whole = curve(model, images, answers, maps, steps=4)
         assert torch.equal(curve(model, images, None, maps, steps=4).scores, whole.scores)
+
+
+@pytest.mark.parametrize("steps", [100_000, 1025, 0, -1, True])
+def test_steps_that_are_no_sensible_number(steps):
+    model, images = vitbook.create_model("vit_micro_patch2_8"), torch.rand(2, 1, 8, 8)
+    with pytest.raises(ValueError, match=f"{steps} steps: expected a whole number from 1 to 1024"):
+        integrated_gradients(model, images, steps=steps)
+
+
+def test_steps_that_are_no_whole_number(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook.analysis import integrated_gradients
+        model, images = vitbook.create_model("vit_micro_patch2_8"), torch.rand(2, 1, 8, 8)
+        for steps in (2.5, None, "32"):
+            with pytest.raises(ValueError, match="steps: expected a whole number from 1 to 1024"):
+                integrated_gradients(model, images, steps=steps)
+        for baseline in ([0.0], None, True, 1j):
+            with pytest.raises(ValueError, match="baseline as a .*: expected 'black'"):
+                integrated_gradients(model, images, baseline=baseline)
+        """
+    )
+
+
+def test_a_baseline_from_which_the_answer_is_no_number():
+    model, images = vitbook.create_model("vit_micro_patch2_8").eval(), torch.rand(2, 1, 8, 8)
+    maps = torch.rand(2, 4, 4)
+    for ask in (
+        lambda: integrated_gradients(model, images, baseline=1e30),
+        lambda: patch_occlusion(model, images, baseline=torch.full((1,), 1e30)),
+        lambda: occlusion_drops(model, images, (2, 2), baseline=1e30),
+        lambda: deletion(model, images, None, maps, baseline=1e30),
+    ):
+        with pytest.raises(ValueError, match=r"a baseline from 1e\+30 to 1e\+30 and images from"):
+            ask()

@@ -63,3 +63,18 @@ def test_a_black_image_has_nothing_to_take_away():
     maps = torch.rand(1, 2, 2)
     curve = deletion(model, black, target, maps, baseline="black", steps=4)
     assert torch.allclose(curve.scores, curve.scores[:, :1].expand(-1, 5))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e39])
+def test_a_baseline_that_is_not_finite(number):
+    images = torch.rand(2, 1, 4, 4)
+    with pytest.raises(ValueError, match=r"baseline .* is not finite in torch.float32: expected"):
+        baseline_images(images, number)
+    with pytest.raises(ValueError, match="a baseline with NaN or infinity in torch.float32"):
+        baseline_images(images, torch.full((1,), number, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 4, 4), (0, 1, 4, 4), (2, 1, 1, 4, 4), (4, 4), ()])
+def test_a_baseline_of_another_batch(shape):
+    with pytest.raises(ValueError, match=r"a baseline of shape .* expected a number for each"):
+        baseline_images(torch.rand(2, 1, 4, 4), torch.zeros(shape))

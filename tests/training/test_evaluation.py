@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 import vitbook
 from vitbook.datasets import load, take_share
@@ -121,3 +122,42 @@ def test_readers_of_features_that_are_no_numbers(bad):
     ):
         with pytest.raises(ValueError, match="hold NaN or infinity: look for it in images or weig"):
             read()
+
+
+class Answers(nn.Module):
+    """A model that wraps its logits in something else."""
+
+    def __init__(self, wrap):
+        super().__init__()
+        self.model, self.wrap = vitbook.create_model("vit_micro_patch2_8"), wrap
+
+    def forward(self, images):
+        return self.wrap(self.model(images))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda logits: {"logits": logits, "loss": None},
+        lambda logits: {"out": logits},
+        lambda logits: (logits, logits[0]),
+        lambda logits: SequenceClassifierOutput(logits=logits),
+    ],
+)
+def test_logits_in_what_a_model_wraps_them_in(wrap):
+    data, model = load("digits", "test"), Answers(wrap)
+    assert torch.equal(predict(model, data.images), predict(model.model, data.images))
+    assert evaluate(model, data) == evaluate(model.model, data)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda it: (None, it), lambda it: {"a": it, "b": it}, lambda it: "cat", lambda it: []]
+)
+def test_an_answer_without_logits(wrap):
+    with pytest.raises(ValueError, match=r"Answers gave .*: expected \(batch, classes\)"):
+        predict(Answers(wrap), load("digits", "test").images)
+
+
+def test_an_answer_for_each_token():
+    with pytest.raises(ValueError, match=r"Answers gave \(.*, 10, 1\): expected \(images, class"):
+        predict(Answers(lambda logits: logits[..., None]), load("digits", "test").images)

@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
 from vitbook.analysis.layout import as_pairs
-from vitbook.analysis.running import batches, encoder_of
+from vitbook.analysis.running import batches, encoder_of, takes_images
 from vitbook.modes import evaluating
 
 # (layer, head), both counted from 0.
@@ -102,6 +102,7 @@ def ablate_heads(
         closed = True
 
 
+@takes_images()
 @torch.no_grad()
 def mean_head_outputs(
     model: nn.Module,

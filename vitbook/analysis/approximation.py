@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
+from vitbook.analysis.running import takes_images
 from vitbook.devices import to_float64
 from vitbook.layers.attention import Attention
 
@@ -71,6 +72,7 @@ def low_rank_error(
     return (left.clamp(min=0) / squares.sum(-1, keepdim=True)).sqrt().to(torch.float32)
 
 
+@takes_images()
 @torch.no_grad()
 def attention_inputs(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.layout import Pair, check_map, token_layout
 from vitbook.analysis.offsets import check_heads, check_weights, offsets, sum_by_offset
+from vitbook.analysis.running import takes_images
 from vitbook.analysis.streaming import fold_attention
 
 # What the last axis of the shares holds.
@@ -81,6 +82,7 @@ def variance_parts(
     return sums.parts()
 
 
+@takes_images()
 def head_variance_parts(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],

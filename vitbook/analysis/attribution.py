@@ -14,14 +14,17 @@ from einops import reduce
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.baselines import Baseline, baseline_images
+from vitbook.analysis.baselines import Baseline, baseline_images, check_answer
 from vitbook.analysis.layout import Pair, pixels_per_patch, pixels_per_token, token_layout
-from vitbook.analysis.running import batches, check_targets, logits_of
-from vitbook.errors import check_count
+from vitbook.analysis.running import batches, check_targets, logits_of, takes_images
+from vitbook.errors import check_count, is_whole_number
 from vitbook.extras import from_extra
 from vitbook.modes import evaluating
 
+MOST_STEPS = 1024  # Gauss and Legendre's points come of a matrix of steps by steps
 
+
+@takes_images(gradients=True)
 def integrated_gradients(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -53,7 +56,7 @@ def integrated_gradients(
         targets: the class that is asked about, of each image; by default the model's answer.
         baseline: as in :func:`~.baselines.baseline_images`; by default what is black for the
             model, by the mean and the standard deviation that it says.
-        steps: points on the way; more of them bring the sum nearer.
+        steps: points on the way, 1 to 1024; more of them bring the sum nearer.
         per_pixel: return one number for each pixel, "batch height width", instead of one for each
             patch; the model then needs no grid.
         batch_size: images that the model is given at once, those on the way included.
@@ -61,8 +64,9 @@ def integrated_gradients(
 
     Raises:
         ModuleNotFoundError: Captum is not installed.
-        ValueError: a class that the model does not have, not one for each image, or a model
-            that gives no logits or does not say its grid.
+        ValueError: a class that the model does not have, not one for each image, other steps, a
+            baseline that :func:`~.baselines.baseline_images` refuses or from which the answer is
+            NaN, or a model that gives no logits or does not say its grid.
 
     Example:
         >>> import torch
@@ -79,8 +83,11 @@ def integrated_gradients(
         >>> torch.allclose(maps.sum((1, 2)), risen[:, 0], rtol=0.05)
         True
     """
-    if steps < 1:
-        raise ValueError(f"{steps} steps: expected at least 1")
+    if not is_whole_number(steps) or not 1 <= steps <= MOST_STEPS:
+        raise ValueError(
+            f"{steps!r} steps: expected a whole number from 1 to {MOST_STEPS}, as 32, or 256 for a "
+            "sum that is nearer"
+        )
     check_count("batch_size", batch_size)
     grid_size = None if per_pixel else _grid(model, images, grid_size)
 
@@ -100,6 +107,7 @@ def integrated_gradients(
     return maps if grid_size is None else on_grid(maps, grid_size)
 
 
+@takes_images()
 def patch_occlusion(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -228,4 +236,6 @@ def _explained(
             strict=True,
         )
         maps = [explain(batch.clone(), classes, empty) for batch, classes, empty in parts]
-    return torch.cat(maps)
+    maps = torch.cat(maps)
+    check_answer(maps, nothing, images)
+    return maps

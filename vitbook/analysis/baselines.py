@@ -5,9 +5,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.blur import gaussian_blur
+from vitbook.analysis.running import takes_images
 from vitbook.colors import OURS, check_channels, colors_of, warn_of_silence
+from vitbook.errors import is_number
 
 BLUR = (11, 5.0)  # kernel and standard deviation in pixels, of RISE's code for 224 px
+
+_FINITE = "expected finite numbers, such as images hold"
 
 Baseline = str | float | int | Tensor
 
@@ -35,6 +39,7 @@ def black_level(model: nn.Module, channels: int) -> Float[Tensor, "channels"]:
     return colors.black(channels)
 
 
+@takes_images()
 def baseline_images(
     images: Float[Tensor, "batch channels height width"],
     baseline: Baseline,
@@ -50,7 +55,8 @@ def baseline_images(
         model: asked what black is; without one the images lie between -1 and 1.
 
     Raises:
-        ValueError: another word, or numbers or images of another shape.
+        ValueError: another word, numbers or images of another shape, not one image for each, or
+            NaN or infinity, also in the precision of the images.
     """
     channels = images.shape[1]
     if isinstance(baseline, str) and baseline == "black":
@@ -58,14 +64,20 @@ def baseline_images(
     if isinstance(baseline, Tensor):
         if baseline.shape == (channels,):
             baseline = baseline[:, None, None].expand(images.shape[1:])
-        if baseline.shape[-3:] != images.shape[-3:] or baseline.ndim > 4:
+        fits = baseline.ndim == 3 or (baseline.ndim == 4 and len(baseline) in (1, len(images)))
+        if not fits or baseline.shape[-3:] != images.shape[-3:]:
             raise ValueError(
                 f"a baseline of shape {tuple(baseline.shape)} for images of "
                 f"{tuple(images.shape)}: expected a number for each channel, one image, or as "
                 "many as there are images"
             )
-        return baseline.to(images).expand_as(images)
-    if not isinstance(baseline, str):
+        baseline = baseline.to(images)
+        if not baseline.isfinite().all():
+            raise ValueError(f"a baseline with NaN or infinity in {images.dtype}: {_FINITE}")
+        return baseline.expand_as(images)
+    if is_number(baseline):
+        if not abs(baseline) <= torch.finfo(images.dtype).max:
+            raise ValueError(f"baseline {baseline} is not finite in {images.dtype}: {_FINITE}")
         return torch.full_like(images, baseline)
     if baseline == "mean":
         return images.mean((2, 3), keepdim=True).expand_as(images)
@@ -73,7 +85,23 @@ def baseline_images(
         kernel, deviation = BLUR
         largest = 2 * min(images.shape[2:]) - 1  # mirrored at the border, once
         return gaussian_blur(images, (min(kernel, largest),) * 2, (deviation,) * 2)
+    came = repr(baseline) if isinstance(baseline, str) else f"as a {type(baseline).__name__}"
     raise ValueError(
-        f"baseline {baseline!r}: expected 'black', 'mean', 'blur', a number, a number for each "
+        f"baseline {came}: expected 'black', 'mean', 'blur', a number, a number for each "
         "channel, or images"
     )
+
+
+def check_answer(answer: Tensor, nothing: Tensor, images: Tensor) -> None:
+    """Refuse an answer that is no number, as of a baseline so far off that a model overflows.
+
+    Raises:
+        ValueError: NaN or infinity; names how far the baseline and the images reach.
+    """
+    if not answer.isfinite().all():
+        (lowest, highest), (low, high) = nothing.aminmax(), images.aminmax()
+        raise ValueError(
+            f"between a baseline from {lowest:g} to {highest:g} and images from {low:g} to "
+            f"{high:g} the model answers with NaN or infinity: expected a baseline in the range of "
+            "the images, and finite weights"
+        )

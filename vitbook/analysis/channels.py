@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vitbook.analysis.layout import Pair, of_layer, token_layout
 from vitbook.analysis.map_layout import channels_first
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
-from vitbook.analysis.running import check_images
+from vitbook.analysis.running import takes_images
 from vitbook.errors import check_count
 
 
@@ -39,6 +39,7 @@ class ChannelHealth:
         return self.saturated.float().mean().item()
 
 
+@takes_images()
 def feature_maps(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -83,7 +84,6 @@ def feature_maps(
         >>> {layer: tuple(map.shape) for layer, map in maps.items()}
         {'encoder.blocks.0': (3, 64, 4, 4), 'encoder.blocks.3': (3, 64, 4, 4)}
     """
-    check_images(images)
     check_count("batch_size", batch_size)
     chosen = default_layers(model) if layers is None else tuple(layers)
     check_layers(model, chosen)

@@ -20,10 +20,11 @@ from vitbook.analysis.rollout import (
     on_grid,
     roll_out,
 )
-from vitbook.analysis.running import batches, check_targets, encoder_of, logits_of
+from vitbook.analysis.running import batches, check_targets, encoder_of, logits_of, takes_images
 from vitbook.modes import evaluating
 
 
+@takes_images(gradients=True)
 def gradient_rollout(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -74,6 +75,7 @@ def gradient_rollout(
     return on_grid(torch.cat(found), *given)
 
 
+@takes_images(gradients=True)
 def relevance(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],

@@ -16,6 +16,7 @@ from vitbook.analysis.layout import (
     token_layout,
     token_step,
 )
+from vitbook.analysis.running import takes_images
 from vitbook.analysis.streaming import fold_attention, pieces
 
 # Rows of maps, "batch heads queries keys", and which queries they are -> a number for each row.
@@ -91,6 +92,7 @@ def weight_on_prefix(
     return measure(weights[..., num_prefix_tokens:, :], ALL).mean(-1)
 
 
+@takes_images()
 def mean_attention_distance(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -148,6 +150,7 @@ def mean_attention_distance(
     return _mean_over_images(model, images, batch_size, fold)
 
 
+@takes_images()
 def mean_weight_on_prefix(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],

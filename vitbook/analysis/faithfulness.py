@@ -7,9 +7,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.attribution import asked_targets
-from vitbook.analysis.baselines import Baseline, baseline_images
+from vitbook.analysis.baselines import Baseline, baseline_images, check_answer
 from vitbook.analysis.layout import pixels_per_patch, pixels_per_token
-from vitbook.analysis.running import batches, logits_of
+from vitbook.analysis.running import batches, logits_of, takes_images
 from vitbook.modes import evaluating
 
 
@@ -31,6 +31,7 @@ class Curve:
         return torch.trapezoid(self.scores, self.shares.to(self.scores))
 
 
+@takes_images()
 def deletion(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -76,6 +77,7 @@ def deletion(
     return _curve(model, images, nothing, targets, maps, steps, batch_size)
 
 
+@takes_images()
 def insertion(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -164,7 +166,9 @@ def _curve(
         for count in counts.tolist():
             mixed = torch.where(places < count, end, start)
             logits = [logits_of(model)(batch) for batch in batches(model, mixed, batch_size)]
-            chances = torch.cat(logits).float().softmax(1)
+            logits = torch.cat(logits)
+            check_answer(logits, end, start)
+            chances = logits.float().softmax(1)
             scores.append(chances.gather(1, targets.to(chances.device)[:, None])[:, 0])
     return Curve(shares=(counts / cells).float(), scores=torch.stack(scores, dim=1))
 

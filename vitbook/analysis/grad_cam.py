@@ -16,10 +16,11 @@ from vitbook.analysis.frames import has_attention
 from vitbook.analysis.layout import Pair, token_layout
 from vitbook.analysis.map_layout import LAST, ChannelsFirst, channels_axis
 from vitbook.analysis.outputs import list_blocks
-from vitbook.analysis.running import batches, encoder_of, logits_of
+from vitbook.analysis.running import batches, encoder_of, logits_of, takes_images
 from vitbook.modes import evaluating
 
 
+@takes_images(gradients=True)
 def map_grad_cam(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -83,6 +84,7 @@ def map_grad_cam(
     return cams if signed else F.relu(cams)
 
 
+@takes_images(gradients=True)
 def token_grad_cam(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -231,8 +233,6 @@ def _last_map(model: nn.Module, image: Tensor) -> nn.Module:
 
 def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> str:
     """Which axis holds the channels; refuses a layer without a map, or without a say in logits."""
-    if torch.is_inference_mode_enabled():
-        raise ValueError("no gradients in torch.inference_mode: call it outside of that block")
     name, given = type(layer).__name__, []
 
     def keep(_: nn.Module, images: tuple, output: Any) -> None:
@@ -240,6 +240,7 @@ def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> str:
 
     with torch.enable_grad(), evaluating(model), _hooked(layer, model, keep):
         logits = logits_of(model)(image.clone().requires_grad_() + 0)
+        total = logits.sum()
     if not given:
         raise ValueError(f"this {name} did not run: pass a layer= that the model calls")
     map = given[-1]
@@ -250,7 +251,7 @@ def _check_map(layer: nn.Module, model: nn.Module, image: Tensor) -> str:
             "columns); for tokens use token_grad_cam"
         )
     reaches = logits.requires_grad and map.requires_grad
-    if not reaches or torch.autograd.grad(logits.sum(), map, allow_unused=True)[0] is None:
+    if not reaches or torch.autograd.grad(total, map, allow_unused=True)[0] is None:
         raise ValueError(
             f"nothing of what this {name} gives reaches the logits with a gradient: pass another "
             "layer="

@@ -11,12 +11,14 @@ from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
 from vitbook.analysis.outputs import first_tensor, list_blocks, told
-from vitbook.analysis.running import as_model_takes, check_images
+from vitbook.analysis.running import as_model_takes, takes_images
+from vitbook.answers import logits_in
 from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError, check_count, is_whole_number
 from vitbook.modes import evaluating
 
 
+@takes_images(gradients=True)
 def gradient_norms(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -55,7 +57,6 @@ def gradient_norms(
             part of a model without blocks.
         UnknownNameError: a block has no such part that learns; names the nearest.
     """
-    check_images(images)
     check_count("batch_size", batch_size)
     if len(labels) != len(images):
         raise ValueError(f"{len(labels)} labels for {len(images)} images: expected one for each")
@@ -69,8 +70,7 @@ def gradient_norms(
     total = {name: torch.zeros_like(p, dtype=exact[name]) for name, p in learned.items()}
     with evaluating(model), torch.enable_grad():
         for batch, truth in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-            logits = model(as_model_takes(model, batch))
-            logits = getattr(logits, "logits", logits)  # Hugging Face wraps them
+            logits = logits_in(model(as_model_takes(model, batch)), model)
             value = loss(logits, truth.to(logits.device)) * (len(batch) / len(images))
             gradients = torch.autograd.grad(value, list(learned.values()), allow_unused=True)
             for name, gradient in zip(learned, gradients, strict=True):
@@ -83,6 +83,7 @@ def gradient_norms(
     return {layer: square**0.5 for layer, square in squares.items()}
 
 
+@takes_images(gradients=True)
 def gradients_by_depth(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -129,7 +130,6 @@ def gradients_by_depth(
         {1: 1, 4: 4}
     """
     model = getattr(model, "_orig_mod", model)  # each depth would be compiled anew
-    check_images(images)
     with record_modules(model, lambda path, module: ()):  # two threads would cut each other's
         blocks, depths = list_blocks(model), tuple(depths)
         _check_depths(model, blocks, depths)

@@ -17,7 +17,7 @@ from vitbook.analysis.location import energy_pointing, pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.occlusion import occlusion_drops
 from vitbook.analysis.outputs import list_blocks
-from vitbook.analysis.running import batches, check_images, encoder_of, logits_of
+from vitbook.analysis.running import batches, check_images, encoder_of, logits_of, takes_images
 from vitbook.analysis.scoring import EXPLANATIONS
 from vitbook.errors import UnknownNameError
 from vitbook.modes import evaluating
@@ -26,6 +26,7 @@ from vitbook.modes import evaluating
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
+@takes_images()
 def explain_collages(
     model: nn.Module,
     images: Float[Tensor, "n channels height width"],
@@ -103,6 +104,7 @@ def collage_rows(
     return rows
 
 
+@takes_images()
 def quarter_drops(
     model: nn.Module,
     images: Float[Tensor, "n channels height width"],

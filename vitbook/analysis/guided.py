@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from vitbook.analysis.attribution import attributed, captum, on_grid
 from vitbook.analysis.capture import claim, record_modules
 from vitbook.analysis.layout import Pair, pixels_per_patch, token_layout
-from vitbook.analysis.running import batches, logits_of
+from vitbook.analysis.running import batches, logits_of, takes_images
 from vitbook.modes import evaluating
 
 
+@takes_images(gradients=True)
 def guided_backpropagation(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],

@@ -12,6 +12,7 @@ from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.distance import mean_attention_distance, uniform_attention_distance
 from vitbook.analysis.layout import as_pairs, check_square, token_layout, token_step
 from vitbook.analysis.offsets import check_heads, check_weights
+from vitbook.analysis.running import takes_images
 from vitbook.analysis.streaming import fold_attention
 from vitbook.errors import check_count
 
@@ -49,6 +50,7 @@ class HeadKinds(NamedTuple):
         ]
 
 
+@takes_images()
 def head_kinds(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitbook.analysis.layout import Pair, pixels_per_token
+from vitbook.analysis.running import takes_images
 
 
 def random_maps(
@@ -21,6 +22,7 @@ def centre_maps(number: int, grid_size: Pair) -> Float[Tensor, "number rows colu
     return (-torch.hypot(y[:, None], x)).expand(number, -1, -1)
 
 
+@takes_images()
 def edge_maps(
     images: Float[Tensor, "batch channels height width"], grid_size: Pair
 ) -> Float[Tensor, "batch rows columns"]:

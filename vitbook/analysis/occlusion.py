@@ -5,12 +5,13 @@ from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.analysis.baselines import Baseline, baseline_images
+from vitbook.analysis.baselines import Baseline, baseline_images, check_answer
 from vitbook.analysis.layout import Pair, pixels_per_patch
-from vitbook.analysis.running import batches, check_images, logits_of
+from vitbook.analysis.running import batches, logits_of, takes_images
 from vitbook.modes import evaluating
 
 
+@takes_images()
 def occlusion_drops(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],
@@ -45,7 +46,6 @@ def occlusion_drops(
         >>> tuple(drops.shape)
         (3, 10, 2, 2)
     """
-    check_images(images)
     down, across = pixels_per_patch(model, images, grid_size)
     cells = grid_size[0] * grid_size[1]
     gone = torch.eye(cells, dtype=torch.bool, device=images.device)
@@ -61,6 +61,7 @@ def occlusion_drops(
                 [logits_of(model)(batch) for batch in batches(model, asked, batch_size)]
             )
             found.append(logits[0] - logits[1:])
+            check_answer(found[-1], empty, image)
     return rearrange(
         found, "batch (rows columns) classes -> batch classes rows columns", rows=grid_size[0]
     )

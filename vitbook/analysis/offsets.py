@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.layout import Pair, check_map, token_layout
+from vitbook.analysis.running import takes_images
 from vitbook.analysis.streaming import fold_attention
 
 
@@ -41,6 +42,7 @@ def offset_profile(
     return _profile(patches, grid_size)
 
 
+@takes_images()
 def head_offset_profiles(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
-from vitbook.analysis.running import as_model_takes
+from vitbook.analysis.running import as_model_takes, takes_images
 from vitbook.errors import UnknownNameError
 from vitbook.modes import evaluating
 
@@ -112,6 +112,7 @@ def outputs_of(
     return outputs
 
 
+@takes_images()
 def last_tokens(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]
 ) -> Float[Tensor, "batch tokens numbers"]:

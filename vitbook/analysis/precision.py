@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
-from vitbook.analysis.running import batches
+from vitbook.analysis.running import batches, takes_images
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import Attention
 from vitbook.layers.quantizers import quantize
@@ -109,6 +109,7 @@ class _RoundedWeights(TorchFunctionMode):
         return weights.to(v.dtype) @ v
 
 
+@takes_images()
 @torch.no_grad()
 def channel_ranges(
     model: nn.Module,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.capture import record_attention
 from vitbook.analysis.layout import Pair, check_map, of_layer
-from vitbook.analysis.running import batches, encoder_of, logits_of
+from vitbook.analysis.running import batches, check_differentiable, encoder_of, logits_of
 from vitbook.modes import evaluating
 
 
@@ -27,6 +27,7 @@ def tokens_read(
     Raises:
         ValueError: no logits come, or the model pools by attention.
     """
+    check_differentiable(model)
     part, where = encoder_of(model)
     calls: list[AttentionCall] = []
     # What the reader may have switched off around this call.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vitbook.analysis.channels import map_maker
 from vitbook.analysis.layout import Pair
 from vitbook.analysis.outputs import capture_outputs, check_layers, list_blocks
-from vitbook.analysis.running import as_model_takes, check_images
+from vitbook.analysis.running import as_model_takes, takes_images
 from vitbook.devices import float64_device
 from vitbook.errors import check_count
 from vitbook.modes import evaluating
@@ -88,6 +88,7 @@ def pixels_seen(
     return torch.stack(seen)
 
 
+@takes_images(gradients=True)
 def effective_field(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -138,7 +139,6 @@ def effective_field(
         >>> tuple(field.shape), int((field > 0).sum())  # of one patch
         ((8, 8), 4)
     """
-    check_images(images)
     check_count("batch_size", batch_size)
     layers = list_blocks(model)[-1:] if layer is None else (layer,)
     check_layers(model, layers)

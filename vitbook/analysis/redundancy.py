@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
-from vitbook.analysis.running import check_images
+from vitbook.analysis.running import takes_images
 from vitbook.analysis.similarity import cka
 from vitbook.devices import to_float64
 
@@ -30,6 +30,7 @@ class Redundancy:
     likeness: float
 
 
+@takes_images()
 def layer_redundancy(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -58,7 +59,6 @@ def layer_redundancy(
         >>> 1 <= found.channels <= 64 and 0 < found.share <= 1
         True
     """
-    check_images(images)
     chosen = list_blocks(model) if layers is None else tuple(layers)
     check_layers(model, chosen)
     alike = cka(model, model, images, chosen, chosen).diag(1)

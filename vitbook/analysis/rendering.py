@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vitbook.analysis.blur import gaussian_blur
 from vitbook.analysis.layout import pixels_per_token
+from vitbook.analysis.running import check_pictures, takes_images
 from vitbook.extras import from_extra
 
 
@@ -57,6 +58,7 @@ def soft_masks(
     return masks.clamp(0, 1).to(maps.device)
 
 
+@takes_images(check_pictures)
 def overlay(
     images: UInt8[Tensor, "batch channels height width"],
     maps: Float[Tensor, "maps rows columns"],

@@ -12,7 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture import record_modules
 from vitbook.analysis.outputs import check_layers, first_tensor, list_blocks, told
-from vitbook.analysis.running import batches, encoder_of
+from vitbook.analysis.running import batches, encoder_of, takes_images
 from vitbook.devices import to_float64
 from vitbook.modes import evaluating
 
@@ -33,6 +33,7 @@ class ResidualStream:
     change: Float[Tensor, " blocks"]
 
 
+@takes_images()
 @torch.no_grad()
 def residual_stream(
     model: nn.Module,

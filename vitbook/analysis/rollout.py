@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vitbook.analysis.calls import AttentionCall
 from vitbook.analysis.layout import Pair, check_map, has_class_token, of_layer, token_layout
 from vitbook.analysis.reading import tokens_read
+from vitbook.analysis.running import takes_images
 from vitbook.analysis.streaming import fold_attention, pieces
 
 Maps = Mapping[str, Tensor] | Iterable[Tensor]
@@ -22,6 +23,7 @@ FUSIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@takes_images()
 def attention_rollout(
     source: nn.Module | Maps,
     images: Float[Tensor, "batch channels height width"] | None = None,

@@ -20,7 +20,7 @@ from vitbook.analysis.location import pointing
 from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.reading import tokens_read
 from vitbook.analysis.rollout import attention_rollout, first_row
-from vitbook.analysis.running import batches
+from vitbook.analysis.running import batches, takes_images
 from vitbook.extras import from_extra
 from vitbook.modes import evaluating
 
@@ -45,6 +45,7 @@ class Scores:
     insertion: Float[Tensor, "images"]
 
 
+@takes_images()
 def last_attention(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]
 ) -> Float[Tensor, "batch rows columns"]:
@@ -102,6 +103,7 @@ def explanations_of(model: nn.Module) -> Mapping[str, Explanation]:
     return EXPLANATIONS if has_attention(model) else CNN_EXPLANATIONS
 
 
+@takes_images()
 def null_explanations(
     images: Float[Tensor, "batch channels height width"],
     masks: Bool[Tensor, "batch height width"],
@@ -120,6 +122,7 @@ def null_explanations(
     }
 
 
+@takes_images()
 def score_explanations(
     model: nn.Module,
     images: Float[Tensor, "batch channels height width"],

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.outputs import check_layers, list_blocks, outputs_of
-from vitbook.analysis.running import check_images
+from vitbook.analysis.running import takes_images
 from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError
 
@@ -129,6 +129,7 @@ def linear_cka(
     return unbiased_hsic(of_x, of_y) / scale
 
 
+@takes_images()
 @torch.no_grad()
 def cka(
     model_a: nn.Module,
@@ -160,7 +161,6 @@ def cka(
         UnknownNameError: a path that leads to no module; names the nearest.
         RuntimeError: a layer that did not run.
     """
-    check_images(images)
     chosen_a = list_blocks(model_a) if layers_a is None else tuple(layers_a)
     chosen_b = list_blocks(model_b) if layers_b is None else tuple(layers_b)
     check_layers(model_a, chosen_a)

@@ -1,9 +1,13 @@
 """How often a model is right."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from vitbook.answers import logits_in
 from vitbook.colors import recoloring
 from vitbook.datasets import Dataset, normalize
 from vitbook.datasets.dataset import first_difference
@@ -55,9 +59,15 @@ def predict(
     and each of its parts is left in the mode in which it came.
 
     Raises:
+        ValueError: no logits for each image, "n classes", in what the model answers
+            (:func:`vitbook.answers.logits_in`).
         NotFiniteError: logits with NaN or infinity.
     """
-    logits = answers(model, images, batch_size)
+    logits = answers(model, images, batch_size, lambda found: logits_in(found, model))
+    if logits.ndim != 2:
+        raise ValueError(
+            f"{type(model).__name__} gave {tuple(logits.shape)}: expected (images, classes)"
+        )
     if not logits.isfinite().all():
         wrong = int((~logits.isfinite().reshape(len(logits), -1).all(dim=1)).sum())
         raise NotFiniteError(
@@ -69,11 +79,15 @@ def predict(
 
 @torch.no_grad()
 def answers(
-    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
+    model: nn.Module,
+    images: UInt8[Tensor, "n channels height width"],
+    batch_size: int = 256,
+    read: Callable[[Any], Tensor] = lambda found: found,
 ) -> Tensor:
-    """As :func:`predict`, whatever the model says."""
+    """As :func:`predict`, whatever the model says; ``read`` takes a tensor out of it."""
+    batches = images.split(batch_size)
     with evaluating(model):
-        return torch.cat([model(as_pixels(batch, model)) for batch in images.split(batch_size)])
+        return torch.cat([read(model(as_pixels(batch, model))) for batch in batches])
 
 
 def as_pixels(images: UInt8[Tensor, "n ..."], model: nn.Module) -> Float[Tensor, "n ..."]:
