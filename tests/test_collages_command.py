@@ -64,7 +64,7 @@ def test_a_place_that_is_taken_is_told_before_the_work(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["mnist"], "head of vit_small_patch14_focus 'mnist'"),
+        (["mnist"], "unknown data set 'mnist'"),
         (["tiny_imagenet", "--model", "vit_nano"], "vit_nano"),
         (["tiny_imagenet", "--collages", "1"], "2"),
         (["tiny_imagenet", "--out", "/proc/x"], "/proc"),
