@@ -226,7 +226,7 @@ FLAT = torch.zeros(3, 16, 16, dtype=torch.uint8)
         (dict(goal=("red", "left")), "and 'up' or 'down'"),
         (dict(goal=("bright", "up")), r"moves bright up by 1 or more \(at most 0.00\): expected a"),
         (dict(model=Gives(torch.ones(16, 3, 2))), r"Gives gave \(16, 3, 2\): expected \(batch, cl"),
-        (dict(model=Gives(None)), "Gives gave NoneType: expected"),
+        (dict(model=Gives(None)), "Gives gave NoneType, no tensor.*expected"),
         (dict(model=Gives(torch.full((16, 3), torch.nan))), "the model's logits hold NaN"),
     ],
 )
