@@ -105,6 +105,8 @@ FUNCTIONS = {
     "threshold": lambda x: F.threshold(x, 0.0, 0.0),
     "relu6": F.relu6,
     "ReLU6": nn.ReLU6(),
+    "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
+    "maximum, turned": lambda x: torch.maximum(x.new_zeros(()), x),
 }
 
 
@@ -114,7 +116,13 @@ def test_a_rectifier_that_is_not_changed_is_refused(rectify):
         guided_backpropagation(Functional(rectify), torch.randn(2, 1, 6, 6))
 
 
-@pytest.mark.parametrize("other", [F.gelu, torch.sigmoid, lambda x: F.normalize(x, dim=1)])
+OTHERS = [
+    F.gelu, torch.sigmoid, lambda x: F.normalize(x, dim=1), lambda x: torch.maximum(x, x.flip(1)),
+    lambda x: torch.maximum(x, x.new_tensor(-1.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("other", OTHERS)
 def test_another_function_is_none(other):
     assert guided_backpropagation(Functional(other), torch.randn(2, 1, 6, 6)).shape == (2, 3, 3)
 

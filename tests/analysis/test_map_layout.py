@@ -163,3 +163,58 @@ def test_a_cube_in_a_network_of_convolutions_is_channels_first():
     assert (
         channels_axis(model[2], torch.zeros(1, 8, 8, 8), model, torch.zeros(1, 3, 32, 32)) == FIRST
     )
+
+
+class FirstNorm(nn.LayerNorm):
+    """As Hugging Face's ConvNextLayerNorm: one class for both ways, told apart by an argument."""
+
+    def __init__(self, width, data_format="channels_first"):
+        super().__init__(width)
+        self.data_format = data_format
+
+    def forward(self, map):
+        if self.data_format != "channels_first":
+            return super().forward(map)
+        last = super().forward(rearrange(map, "b d r c -> b r c d"))
+        return rearrange(last, "b r c d -> b d r c")
+
+
+# What mixes or norms a map whose channels come first, by layers that read the last axis.
+OF_MAPS = {
+    "a LayerNorm that turns": lambda width, rows, columns: FirstNorm(width),
+    "a LayerNorm of the whole map": lambda *shape: nn.LayerNorm(shape),
+    "a linear layer along the columns": lambda width, rows, columns: nn.Linear(columns, columns),
+    "Hugging Face's": lambda width, rows, columns: pytest.importorskip(
+        "transformers.models.convnext.modeling_convnext"
+    ).ConvNextLayerNorm(width, eps=1e-6, data_format="channels_first"),
+}
+
+
+@pytest.mark.parametrize("size", [(96, 64), (64, 96), (64, 64), (66, 98)])
+@pytest.mark.parametrize("kind", OF_MAPS)
+def test_a_layer_of_the_last_axis_may_give_maps_with_channels_first(kind, size):
+    rows, columns = (side // 4 for side in size)
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 4, 4), OF_MAPS[kind](6, rows, columns), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(6, 5),
+    )  # fmt: skip
+    images = torch.randn(1, 3, *size)
+    assert map_grad_cam(model, images, layer=model[1]).shape == (1, rows, columns)
+    assert feature_maps(model, images, ["1"])["1"].shape == (1, 6, rows, columns)
+
+
+@pytest.mark.parametrize("layer", [FirstNorm(8), nn.LayerNorm((8, 8, 8)), nn.Linear(8, 8)])
+def test_a_cube_of_theirs_is_refused_where_nothing_around_tells(layer):
+    tail = nn.Linear(8, 8), nn.Flatten(), nn.Linear(512, 5)
+    model = nn.Sequential(nn.Conv2d(3, 8, 4, 4), layer, *tail)
+    with pytest.raises(ValueError, match="cannot be told"):
+        channels_axis(layer, torch.zeros(1, 8, 8, 8), model, torch.zeros(1, 3, 32, 32))
+
+
+def test_a_cube_behind_a_convolution_and_linear_layers_is_refused():
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 4, 4), Way(), nn.Linear(8, 8), Cube(), nn.Flatten(), nn.Linear(512, 5)
+    )
+    with pytest.raises(ValueError, match=r"Cube gives \(1, 8, 8, 8\).*cannot be told"):
+        map_grad_cam(model, torch.zeros(1, 3, 32, 32), layer=model[3])

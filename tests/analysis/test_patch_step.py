@@ -109,3 +109,30 @@ def test_a_head_of_zeros_reads_no_register():
     asked = attention_rollout(model, images, query="mean")
     assert torch.equal(attention_rollout(model, images), asked)
     assert last_attention(model, images).shape == (2, 4, 4)
+
+
+def of_hugging_face(kind, **changes):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    size = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
+    config = getattr(transformers, f"{kind}Config")(image_size=64, patch_size=16, **size, **changes)
+    return getattr(transformers, f"{kind}Model")(config).eval()
+
+
+SILENT = {  # models that say no step, and the border that each leaves out
+    "DINOv2": lambda: of_hugging_face("Dinov2"),
+    "BEiT": lambda: of_hugging_face("Beit"),
+    "CLIP": lambda: of_hugging_face("CLIPVision"),
+    "SigLIP": lambda: of_hugging_face("SiglipVision"),
+    "by hand": lambda: nn.Sequential(nn.Conv2d(3, 8, 16, 16), nn.Flatten()),
+}
+
+
+@pytest.mark.parametrize("kind", SILENT)
+def test_the_step_of_a_model_that_says_none_is_that_of_its_kernels(kind):
+    model, images = SILENT[kind](), torch.randn(1, 3, 68, 68)
+    assert token_step(model, images, (4, 4)) == (16, 16)
+    with pytest.raises(ValueError, match="64x64 in all"):
+        pixels_per_patch(model, images, (4, 4))
+    assert pixels_per_patch(model, torch.randn(1, 3, 64, 64), (4, 4)) == (16, 16)
+    assert token_step(model, torch.randn(1, 3, 64, 64), (2, 2)) == (32, 32)  # another grid

@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import timm
 import torch
 import vitbook_pages
 from browser import serve
 
 from vitbook.analysis import attention_distance, capture_attention
 from vitbook.explorer import Figure, attention
+from vitbook.explorer.gallery_look import lay_out
 from vitbook.explorer.packing import distances, pack, pack_tokens, quantize_rows
 
 GRID = (4, 4)
@@ -405,6 +407,19 @@ def test_bad_input_gets_one_sentence(monkeypatch, model, images, change, words):
     arguments = {"model": model, "images": images} | change
     with pytest.raises(ValueError, match=words):
         attention(arguments.pop("model"), arguments.pop("images"), **arguments)
+
+
+def test_patches_and_tokens_are_the_models_own():
+    """A model that pads has no patches of a fourth of the image, and a register is no class."""
+    make = dict(img_size=64, depth=2, num_classes=3, dynamic_img_size=True, dynamic_img_pad=True)
+    model = timm.create_model("vit_tiny_patch16_224", **make).eval()
+    with pytest.raises(ValueError, match="images of 56x56, .*16x16 pixels, 64x64 in all"):
+        attention(model, torch.zeros(1, 3, 56, 56).byte())
+    registers = dict(class_token=False, reg_tokens=2, global_pool="avg")
+    for changes, first in (({}, "class token"), (registers, "first register")):
+        model = timm.create_model("vit_tiny_patch16_224", **make | changes).eval()
+        layout = lay_out(model, np.zeros((1, 3, 64, 64), "uint8"), None, None)
+        assert layout.prefix[0] == first
 
 
 @pytest.mark.parametrize("name", ["linformer_vit_micro_patch2_8", "resnet8_digits"])

@@ -95,19 +95,31 @@ def _check_every_relu(model: nn.Module, image: Tensor, relus: list[nn.ReLU]) -> 
     if unseen:
         raise ValueError(
             f"{type(model).__name__} rectifies in {unseen} places without an nn.ReLU, by F.relu, a "
-            "clamp at 0 or a ReLU6, which guided backpropagation would leave as they are: put "
-            "nn.ReLU modules there, or use integrated_gradients"
+            "clamp at 0, a maximum with 0 or a ReLU6, which guided backpropagation would leave as "
+            "they are: put nn.ReLU modules there, or use integrated_gradients"
         )
 
 
 def _rectifies(node: Any) -> bool:
+    name = node.name().rstrip("0123456789")
+    if name == "MaximumBackward":
+        return _constant(node) == 0
     low = {
         "ReluBackward": 0, "HardtanhBackward": getattr(node, "_saved_min_val", None),
         "ClampMinBackward": getattr(node, "_saved_min", None),
         "ClampBackward": getattr(node, "_saved_min", None),
         "ThresholdBackward": getattr(node, "_saved_threshold", None),
-    }.get(node.name().rstrip("0123456789"))  # fmt: skip
+    }.get(name)  # fmt: skip
     return low is not None and low == 0
+
+
+def _constant(node: Any) -> float | None:
+    """What a maximum is taken with, where it is one number and has no gradient of its own."""
+    (one, _), (other, _) = node.next_functions
+    if one and other:
+        return None
+    values = {*(node._saved_other if one else node._saved_self).flatten().tolist()}
+    return values.pop() if len(values) == 1 else None
 
 
 class _Logits(nn.Module):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import contains
 from typing import Any
 
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ def _said(model: nn.Module, images: Tensor) -> dict[str, Any]:
 
 
 def token_step(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair:
-    """Pixels that a token steps, down and across, on the model's own grid as the model says it.
+    """Pixels that a token steps, down and across, on the model's own grid, by what the model says.
 
     A model may pad images, or leave a border out: they do not divide by its grid then, or by
     chance into patches of another size. On any other grid: :func:`pixels_per_token`.
@@ -49,8 +50,21 @@ def token_step(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair:
         ValueError: as :func:`pixels_per_token`.
     """
     said = _said(model, images)
-    own = "step" in said and said["grid_size"] == tuple(grid_size)
-    return said["step"] if own else pixels_per_token(images, grid_size)
+    if "step" in said and said["grid_size"] == tuple(grid_size):
+        return said["step"]
+    return _step_of_kernels(model, images, grid_size) or pixels_per_token(images, grid_size)
+
+
+def _step_of_kernels(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair | None:
+    """Of a model that says no step: of the one convolution that cuts images into this grid."""
+    steps = set()
+    for part in model.modules():
+        if isinstance(part, nn.Conv2d) and part.in_channels == images.shape[1]:
+            sides = zip(images.shape[-2:], part.stride, strict=True)
+            cut = tuple({side // step, -(-side // step)} for side, step in sides)  # or padded
+            if part.kernel_size == part.stride and all(map(contains, cut, grid_size)):
+                steps.add(tuple(part.stride))
+    return steps.pop() if len(steps) == 1 else None
 
 
 def pixels_per_patch(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair:

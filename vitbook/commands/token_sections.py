@@ -5,7 +5,7 @@ from einops import rearrange
 from torch import Tensor
 
 from vitbook import analysis, plotting
-from vitbook.analysis.layout import token_layout
+from vitbook.analysis.layout import has_class_token, token_layout
 from vitbook.commands.probed_model import ProbedModel
 from vitbook.commands.report import Section
 
@@ -60,7 +60,8 @@ def heads(probed: ProbedModel, images: dict[str, Tensor]) -> Section:
         figures[f"Every head on {name}"] = plotting.head_sheet(
             sheet, f"Every head on {name}", image
         )
-    who = "the class token" if prefix else "the patch in the middle"
+    first = "the class token" if has_class_token(probed.model) else "the first register"
+    who = first if prefix else "the patch in the middle"
     return Section(
         "heads",
         f"What {who} reads: a line for each layer, a map for each head, each on its own scale from "

@@ -86,7 +86,7 @@ def lay_out(
     Raises:
         ValueError: neither says it, more patches than a page holds, or images that do not fit.
     """
-    from vitbook.analysis.layout import token_layout
+    from vitbook.analysis.layout import has_class_token, pixels_per_patch, token_layout
 
     grid, count = token_layout(
         model,
@@ -120,7 +120,9 @@ def lay_out(
             f"images of {height}x{width} do not fit a grid of {rows}x{columns} patches: "
             f"pass them at {expected}"
         )
-    prefix = (_PREFIX[i] if i < len(_PREFIX) else f"prefix token {i + 1}" for i in range(count))
+    pixels_per_patch(model, torch.from_numpy(images[:1]), grid)
+    named = _PREFIX if has_class_token(model) else ("first register",)
+    prefix = (named[i] if i < len(named) else f"prefix token {i + 1}" for i in range(count))
     return Layout((height, width), grid, tuple(prefix))
 
 
