@@ -183,7 +183,7 @@ NAN = torch.full((1, 2, 3), float("nan"))
     [
         ([0], NAN, {}, "maps hold NaN"),
         ([0], torch.zeros(1, 3, 3), {}, "image 4x6 on a grid of 3x3 patches"),
-        ([0], PERFECT, {"steps": 7}, "7 steps over 6 cells: expected 1 to 6"),
+        ([0], PERFECT, {"steps": 7}, "7 steps over 6 cells: expected a whole number from 1 to 6"),
         ([0], PERFECT, {"steps": 0}, "0 steps over 6 cells"),
         ([2], PERFECT, {"steps": 6}, "targets from 2 to 2: expected 0 to 1"),
         ([0], PERFECT, {"baseline": "grey"}, "baseline 'grey': expected 'black'"),
@@ -204,6 +204,11 @@ def test_what_cannot_be_pointed_at(plain_vitbook):
             pointing(maps, masks[:1])
         with pytest.raises(ValueError, match="a tolerance of -1 px"):
             pointing(maps, masks, -1)
+        from vitbook.analysis import deletion, insertion
+        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
+        for steps, score in zip((2.5, "4", True, None), (deletion, insertion) * 2):
+            with pytest.raises(ValueError, match=f"{steps!r} steps over 4 cells: expected a whole"):
+                score(model, torch.rand(2, 1, 4, 4), None, maps, steps=steps)
         masks[1] = False
         with pytest.raises(ValueError, match="a mask has no pixel"):
             pointing(maps, masks)

@@ -10,6 +10,7 @@ from vitbook.analysis.attribution import asked_targets
 from vitbook.analysis.baselines import Baseline, baseline_images, check_answer
 from vitbook.analysis.layout import pixels_per_patch, pixels_per_token
 from vitbook.analysis.running import batches, logits_of, takes_images
+from vitbook.errors import is_whole_number
 from vitbook.modes import evaluating
 
 
@@ -155,8 +156,10 @@ def _curve(
     """From one image to the other, cell by cell."""
     check_maps(maps, start)
     cells = maps.shape[1] * maps.shape[2]
-    if not 1 <= steps <= cells:
-        raise ValueError(f"{steps} steps over {cells} cells: expected 1 to {cells}")
+    if not is_whole_number(steps) or not 1 <= steps <= cells:
+        raise ValueError(
+            f"{steps!r} steps over {cells} cells: expected a whole number from 1 to {cells}"
+        )
     down, across = pixels_per_patch(model, start, tuple(maps.shape[1:]))
     places = order(maps).view_as(maps).to(start.device)
     places = places.repeat_interleave(down, 1).repeat_interleave(across, 2)[:, None]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from vitbook.digest import weights_digest
 from vitbook.models.pretrained import PRETRAINED, load_pretrained
 from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint
+from vitbook.training.evaluation import as_pixels
 from vitbook.training.frozen_features import frozen_features
 
 # Of the pixels that the simplest null reads, a side.
@@ -45,7 +47,7 @@ def frozen_body(
         else:
             learned = own.provenance.get("dataset", "what it does not say")
             about = {"weights": weights_digest(own.model), "learned_from": learned}
-            return own.model, datasets.normalize, about
+            return own.model, partial(as_pixels, model=own.model), about
     loaded = load_pretrained(name, image_size=image_size)
     about = {"weights": loaded.provenance["digest"], "learned_from": loaded.provenance["learned"]}
     return loaded.model, loaded.normalize, about

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from vitbook.models.catalog import create_again
 from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint
+from vitbook.training.evaluation import as_pixels
 from vitbook.training.memory import is_out_of_memory
 
 
@@ -121,8 +123,9 @@ def check_classes(loaded: Pretrained, dataset: datasets.Dataset) -> None:
 def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> ProbedModel:
     spec = model.spec
     size = square_side(name, spec.image_size)
+    prepare = partial(as_pixels, model=model)
     return ProbedModel(
-        name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, datasets.normalize
+        name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, prepare
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from vitbook.training import (
     quantize_model,
     stored_bytes,
 )
+from vitbook.training.evaluation import as_pixels
 from vitbook.training.linear_probe import accuracy_interval
 
 # Of activations, where weights stay as they are.
@@ -172,7 +174,7 @@ def _task(
         model, normalize, weights = loaded.model, loaded.normalize, loaded.provenance["digest"]
     else:
         model = load_checkpoint(name, image_size=image_size).model
-        normalize, weights = datasets.normalize, name
+        normalize, weights = partial(as_pixels, model=model), name
     size = model.spec.image_size
     if not isinstance(size, int) or model.spec.channels != held_out.images.shape[1]:
         raise ValueError(

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from vitbook import datasets, results
+from vitbook import results
 from vitbook.analysis import layer_redundancy
 from vitbook.commands.checkpoint_data import all_with_data
 from vitbook.commands.options import Device, OtherData
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
+from vitbook.training.evaluation import as_pixels
 
 KIND = "redundancy"
 
@@ -34,9 +35,9 @@ def redundancy(
     place, rows = choose_device(device), []
     subject, about, asked = all_with_data(checkpoints, dataset, split, KIND, out)
     for name, loaded, images in asked:
-        pixels = datasets.normalize(images.images).to(place)
+        model = loaded.model.to(place)
         try:
-            found = layer_redundancy(loaded.model.to(place), pixels)
+            found = layer_redundancy(model, as_pixels(images.images, model))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         rows.append(

@@ -17,6 +17,7 @@ from vitbook.analysis.scoring import (
     score_explanations,
     score_rows,
 )
+from vitbook.colors import OURS, colors_of
 from vitbook.commands.options import Device, stems
 from vitbook.commands.probed_model import fresh_twin
 from vitbook.commands.tables import interval, print_table
@@ -24,6 +25,7 @@ from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.training import load_checkpoint
+from vitbook.training.evaluation import as_pixels
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
 STEPS = 16
@@ -64,7 +66,7 @@ def score(
     device = choose_device(device)
     split = datasets.held_out_split(learned)
     held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:num_images]
-    images = datasets.normalize(held_out.images[:num_images]).to(device)
+    images = as_pixels(held_out.images[:num_images], models[0].to(device))
     targets = held_out.labels[:num_images].to(device)
     nulls = null_explanations(images, masks.to(device), models[0].grid_size)
     for file, model in zip(asked, models, strict=True):
@@ -150,4 +152,6 @@ def _of_one_data_set(checkpoints: list[str]) -> tuple[list[nn.Module], str]:
     if len({*sources}) > 1:
         told = " and ".join(sources)
         raise ValueError(f"the two learned from {told}: expected checkpoints of one data set")
+    if len({colors_of(model) or OURS for model in models}) > 1:
+        raise ValueError("the two take their colours differently: score each alone")
     return models, sources[0]

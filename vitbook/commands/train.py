@@ -12,13 +12,13 @@ import torch
 import typer
 from torch import nn
 
-from vitbook import datasets
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
 from vitbook.commands.options import DataName, Device
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
 from vitbook.files import check_writable
 from vitbook.training import RunStoppedError, get_recipe, run
+from vitbook.training.evaluation import as_pixels
 
 
 def train(
@@ -155,8 +155,7 @@ def _change(words: str) -> tuple[str, object]:
 
 def _look(model: nn.Module, held_out: Dataset) -> dict:
     """What the ledger keeps of a model that goes on learning."""
-    device = next(model.parameters()).device
-    images = datasets.normalize(held_out.images[:128].to(device))
+    images = as_pixels(held_out.images[:128], model)
     try:
         distance = mean_attention_distance(model, images)
     except RuntimeError as error:
