@@ -45,9 +45,12 @@ def test_what_is_no_grid_or_no_number(plain_vitbook):
         import pytest, torch, vitbook
         from vitbook.analysis import occlusion_drops
         model, images = vitbook.create_model("vit_micro_patch2_8"), torch.rand(2, 1, 8, 8)
-        for grid in (2, (2,), (2, 2, 2), (2.0, 2.0), ("2", "2"), None):
-            with pytest.raises(ValueError, match="a grid of .* expected .rows, columns., whole"):
-                occlusion_drops(model, images, grid)
+        import torchvision
+        says = torchvision.models.VisionTransformer(8, 2, 1, 2, 8, 8), torch.rand(2, 3, 8, 8)
+        for of in ((model, images), says):
+            for grid in (2, (2,), (2, 2, 2), (2.0, 2.0), ("2", "2"), (2, -2), None):
+                with pytest.raises(ValueError, match="a grid of .* expected .rows, columns., who"):
+                    occlusion_drops(*of, grid)
         for batch_size in (2.5, None, "2"):
             with pytest.raises(ValueError, match="batch_size .* expected a whole number"):
                 occlusion_drops(model, images, (2, 2), batch_size=batch_size)

@@ -49,8 +49,8 @@ def token_step(model: nn.Module, images: Tensor, grid_size: Pair) -> Pair:
     Raises:
         ValueError: as :func:`pixels_per_token`.
     """
-    said = _said(model, images)
-    if "step" in said and said["grid_size"] == tuple(grid_size):
+    grid_size, said = _as_grid(grid_size), _said(model, images)
+    if "step" in said and said["grid_size"] == grid_size:
         return said["step"]
     return _step_of_kernels(model, images, grid_size) or pixels_per_token(images, grid_size)
 
@@ -126,16 +126,20 @@ def pixels_per_token(images: Tensor, grid_size: Pair) -> Pair:
     Raises:
         ValueError: the grid is no two whole numbers above 0, or does not divide the image.
     """
-    sides = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,)
-    if len(sides) != 2 or not all(is_whole_number(side) and side > 0 for side in sides):
-        raise ValueError(f"a grid of {sides}: expected (rows, columns), whole numbers above 0")
-    (height, width), (rows, columns) = images.shape[-2:], sides
+    (height, width), (rows, columns) = images.shape[-2:], _as_grid(grid_size)
     if height % rows or width % columns:
         raise ValueError(
             f"image {height}x{width} on a grid of {rows}x{columns} patches leaves no whole number "
             "of pixels for each: pass patch_size="
         )
     return height // rows, width // columns
+
+
+def _as_grid(grid_size: Pair) -> Pair:
+    sides = tuple(grid_size) if isinstance(grid_size, Sequence) else (grid_size,)
+    if len(sides) != 2 or not all(is_whole_number(side) and side > 0 for side in sides):
+        raise ValueError(f"a grid of {sides}: expected (rows, columns), whole numbers above 0")
+    return sides
 
 
 def as_pairs(heads: Iterable[Pair]) -> list[Pair]:
