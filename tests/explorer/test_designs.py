@@ -1,7 +1,5 @@
 """What the page counts is what is counted on the real network."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -89,19 +87,6 @@ def test_a_network_beyond_the_planes_says_so_and_reset_brings_it_back(show, desi
     page.locator("[data-control=reset]").click()
     assert "48.60 M parameters, 9.89 G" in words(page)
     assert [dot.get_attribute("visibility") for dot in dots.all()] == ["visible"] * 2
-
-
-def test_the_still_and_the_page_draw_the_circle_at_one_place(show, designs):
-    page = show(designs)
-    circle = re.compile(r'<circle cx="([\d.]+)" cy="([\d.]+)"')
-    still = [tuple(map(float, each)) for each in circle.findall(designs.still)]
-    live = [
-        (float(dot.get_attribute("cx")), float(dot.get_attribute("cy")))
-        for dot in page.locator(".vb-live svg svg .vb-own").all()
-    ]
-    assert len(still) == len(live) == 2
-    for one, other in zip(still, live, strict=True):
-        assert one == pytest.approx(other, abs=0.01)
 
 
 def test_the_printed_boxes_are_as_large_as_their_rounding(show, designs):

@@ -41,7 +41,7 @@ def test_two_renders_have_two_ids_and_one_key(figure):
 
 def test_text_cannot_close_a_script_or_become_markup():
     evil = '</script><b>"&<!--'
-    html = Figure("soft_lookup.js", {"x": evil}, evil, evil, "<p>still</p>")._repr_html_()
+    html = Figure("soft_lookup.js", {"x": evil}, evil, evil)._repr_html_()
     assert html.count("</script>") == 2 and "<b>" not in html
     assert json.loads(DATA.search(html)[2]) == {"x": evil}
 
@@ -59,26 +59,13 @@ def test_in_plain_text_it_is_its_title(lookup):
 
 def test_not_a_number_never_reaches_the_page():
     with pytest.raises(ValueError):
-        Figure("soft_lookup.js", {"x": float("nan")}, "", "", "").json  # noqa: B018
+        Figure("soft_lookup.js", {"x": float("nan")}, "", "").json  # noqa: B018
 
 
-def test_it_comes_alive_and_hides_its_still(show, figure):
+def test_it_comes_alive(show, figure):
     page = show(figure)
-    assert page.locator(".vb-still").is_hidden()
     assert page.locator(".vb-live").is_visible()
     assert page.locator("[aria-live]").count() == 1
-
-
-def test_without_scripts_the_still_and_the_finding_remain(browser, figure, tmp_path):
-    file = tmp_path / "still.html"
-    file.write_text(f"<!doctype html>{figure._repr_html_()}", encoding="utf-8")
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(file.as_uri())
-    assert page.locator(".vb-still svg[role=img]").bounding_box()["height"] > 100
-    assert len(page.locator(".vb-still svg").get_attribute("aria-label")) > 40
-    assert len(page.locator(".vb-caption").inner_text()) > 40
-    context.close()
 
 
 def test_every_control_changes_state_and_drawing(show, figure):
@@ -161,11 +148,10 @@ def test_its_data_is_fetched_when_it_comes_near(show, lookup, tmp_path):
     assert state(page) == "query=1.00,0.00 sharpness=1.0"
 
 
-def test_data_that_does_not_fit_leaves_the_still(show, lookup):
-    broken = Figure(lookup.module, {"keys": []}, "title", "caption", lookup.still)
+def test_data_that_does_not_fit_says_so(show, lookup):
+    broken = Figure(lookup.module, {"keys": []}, "title", "caption")
     page = show(broken, wait=False)
     assert "could not start" in page.locator(".vb-error").inner_text()
-    assert page.locator(".vb-still svg").is_visible()
     assert page.locator(".vb-live").count() == 0
 
 

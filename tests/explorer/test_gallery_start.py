@@ -112,15 +112,6 @@ def test_with_a_task_of_its_own_there_is_no_goal(model, images):
     assert attention(model, images[:1], task="Do.", goal=3).data["goal"] == 3
 
 
-@pytest.mark.parametrize("alike", [False, True])
-@pytest.mark.parametrize("start", [(0, 0), "class token"])
-def test_the_still_carries_the_photograph_once_and_frames_who_asks(model, images, alike, start):
-    figure = attention(model, images[:1], start=start, alike=alike)
-    assert figure.still.count(figure.data["photos"][0]["image"]) == 1
-    frames = figure.still.count("<rect")
-    assert frames == (2 if isinstance(start, str) else 6) - (2 if alike else 0)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

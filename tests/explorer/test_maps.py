@@ -6,7 +6,7 @@ import torch
 
 from vitbook.explorer import attention_maps
 from vitbook.explorer.drawing import heat, png
-from vitbook.explorer.maps import mean_distance, quantize
+from vitbook.explorer.maps import quantize
 
 GRID = {"num_prefix_tokens": 1, "grid_size": (4, 4)}
 
@@ -34,11 +34,6 @@ def test_uniform_rows_of_many_patches_survive_beside_a_peak():
     assert scales[0] * (codes[0, 0] / 255.0) ** 2 == pytest.approx(rows[0, 0], rel=0.03)
 
 
-def test_distance_by_hand():
-    assert mean_distance(np.array([0, 0.5, 0, 0.25]), 0, (2, 2), (3, 4)) == 0.5 * 4 + 0.25 * 5
-    assert mean_distance(np.array([0.5, 0, 0, 0]), 0, (2, 2), (3, 4)) == 0
-
-
 def test_the_page_shows_what_the_maps_say(show, maps, weights):
     page = show(maps)
     trained = weights["trained"][1, 0, 0, 0]
@@ -49,7 +44,8 @@ def test_the_page_shows_what_the_maps_say(show, maps, weights):
     page.get_by_role("radio", name="patch in row 2, column 3", exact=True).click()
     for name, each in weights.items():
         row = each[1, 0, 0, 7]
-        distance = mean_distance(row[1:], 6, (4, 4), (2, 2))
+        away = np.indices((4, 4)).reshape(2, 16).T - [1, 2]
+        distance = (row[1:] * np.linalg.norm(2 * away, axis=1)).sum()
         assert float(table(page)[name][2].removesuffix(" px")) == pytest.approx(distance, abs=0.06)
         assert float(table(page)[name][1]) == pytest.approx(row[7], abs=0.005)
 

@@ -18,7 +18,6 @@ from vitbook.explorer.color_guesses import (
     mean_colors,
     nearest_class,
 )
-from vitbook.explorer.masked_still import levels, middle
 from vitbook.explorer.plain_vit import encode, halves, page_weights
 from vitbook.models import VisionTransformer
 from vitbook.training import ChosenPatches, MaskedAutoencoder, MaskedPatches, SimCLR
@@ -26,6 +25,17 @@ from vitbook.training.patch_colors import class_colors, patch_classes
 
 FIGURE = ".vitbook-figure"
 ROWS, COLUMNS, PATCHES = 4, 6, 24
+
+
+def levels(color, channels):
+    """The steps of a class, 0 to 7 in each channel."""
+    return [color // 8 ** (channels - 1 - i) % 8 for i in range(channels)]
+
+
+def middle(color, channels):
+    """The colour in the middle of a class, as red, green and blue."""
+    found = [32 * level + 16 for level in levels(color, channels)]
+    return found if channels == 3 else 3 * found
 
 
 def normal(learner, seed=6):
@@ -341,8 +351,6 @@ def test_it_starts_as_its_caption_says_and_comes_back(show, masked, landscapes):
     assert f"exactly right for {numbers[0]} of them" in masked.description
     assert f"right for {numbers[1]}, and the mean of the nearest" in masked.description
     assert f"that are shown for {numbers[2]}." in masked.description
-    texts = page.locator(".vb-still text").evaluate_all("all => all.map((e) => e.textContent)")
-    assert {*numbers, "Exactly right, of 12 masked patches"} < {*texts}
     page.click("[data-control=clear]")
     page.locator("[data-control=photo] button").nth(2).click()
     page.click("[data-control=reset]")

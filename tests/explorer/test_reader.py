@@ -44,7 +44,7 @@ def test_logits_and_attention_equal_torch(show, reader, rounded, images):
         torch.testing.assert_close(maps, true_maps, atol=2e-4, rtol=0)
 
 
-def test_the_still_is_computed_alike(rounded, images):
+def test_the_caption_is_computed_alike(rounded, images):
     logits, maps = forward(_weights(rounded), 4, images)
     true_logits, true_maps = expected(rounded, images[0])
     torch.testing.assert_close(logits[0], true_logits, atol=1e-4, rtol=0)

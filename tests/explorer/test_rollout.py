@@ -107,10 +107,9 @@ def test_one_layer_without_residual_is_that_layers_map(show, figure, layers):
     assert len(colors) == 2 and colors[0] == colors[1]
 
 
-def test_what_it_says_and_draws_without_scripts_is_what_the_page_opens_with(show, figure):
+def test_the_caption_says_what_the_page_opens_with(show, figure):
     page = show(figure)
     shown = page.locator(".vb-terms b").all_inner_texts()
-    assert all(f">{number}</text>" in figure.still for number in shown)
     assert f"{shown[2]} of its weight" in figure.description
 
 

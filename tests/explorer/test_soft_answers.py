@@ -119,7 +119,7 @@ def test_marks_are_the_references_and_hidden_over_its_own_bars(show, answers):
     assert page.locator(".vb-shown p").inner_text() == "Bar: <fresh>."
 
 
-def test_it_starts_as_the_still(show, told):
+def test_it_starts_as_its_caption_says(show, told):
     figure = soft_answers(**told, temperature=2.75)
     page = show(figure)
     assert state(page) == "image=0 teacher=0 temperature=2.75" and not reached(page)
@@ -132,11 +132,6 @@ def test_it_starts_as_the_still(show, told):
         "the share that <fresh> gives it at the same temperature. Bars that stay apart at "
         "temperature 100 would refute the title."
     )
-    texts = page.locator(".vb-still text").evaluate_all("all => all.map((e) => e.textContent)")
-    assert [each for each in texts if each.endswith("%")][:5] == [
-        percent(p) for p in first.tolist()
-    ]
-    assert {"sure, temperature 2.75", spread, "label a", "automobile"} < {*texts}
     page.locator("[data-control=temperature]").press("ArrowRight")
     assert state(page).endswith("temperature=3")
     page.click("[data-control=reset]")
@@ -228,7 +223,7 @@ def test_a_link_gives_only_what_the_page_has(js, answers):
 
 
 @pytest.mark.parametrize("temperature", [0.25, 1, 100])
-def test_node_and_the_still_compute_what_torch_does(js, temperature):
+def test_node_and_python_compute_what_torch_does(js, temperature):
     logits = 30 * torch.randn(200, 7, generator=torch.Generator().manual_seed(0)).double()
     wanted = (logits / temperature).softmax(-1)
     spread = torch.distributions.Categorical(probs=wanted).perplexity()

@@ -131,7 +131,7 @@ def test_the_task_is_reached_at_an_edge_where_the_null_is_not_alike(show, waves)
     assert "mirror image" in page.locator(".vb-readout").inner_text()
 
 
-def test_reset_and_the_still_show_the_start(show, waves):
+def test_reset_and_the_caption_tell_the_start(show, waves):
     page = show(waves)
     before = page.locator(".vitbook-figure").get_attribute("data-state")
     put(page, 3, 0)
@@ -140,7 +140,7 @@ def test_reset_and_the_still_show_the_start(show, waves):
     assert before == "place=18 keep=2"
     expected = cosines(noise(), 2)[18, 23].item()
     told = f"noise {expected:.2f} ("
-    assert told in waves.description and waves.still.count("<image") == 2
+    assert told in waves.description
 
 
 @pytest.mark.parametrize(

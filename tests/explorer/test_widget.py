@@ -13,7 +13,7 @@ from vitbook import create_model
 from vitbook.analysis import attention_rollout, capture_attention
 from vitbook.explorer import Figure, panel
 from vitbook.explorer.drawing import png
-from vitbook.explorer.gallery_still import spotlight
+from vitbook.explorer.gallery_view import spotlight
 from vitbook.explorer.upload import MOST_BYTES, read_upload, uploads
 
 pytest.importorskip("ipywidgets")

@@ -1,24 +1,13 @@
-/**
- * The figures whose states have links. `word` stands in the link, `part` is in each such figure,
- * also before it lives.
- */
-export const GALLERY = { word: "attention", part: ".vb-piece" };
-export const ROUNDING = { word: "rounding", part: ".vb-rounds" };
-export const LADDER = { word: "gradients", part: ".vb-ladder" };
-export const ANSWERS = { word: "answers", part: ".vb-answers" };
-export const MASKS = { word: "masked", part: ".vb-masks" };
-export const DRAWING = { word: "drawing", part: ".vb-drawing" };
-
-/** Which of the page's figures of a kind this is: the first has no number in its link. */
-const nameOf = (root, { word, part }) => {
-  const all = [...document.querySelectorAll(".vitbook-figure")].filter((e) => e.querySelector(part));
-  const at = all.indexOf(root);
+/** Which of the page's figures of its kind this is: the first has no number in its link. */
+const nameOf = (root, word) => {
+  const { module } = root.dataset;
+  const at = [...document.querySelectorAll(`.vitbook-figure[data-module="${module}"]`)].indexOf(root);
   return at > 0 ? `${word}${at + 1}` : word;
 };
 
 /** A state as the part of a link after its #. */
-export const address = (root, kind, state) =>
-  `#${nameOf(root, kind)}?${Object.entries(state)
+export const address = (root, word, state) =>
+  `#${nameOf(root, word)}?${Object.entries(state)
     .map(([key, value]) => `${key}=${typeof value === "string" ? value : Number(value)}`).join("&")}`;
 
 /**
@@ -60,10 +49,10 @@ function unescaped(text) {
 }
 
 /** Bring back what the page's address says, as `read` understands it, now and when it changes. */
-export function restored(root, kind, read, change) {
+export function restored(root, word, read, change) {
   const follow = () => {
     const [at, text] = unescaped(location.hash).split("?");
-    if (at !== `#${nameOf(root, kind)}` || !text) return;
+    if (at !== `#${nameOf(root, word)}` || !text) return;
     change(read(text));
     root.scrollIntoView();
   };

@@ -36,15 +36,3 @@ def agreement(scores: Sequence[Number | None], truths: Sequence[Number]) -> Agre
         apart, pairs = apart + (score != other), pairs + (truth != its)
     tau = (right - wrong) / sqrt(apart * pairs) if apart and pairs else None
     return Agreement(right, wrong, pairs, tau)
-
-
-def places(values: Sequence[Number | None]) -> list[int | None]:
-    """The largest is at place 1; equal ones share the better place; None has none."""
-    known = [value for value in values if value is not None]
-    return [None if v is None else 1 + sum(other > v for other in known) for v in values]
-
-
-def first_choices(scores: Sequence[Number | None], truths: Sequence[Number]) -> list[int]:
-    """The places, by truth, of what has the highest score: more than one where it is tied."""
-    chosen = zip(places(scores), places(truths), strict=True)
-    return sorted(true for place, true in chosen if place == 1)

@@ -10,15 +10,9 @@ from vitbook.explorer.drawing import (
     as_array,
     as_images,
     base64,
-    drawing,
-    framed,
-    pixels,
-    png,
-    text,
 )
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.jpeg import jpeg
-from vitbook.extras import from_extra
 
 _COMPONENTS = 32
 # Of the page: more patches than this make neither a picture nor a page that loads.
@@ -100,49 +94,4 @@ def alike_patches(
         "three largest components of the tokens that stand out, as red, green and blue; the rest "
         "is black."
     )
-    likeness = _cosines(levels, number, patch).reshape(-1, rows, columns)
-    still = _still(data, images, colors[number].reshape(rows, columns, 3), likeness)
-    return Figure("alike_patches.js", data, title, description or finding, still)
-
-
-def _cosines(levels: np.ndarray, number: int, patch: int) -> np.ndarray:
-    """Of every patch of every photograph with one patch: "images patches"."""
-    tokens = levels.astype(np.float32)
-    tokens /= np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-12)
-    return tokens @ tokens[number, patch]
-
-
-def _veiled(image: np.ndarray, likeness: np.ndarray) -> np.ndarray:
-    """An image "c h w", dark where a patch is unlike the touched one."""
-    light = 1 - DARKEST * (1 - np.clip((likeness - FLOOR) / (1 - FLOOR), 0, 1))
-    with from_extra("data"):
-        from PIL import Image
-
-    size = image.shape[:0:-1]
-    smooth = Image.fromarray(light.astype(np.float32)).resize(size, Image.Resampling.BILINEAR)
-    return np.rint(image * np.asarray(smooth)).astype(np.uint8)
-
-
-def _still(data: dict, images: np.ndarray, colors: np.ndarray, likeness: np.ndarray) -> str:
-    """The start: the photograph under its veil, its colours, and all photographs small."""
-    (rows, columns), (height, width) = data["grid"], data["size"]
-    side, gap, top = 330, 16, 22
-    high = side * height / width
-    number, patch = data["start"]["photo"], data["start"]["patch"]
-    name = data["photos"][number][0]
-    veiled = [_veiled(*pair) for pair in zip(images, likeness, strict=True)]
-    row, column = divmod(patch, columns)
-    cell = side / columns, high / rows
-    parts = [
-        text(0, 14, name, font_weight=600),
-        pixels(jpeg(veiled[number]), 0, top, side, high),
-        text(side + gap, 14, "What its tokens say", font_weight=600),
-        pixels(png(colors), side + gap, top, side, high),
-        *(framed(left + column * cell[0], top + row * cell[1], *cell) for left in (0, side + gap)),
-    ]
-    small = (2 * side + gap - 6 * (len(images) - 1)) / len(images)
-    below = small * height / width
-    for i, image in enumerate(veiled):
-        parts.append(pixels(jpeg(image, 96), i * (small + 6), top + high + 14, small, below))
-    words = f"The {name} and its tokens as colours; a patch is touched, those like it are bright."
-    return drawing(2 * side + gap, top + high + 14 + below, words, *parts)
+    return Figure("alike_patches.js", data, title, description or finding)

@@ -7,7 +7,6 @@ from math import floor, isfinite
 import numpy as np
 
 from vitbook.errors import UnknownNameError
-from vitbook.explorer.answers_still import still
 from vitbook.explorer.drawing import Number, as_array, as_images, image_png
 from vitbook.explorer.figure import Figure, at_the_start
 
@@ -101,10 +100,8 @@ def soft_answers(
         "task": asked if task is None else task,
     }  # fmt: skip
     first = shares(answers[teachers[0]][0], start)
-    marks = None if not beside else shares(answers[teachers[beside]][0], start)
     finding = _finding(data, first)
-    drawn = still(data, first, marks, [percent(each) for each in first], spread(first), finding)
-    return Figure("soft_answers.js", data, title, description or at_the_start(finding), drawn)
+    return Figure("soft_answers.js", data, title, description or at_the_start(finding))
 
 
 def shares(logits: np.ndarray, temperature: Number) -> np.ndarray:

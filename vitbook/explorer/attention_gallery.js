@@ -6,7 +6,7 @@ import { live } from "./live.js";
 import { shelf, turned, unpack } from "./pieces.js";
 import { atlas, order, veil } from "./atlas.js";
 import { likeness } from "./likeness.js";
-import { address, GALLERY, linkTo, parse, restored, tell } from "./address.js";
+import { address, linkTo, parse, restored, tell } from "./address.js";
 
 /** Drag over the cells of a grid: `pick` gets each new one; `near` says if a finger may begin there. */
 export function sweep(surface, rows, columns, { pick, near }) {
@@ -179,7 +179,7 @@ export function render(root, data) {
       `within 0.01; distances and weights on the ${data.prefix[0] ?? "prefix"} come from the maps ` +
       `themselves. The data of this photograph, ${(at.bytes / 1e6).toFixed(1)} MB, come when they ` +
       `are asked for.${credit}`;
-    linkTo(link, address(root, GALLERY, state));
+    linkTo(link, address(root, "attention", state));
     tell(root, { ...state });
     const reached = !alike && state.head < data.heads && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
     const says = trouble || (alike
@@ -205,5 +205,5 @@ export function render(root, data) {
     div("vb-terms", ...terms.map(({ element }) => element)), scale.element,
     below, likes ? likes.element : "", told).append(small);
   const limits = { photos: photos.length, queries: tokens, layers, heads, alike: Boolean(likes) };
-  restored(root, GALLERY, (text) => parse(text, limits), change);
+  restored(root, "attention", (text) => parse(text, limits), change);
 }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, cos, floor, isfinite, pi, sin
 from numbers import Real
 
-from vitbook.explorer.budgets_still import SIZES, layout, still
+from vitbook.explorer.budgets_layout import SIZES, layout
 from vitbook.explorer.cost_axes import better_within, cost_axis, told
 from vitbook.explorer.drawing import OKABE_ITO, Number
 from vitbook.explorer.figure import Figure
@@ -51,8 +51,7 @@ def frontier(
         budget: of multiply-adds at the start; by default in the middle.
         task: a sentence above the figure; by default one that asks for such a budget, if there
             is one.
-        description: the caption; by default the start and how many models answer the task, which
-            the still alone names.
+        description: the caption; by default the start and how many models answer the task.
 
     Raises:
         TypeError: a cost or an accuracy that is no number.
@@ -72,16 +71,14 @@ def frontier(
     start = _start(models, axes[MACS], budget)
     asked = _ASKED if any(beaten(models, i) for i in axes[MACS]["stairs"]) else ""
     over = f" the time of {reference}" if reference is not None else ""
-    counted, named = _finding(rows, models, axes[MACS], start, over)
+    finding = _finding(models, axes[MACS], start, over)
     accuracies = _accuracies(models)
     data = {
         "families": families, "models": models, "axes": axes, "accuracies": accuracies,
         "layouts": [layout(families, models, axes, size) for size in SIZES],
         "start": {"axis": MACS, "budget": start}, "task": asked if task is None else task,
     }  # fmt: skip
-    return Figure(
-        "frontier.js", data, title, description or counted + ".", still(data, counted + named)
-    )
+    return Figure("frontier.js", data, title, description or finding)
 
 
 def _checked(rows: Sequence[Mapping], reference: str | None) -> list[dict]:
@@ -151,10 +148,6 @@ def _accuracies(models: list[dict]) -> list[tuple[float, str]]:
     ]
 
 
-def _beaten(models: list[dict], i: int) -> bool:
-    return models[i]["better"][TIME] is not None
-
-
 def _percent(share: Number) -> str:
     return f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
 
@@ -192,30 +185,23 @@ def _start(models: list[dict], axis: dict, budget: Number | None) -> int:
     return step
 
 
-def _finding(
-    rows: list[dict], models: list[dict], axis: dict, step: int, over: str
-) -> tuple[str, str]:
-    """How often the best for its multiply-adds is slower than a better one; and which is it most.
+def _finding(models: list[dict], axis: dict, step: int, over: str) -> str:
+    """How often the best for its multiply-adds is slower than a better one.
 
-    They are apart because a caption stands below the task, and would answer it.
+    Which one that is would answer the task.
     """
     best, stairs = models[axis["bought"][step]], axis["stairs"]
-    slower = {i: models[i]["better"][TIME] for i in stairs if beaten(models, i)}
+    slower = [i for i in stairs if beaten(models, i)]
     words = (
         f"At the start: within {axis['told'][step]} multiply-adds the best model is "
         f"{best['name']}, with {best['accuracy']}; an image takes it {best['costs'][TIME]}{over}.\n"
     )
     if not slower:
-        none = "No model that is the best within some budget is slower than a better one"
-        return words + none, "."
-    i, j = max(slower.items(), key=lambda pair: rows[pair[0]]["time"] / rows[pair[1]]["time"])
-    one, other = models[i], models[j]
+        return f"{words}No model that is the best within some budget is slower than a better one."
     are = "is" if len(slower) == 1 else "are"
     return (
         f"{words}Of the {len(stairs)} models that are the best within some budget of "
-        f"multiply-adds, {len(slower)} {are} slower than a better one",
-        f": {one['name']} ({one['accuracy']}) takes {one['costs'][TIME]}, {other['name']} "
-        f"({other['accuracy']}) takes {other['costs'][TIME]}.",
+        f"multiply-adds, {len(slower)} {are} slower than a better one."
     )
 
 

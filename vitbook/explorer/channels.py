@@ -1,7 +1,6 @@
 """Every channel of every layer of some models, each as a small map, with the dead ones crossed."""
 
 from collections.abc import Mapping
-from math import ceil, sqrt
 
 import numpy as np
 import torch
@@ -9,17 +8,10 @@ import torch
 from vitbook.analysis.channels import dead_and_saturated
 from vitbook.explorer.drawing import (
     OKABE_ITO,
-    Number,
     as_array,
     as_images,
     base64,
-    drawing,
     image_png,
-    pixels,
-    png,
-    rgb,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
 
@@ -36,14 +28,6 @@ def quantize(maps: np.ndarray) -> tuple[np.ndarray, float]:
     scale = max(float(np.abs(maps).max()), 1e-12)
     codes = np.rint(127 * np.sign(maps) * np.sqrt(np.abs(maps) / scale))
     return codes.astype(np.int8), scale
-
-
-def tint(maps: np.ndarray, scale: Number) -> np.ndarray:
-    """Numbers "... h w" to uint8 "... h w 3": white at 0, blue below, orange above."""
-    below, zero, above = (rgb(color) for color in TWO_SIDED)
-    part = np.sqrt(np.clip(np.abs(maps) / max(scale, 1e-12), 0, 1))[..., None]
-    end = np.where(maps[..., None] < 0, below, above)
-    return np.rint(zero + part * (end - zero)).astype(np.uint8)
 
 
 def channel_browser(
@@ -107,8 +91,7 @@ def channel_browser(
         "start": {"image": 0, "layer": at, "channel": strongest},
     }  # fmt: skip
     finding = _finding(packed[at], layers[at][2])
-    still = _still(data, first, finding)
-    return Figure("channel_browser.js", data, title, description or at_the_start(finding), still)
+    return Figure("channel_browser.js", data, title, description or at_the_start(finding))
 
 
 def dead_on(maps: np.ndarray) -> list[int]:
@@ -134,33 +117,3 @@ def _finding(layer: dict, values: np.ndarray) -> str:
         f"{layer['model']}, {layer['name']}, dead; on all {len(values)} images together "
         f"{len(layer['always'])} are dead."
     )
-
-
-def _still(data: dict, values: np.ndarray, words: str) -> str:
-    """The image, one channel, and all channels of the layer; a dead one has a line through it."""
-    side, gap = 190, 16
-    layer, chosen = data["layers"][data["start"]["layer"]], data["start"]["channel"]
-    tall = side * data["height"] / data["width"]
-    across = ceil(sqrt(len(values)))
-    step = side / across
-    cells = tint(values, layer["scale"])
-    parts = [
-        text(0, 14, "the image", font_weight=600),
-        pixels(data["images"][0], 0, 24, side, tall),
-        text(side + gap, 14, f"channel {chosen + 1}", font_weight=600),
-        pixels(png(cells[chosen]), side + gap, 24, side, tall),
-        text(2 * (side + gap), 14, "all channels", font_weight=600),
-    ]
-    for channel, cell in enumerate(cells):
-        x, y = 2 * (side + gap) + channel % across * step, 24 + channel // across * step
-        parts += [pixels(png(cell), x, y, step - 2, step - 2)]
-        if channel in layer["dead"][0]:
-            parts += [tag("path", d=f"M{x:.1f} {y:.1f}l{step - 2:.1f} {step - 2:.1f}",
-                          stroke="#000", stroke_width=0.11 * (step - 2))]  # fmt: skip
-    foot = 24 + max(tall, ceil(len(values) / across) * step) + 18
-    legend = (
-        f"{layer['model']}, {layer['name']}; white is 0, blue below, orange above, "
-        f"full colour at {layer['scale']:.2f}"
-    )
-    parts += [text(0, foot, legend)]
-    return drawing(3 * side + 2 * gap, round(foot + 8), words, *parts)

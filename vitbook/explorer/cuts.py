@@ -1,13 +1,11 @@
 """An image cut into windows, and a square that falls on it: which token has it whole?"""
 
 from collections.abc import Iterable, Mapping
-from itertools import product
 
 import numpy as np
 
 from vitbook.analysis import window
-from vitbook.explorer.drawing import Number, as_images, drawing, image_png, pixels, png, rgb, tag
-from vitbook.explorer.drawing import text as words
+from vitbook.explorer.drawing import as_images, image_png
 from vitbook.explorer.figure import Figure, at_the_start
 
 Split = tuple[int, int, int]
@@ -104,51 +102,4 @@ def cutting_board(
         "of the square: solid where all of it, dashed where a part. On the right, each place is "
         "the middle of another square of this size: blue leaves it whole, orange does not."
     )
-    return Figure(
-        "cutting_board.js", data, title, description, _still(image, data, axes, safe, finding)
-    )
-
-
-def _still(image: np.ndarray, data: dict, axes: list, safe: np.ndarray, finding: str) -> str:
-    """The square on the image with its windows, and the map of its other places."""
-    (height, width), side, gap, top = data["size"], 260, 24, 22
-    scale = side / width
-    tall, size = side * height / width, data["side"]
-    row, column, board = data["row"], data["column"], axes[0][0]
-    colors = image.transpose(1, 2, 0).repeat(3 // len(image), axis=2)
-    thin = 1 + (max(height, width) > 160)  # a still weighs on every page
-    photo = colors[::thin, ::thin]
-
-    def frame(top_row: Number, first: Number, extent: Number, **style: object) -> str:
-        low, high = max(0, top_row), min(height, top_row + extent)
-        near, far = max(0, first), min(width, first + extent)
-        return tag("rect", x=near * scale, y=top + low * scale, width=(far - near) * scale,
-                   height=(high - low) * scale, fill="none", **style)  # fmt: skip
-
-    parts = [
-        words(0, 12, "The square, and who sees it", font_weight=600),
-        pixels(png(photo), 0, top, side, tall),
-        words(side + gap, 12, "All its places", font_weight=600),
-    ]
-    ends = row + size, column + size
-    tops, lefts = (
-        [at for at in range(first, first + step * count, step) if at < end and start < at + wide]
-        for (wide, step, first, count), start, end in zip(axes, (row, column), ends, strict=True)
-    )
-    for y, x in product(tops, lefts):
-        whole = y <= row and x <= column and max(ends[0] - y, ends[1] - x) <= board
-        color, dashes = (_WHOLE, "none") if whole else (_CUT, "5 3")
-        parts.append(frame(y, x, board, stroke="#fff", stroke_width=4))
-        parts.append(frame(y, x, board, stroke=color, stroke_width=2, stroke_dasharray=dashes))
-    for color, thick in (("#000", 5), ("#fff", 2)):
-        parts.append(frame(row, column, size, stroke=color, stroke_width=thick))
-    place = slice(size // 2, size // 2 + len(safe)), slice(size // 2, size // 2 + safe.shape[1])
-    chart = colors.copy()
-    tint = np.where(safe[..., None], rgb(_WHOLE), rgb(_CUT))
-    chart[place] = np.rint(0.3 * chart[place] + 0.7 * tint).astype(np.uint8)
-    left = side + gap
-    parts.append(pixels(png(chart[::thin, ::thin]), left, top, side, tall))
-    parts.append(tag("circle", cx=left + (column + size / 2) * scale,
-                     cy=top + (row + size / 2) * scale, r=4 * scale, fill="#fff", stroke="#000",
-                     stroke_width=1.5))  # fmt: skip
-    return drawing(2 * side + gap, round(top + tall + 4), finding, *parts)
+    return Figure("cutting_board.js", data, title, description)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vitbook.analysis.faithfulness import Curve, order
-from vitbook.explorer.drawing import as_array, as_images, base64, drawing, image_png, tag, text
+from vitbook.explorer.drawing import as_array, as_images, base64, image_png
 from vitbook.explorer.figure import Figure
 
 _MOST_CELLS = 256
@@ -91,50 +91,4 @@ def deletion_curves(
         f"Shown at the start: {labels[0]}, its cells taken away in the order of {start}. Area "
         f"under the curve, the lower the better: {told}.\nMean of all {len(images)}: {mean}."
     )
-    which = names.index(start)
-    area = float(areas[which, 0])
-    still = _still(data, scores[:, 0], places[which, 0], which, area, finding)
-    return Figure("deletion_curves.js", data, title, description or finding, still)
-
-
-def _still(
-    data: dict, scores: np.ndarray, places: np.ndarray, which: int, area: float, words: str
-) -> str:
-    """What is left of the first image, and all curves of it with the chosen one in bold."""
-    side, gap, wide, tall, top = 200, 46, 300, 170, 26
-    rows, columns = data["grid"]
-    removed, cells = data["start"]["removed"], rows * columns
-    high, across = side / rows, side / columns
-    colour = data["means"][0] * (3 if len(data["means"][0]) == 1 else 1)
-    parts = [
-        text(0, 14, f"{removed} of {cells} cells taken away", font_weight=600),
-        tag("image", href=data["images"][0], x=0, y=top, width=side, height=side,
-            preserveAspectRatio="none", style="image-rendering:pixelated"),
-    ]  # fmt: skip
-    parts += [
-        tag("rect", x=float(i % columns * across), y=float(top + i // columns * high),
-            width=float(across), height=float(high),
-            fill="rgb({},{},{})".format(*colour), stroke="#888", stroke_width=0.5)
-        for i in np.flatnonzero(places < removed)
-    ]  # fmt: skip
-    left = side + gap
-
-    def line(points: np.ndarray) -> str:
-        return " ".join(
-            f"{left + wide * i / cells:.1f},{top + tall * (1 - p):.1f}"
-            for i, p in enumerate(points)
-        )  # fmt: skip
-
-    parts += [
-        tag("rect", x=left, y=top, width=wide, height=tall, fill="none", stroke="currentColor",
-            stroke_opacity=0.3),
-        *(tag("polyline", points=line(each), fill="none", stroke="currentColor",
-              stroke_opacity=0.35) for i, each in enumerate(scores) if i != which),
-        tag("polyline", points=line(scores[which]), fill="none", stroke="#0072B2",
-            stroke_width=3),
-        text(left, 14, f"{data['start']['explanation']}: area {area:.3f}", font_weight=600),
-        text(left - 6, top + 10, "1", text_anchor="end"),
-        text(left - 6, top + tall, "0", text_anchor="end"),
-        text(left, top + tall + 18, "probability of the class, over the share taken away"),
-    ]  # fmt: skip
-    return drawing(left + wide + 4, top + side + 6, words, *parts)
+    return Figure("deletion_curves.js", data, title, description or finding)

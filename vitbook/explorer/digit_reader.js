@@ -3,7 +3,7 @@ import { halftone, heat, paint } from "./paint.js";
 import { argmax, softmax } from "./numbers.js";
 import { canvas, classBars, div, image, label, labelled, photo } from "./parts.js";
 import { live } from "./live.js";
-import { address, DRAWING, linkTo, restored } from "./address.js";
+import { address, linkTo, restored } from "./address.js";
 import { lettersOf, lettersOfLevels, MOST_POINTS, pixelsOf, pixelsOfLetters, strokesOf } from "./ink.js";
 import { drawingPad } from "./pad.js";
 import { load, read } from "./vision_transformer.js";
@@ -98,7 +98,7 @@ export function render(root, data) {
     bars.show(chances);
     const from = { ...(strokes.length ? { ink: lettersOf(strokes) } : example !== null ? { example }
       : { pixels: lettersOfLevels(pixels, levels) }), ...(meant !== null && inked && { meant }) };
-    linkTo(link, address(root, DRAWING,
+    linkTo(link, address(root, "drawing",
       { ...from, look: Number(layer) * (heads + 1) + (which === "mean" ? 0 : Number(which) + 1) }));
 
     const truth = example === null ? meant : examples[example].label;
@@ -130,7 +130,7 @@ export function render(root, data) {
         `grey levels, ${down} × ${across} patches`), chooser, own),
       labelled("What it reads", ...bars.elements)),
     label("Which digit was meant?"), meant, link);
-  restored(root, DRAWING, (text) => {
+  restored(root, "drawing", (text) => {
     const found = drawnState(text, data);
     if (!found) trouble = UNREADABLE;
     return found ?? {};

@@ -4,9 +4,8 @@ import numpy as np
 import torch
 
 from vitbook.analysis import attention_distance, uniform_attention_distance
-from vitbook.explorer.drawing import CIVIDIS, Number, drawing, framed, heat, pixels, png, tag, text
+from vitbook.explorer.drawing import CIVIDIS, Number
 from vitbook.explorer.figure import Figure
-from vitbook.explorer.maps import mean_distance
 
 _MOST_PATCHES = 1024
 _LEVELS = 100
@@ -65,12 +64,8 @@ def distance_meter(
     published = attention_distance(maps, grid_size, step, num_prefix_tokens=1).item()
 
     query = rows // 2 * columns + columns // 2
-    row = maps[0, 0, 1 + query, 1:].numpy()
     digits = 0 if uniform > 20 else 1
-    far, told, alone = (
-        f"{number:.{digits}f} px"
-        for number in (uniform, published, mean_distance(row, query, grid_size, step))
-    )
+    far, told = (f"{number:.{digits}f} px" for number in (uniform, published))
     finding = (
         f"At the start every patch gives {share} % of its weight to the class token and spreads "
         f"the rest evenly over {patches} patches. Where it looks at patches it looks {far} away "
@@ -97,50 +92,4 @@ def distance_meter(
         f"{finding}\nHow wide it looks is the \N{GREEK SMALL LETTER SIGMA} of a Gaussian around "
         "the patch that asks."
     )
-    still = _still(data, row, [far, told, alone], finding)
-    return Figure("distance_meter.js", data, title, description, still)
-
-
-def _still(data: dict, row: np.ndarray, numbers: list[str], words: str) -> str:
-    """One row as a map and a bar; the distance as a product and on its scale."""
-    (rows, columns), share, (far, told, alone) = data["grid"], data["share"] / 100, numbers
-    side, left, length = 210, 234, 300
-    tall = side * rows * data["patch"][0] / (columns * data["patch"][1])
-    high, wide = tall / rows, side / columns
-    at = divmod(data["query"], columns)
-    parts = [
-        text(0, 12, "One patch asks", font_weight=600),
-        pixels(png(heat(row.reshape(rows, columns), 1 / row.size)), 0, 20, side, tall),
-    ]
-    parts += [framed(at[1] * wide, 20 + at[0] * high, wide, high)]
-
-    def bars(x: Number, y: Number, whole: Number, part: Number, solid: Number) -> list[str]:
-        return [
-            tag("rect", x=start, y=y, width=width, height=14, fill=color, fill_opacity=opacity)
-            for start, width, color, opacity in (
-                (x, whole * part, _PATCHES, 1),
-                (x + whole * part, whole * (1 - part), _TOKEN, solid),
-            )
-        ]  # fmt: skip
-
-    low, line = tall + 30, length / 1.25
-    parts += [
-        *bars(0, low, side, 1 - share, 1),
-        text(0, low + 28, f"patches {1 - share:.2f}"),
-        text(side, low + 28, f"class token {share:.2f}", text_anchor="end"),
-        text(0, low + 46, f"From this patch alone: {alone}"),
-        text(left, 12, f"The head: all {row.size} patches ask alike", font_weight=600),
-    ]
-    terms = ((0, f"{1 - share:.2f}", "weight on patches"), (104, "×", ""), (130, far, "how far"),
-             (222, "=", ""), (248, told, "published"))  # fmt: skip
-    for x, number, name in terms:
-        parts += [text(left + x, 60, number, font_size=22, font_weight=600),
-                  text(left + x, 78, name)]  # fmt: skip
-    parts += [
-        *bars(left, 100, line, 1 - share, 3 / 7),  # as bright as the live hatching
-        tag("line", x1=left + line, x2=left + line, y1=94, y2=122, stroke="currentColor",
-            stroke_width=2, stroke_dasharray="4 3"),
-        text(left + line, 136, f"uniform {far}", text_anchor="middle"),
-        text(left, 136, "0"),
-    ]  # fmt: skip
-    return drawing(left + length + 40, round(low + 54), words, *parts)
+    return Figure("distance_meter.js", data, title, description)

@@ -12,8 +12,6 @@ Number = int | float
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#999999")
 CIVIDIS = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369",
            "#e1cc55", "#fee838")  # fmt: skip
-# Bars of the most probable class and of all others.
-MOST, OTHERS = {"fill": OKABE_ITO[0]}, {"fill": "currentColor", "fill_opacity": 0.76}
 
 
 def as_array(values) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A figure is its data, a still of it, and one ES module that makes it move."""
+"""A figure is its data, and one ES module that draws it and makes it move."""
 
 import hashlib
 import json
@@ -54,17 +54,18 @@ class Figure:
         title: the claim that the figure makes.
         description: where to look, and the finding in words. Of one that begins with "At the
             start", the first line is shown until the reader moves something.
-        still: HTML of the default state, for a page without scripts.
         pieces: text that is too much to come with the page; the module asks for each by its
             :func:`piece_key`, and a built page keeps each in a file of its own.
+        still: HTML of the start, of a figure whose start no script but a browser's can draw, since
+            it decodes a photograph. The start of all others is drawn when a book is built.
     """
 
     module: str
     data: dict
     title: str
     description: str
-    still: str
     pieces: tuple[str, ...] = ()
+    still: str = ""
 
     @property
     def json(self) -> str:
@@ -81,7 +82,7 @@ class Figure:
         # A fresh id each time: a module script cannot ask where it stands in the page.
         root_id = f"vb-{self.key}-{secrets.token_hex(4)}"
         return (
-            f'<div class="vitbook-figure" id="{root_id}" role="group"'
+            f'<div class="vitbook-figure" id="{root_id}" data-module="{self.module}" role="group"'
             f' aria-label="{escape(self.title)}">\n'
             f"<style>{_style(self.module)}</style>\n"
             f'<p class="vb-title">{escape(self.title)}</p>\n'

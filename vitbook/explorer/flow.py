@@ -99,7 +99,7 @@ def data_flow(
         "residual connection hands on."
     )
     still = _still(data, images[0], colors[:, num_prefix_tokens:], dark)
-    return Figure("data_flow.js", data, title, description or finding, still)
+    return Figure("data_flow.js", data, title, description or finding, still=still)
 
 
 def _check(images, tokens, maps, answer, grid_size, prefix) -> None:

@@ -9,14 +9,6 @@ from vitbook.explorer.drawing import (
     Number,
     as_images,
     base64,
-    drawing,
-    framed,
-    heat,
-    image_png,
-    pixels,
-    png,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
 
@@ -83,8 +75,7 @@ def token_footprint(
         "tenths": round(10 * degrees), "usual": list(_USUAL), "names": _NAMES,
         "ramp": CIVIDIS, "colors": _COLORS, "task": task or "",
     }  # fmt: skip
-    still = _still(image, counts, seen[row, column], (row, column), patch_size, finding)
-    return Figure("token_footprint.js", data, title, description or at_the_start(finding), still)
+    return Figure("token_footprint.js", data, title, description or at_the_start(finding))
 
 
 def _readings(tokenizer: str, degrees: Number, size: tuple[int, int], patch: int) -> np.ndarray:
@@ -116,26 +107,3 @@ def _seen(readings: np.ndarray, patch: int) -> np.ndarray:
             kept = (weight > 1e-9) & (y >= 0) & (y < height) & (x >= 0) & (x < width)
             seen[rows[kept], columns[kept], y[kept], x[kept]] = True
     return seen
-
-
-def _still(
-    image: np.ndarray, counts: np.ndarray, seen: np.ndarray, token: tuple[int, int], patch: int,
-    words: str,
-) -> str:  # fmt: skip
-    """The image with one token's pixels bright, and the number of pixels of every token."""
-    (rows, columns), side, gap = counts.shape, 260, 30
-    tall = side * image.shape[1] / image.shape[2]
-    high, wide = tall / rows, side / columns
-    gain = (counts / patch**2 - 1) / 3
-    lit = (image * np.where(seen, 1, 0.3)).astype(np.uint8)
-    parts = [text(0, 12, "What the token sees, bright", font_weight=600),
-             pixels(image_png(lit), 0, 20, side, tall),
-             text(side + gap, 12, "Pixels a token sees", font_weight=600),
-             pixels(png(heat(gain**2, 1)), side + gap, 20, side, tall)]  # fmt: skip
-    for (row, column), count in np.ndenumerate(counts):
-        ink = "#000" if gain[row, column] > 0.55 else "#fff"
-        parts += [tag("text", str(count), x=side + gap + (column + 0.5) * wide,
-                      y=24 + (row + 0.5) * high, text_anchor="middle", fill=ink)]  # fmt: skip
-    for left in (0, side + gap):
-        parts += [framed(left + token[1] * wide, 20 + token[0] * high, wide, high)]
-    return drawing(2 * side + gap, round(tall + 28), words, *parts)

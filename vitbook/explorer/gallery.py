@@ -12,7 +12,7 @@ from vitbook.explorer.figure import Figure, piece_key
 from vitbook.explorer.gallery_choice import with_choice
 from vitbook.explorer.gallery_look import Look, Normalize, Pair, lay_out, look, numbers
 from vitbook.explorer.gallery_start import finding, finding_alike, near, telling
-from vitbook.explorer.gallery_still import SPOTLIGHT, draw_alike, draw_heads
+from vitbook.explorer.gallery_view import SPOTLIGHT
 from vitbook.explorer.jpeg import jpeg
 from vitbook.explorer.packing import PER_OCTAVE, SHARE, pack, pack_tokens, pixel_unit, squeeze
 from vitbook.extras import MissingPackageError
@@ -125,12 +125,7 @@ def attention(
     found = (
         finding_alike(begun, query, names[0]) if alike else finding(begun, query, chosen, names[0])
     )
-    still = (
-        draw_alike(photos, [picture(image, 160) for image in images[1:]], layout, query, found)
-        if alike else
-        draw_heads(photos[0]["image"], begun, query, chosen, found)
-    )  # fmt: skip
-    figure = Figure("attention_gallery.js", data, title, description or found, still, tuple(pieces))
+    figure = Figure("attention_gallery.js", data, title, description or found, tuple(pieces))
     return with_choice(figure)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from vitbook.explorer.gallery import picture
 from vitbook.explorer.gallery_look import FUSIONS, Look, Pair, numbers
 from vitbook.explorer.gallery_start import telling
-from vitbook.explorer.gallery_still import draw_heads
+from vitbook.explorer.gallery_view import draw_heads
 from vitbook.explorer.upload import read_upload, uploads
 from vitbook.extras import MissingPackageError, from_extra
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from vitbook.explorer.drawing import drawing, pixels, png, rgb, text
 from vitbook.explorer.figure import Figure
 
 _SIDES = (4, 8, 12, 16, 32, 48, 64)
@@ -70,7 +69,7 @@ def hearing_map(
         "heard in the first layer, with a weight of its own; darker: later. Grey-blue: heard "
         "through a few mixtures or features that all tokens share."
     )
-    return Figure("hearing_map.js", data, title, description or finding, _still(data, finding))
+    return Figure("hearing_map.js", data, title, description or finding)
 
 
 def _heard(data: dict, layers: int) -> np.ndarray:
@@ -97,30 +96,3 @@ def _pairs(data: dict) -> int:
         "linformer": 2 * data["keys"], "performer": 2 * data["features"],
     }  # fmt: skip
     return side**2 * read[data["pattern"]]
-
-
-def _still(data: dict, words: str) -> str:
-    """Who has news, who has heard it after the layers at the start, and the cost in numbers."""
-    side, wide, gap = data["side"], 240, 34
-    colors = {name: np.array(rgb(color)) for name, color in _COLORS.items()}
-    tiles = np.tile(colors["none"], (side, side, 1))
-    news = tiles.copy()
-    for layers in range(data["layers"], 0, -1):
-        late = colors["late"] + (colors["own"] - colors["late"]) / layers
-        lit = colors["mixed"] if data["pattern"] in data["thin"] else late
-        tiles[_heard(data, layers)] = np.rint(lit)
-    news[divmod(data["token"], side)] = tiles[divmod(data["token"], side)] = colors["own"]
-    how = data["thin"].get(data["pattern"], "each with its own weight")
-    parts = []
-    for left, name, image in (
-        (0, "Who has news", news),
-        (wide + gap, f"Heard after {data['layers']} layers", tiles),
-    ):
-        parts += [text(left, 12, name, font_weight=600),
-                  pixels(png(image.astype(np.uint8)), left, 20, wide, wide)]  # fmt: skip
-    for layers in (1, 2):
-        told = f"{_heard(data, layers).sum():,} of {side**2:,}, {how}, after {layers}"
-        parts.append(text(wide + gap, wide + 20 + 18 * layers, told))
-    cost = f"One layer, {data['names'][data['pattern']]}: {_pairs(data):,} pairs of {side**4:,}"
-    parts.append(text(0, wide + 78, cost, font_weight=600))
-    return drawing(2 * wide + gap, wide + 88, words, *parts)

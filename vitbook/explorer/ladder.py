@@ -9,7 +9,7 @@ from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.explorer.cost_axes import round_ticks
 from vitbook.explorer.drawing import Number, as_array
 from vitbook.explorer.figure import Figure, at_the_start
-from vitbook.explorer.ladder_still import SIZES, layout, still
+from vitbook.explorer.ladder_layout import SIZES, layout
 
 NORMS = {"pre": "Pre-LN", "post": "Post-LN"}
 _HALF = 0.5  # of the gradient at the smallest depth: what the task asks for
@@ -80,7 +80,6 @@ def layer_gradients(
     finding = _finding(data, len(gradients["pre", names[0]]))
     return Figure(
         "layer_gradients.js", data, title, description or at_the_start(finding),
-        still(data, finding),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@ import { node, set } from "./page.js";
 import { clamp } from "./numbers.js";
 import { div, drag } from "./parts.js";
 import { live } from "./live.js";
-import { address, LADDER, linkTo, restored, stated } from "./address.js";
+import { address, linkTo, restored, stated } from "./address.js";
 
 const PHONE = 560; // px of the figure; from there on the wider drawing
 const KNOB = 13, FINGER = 22; // px: the knob's radius, and what a finger may touch
@@ -112,7 +112,7 @@ export function render(root, data) {
     set(handle, { transform: `translate(${knob} ${edge})`, "aria-valuenow": depth,
       "aria-valuetext": `${depth} ${depth === 1 ? "block" : "blocks"}` });
     const named = { depth, initialisation };
-    linkTo(link, address(root, LADDER, named));
+    linkTo(link, address(root, "gradients", named));
 
     const lasts = data.gradients[initialisation].map((spans) => {
       const now = spans[depths.indexOf(depth)];
@@ -140,7 +140,7 @@ export function render(root, data) {
       choice ? div("vb-prefix", node("span", {}, "Weights start as"), choice) : "",
       figure.reset, link),
     drawing);
-  restored(root, LADDER, (text) => measuredState(text, data), change);
+  restored(root, "gradients", (text) => measuredState(text, data), change);
   new ResizeObserver(() => {
     if (fits() === shown) return;
     shown = fits();

@@ -8,13 +8,7 @@ from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     as_images,
-    drawing,
-    framed,
-    heat,
     image_png,
-    pixels,
-    png,
-    text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
 
@@ -105,8 +99,7 @@ def locality_dial(
         "prefix": num_prefix_tokens, "query": query, "sharpness": _SHARPNESS,
         "one": _SHARPNESS.index(1.0), "goal": _GOAL, "ramp": CIVIDIS, "task": task or "",
     }  # fmt: skip
-    still = _still(data, row, finding)
-    return Figure("locality_dial.js", data, title, description or at_the_start(finding), still)
+    return Figure("locality_dial.js", data, title, description or at_the_start(finding))
 
 
 def _start(scores: np.ndarray, prefix: int) -> int:
@@ -114,25 +107,3 @@ def _start(scores: np.ndarray, prefix: int) -> int:
     own = np.array([[_softmax(times * row)[prefix + i] for times in (1, _SHARPNESS[-1])]
                     for i, row in enumerate(scores)])  # fmt: skip
     return int(np.where(own[:, 0] < _GOAL, own[:, 1], 0).argmax())
-
-
-def _still(data: dict, row_weights: np.ndarray, words: str) -> str:
-    """The image with the patch that asks, and where that patch looks."""
-    (rows, columns), side, gap = data["grid"], 250, 20
-    tall = side * data["size"][0] / data["size"][1]
-    high, wide = tall / rows, side / columns
-    row, column = divmod(data["query"], columns)
-    seen = row_weights[data["prefix"] :]
-    cells = heat(seen.reshape(rows, columns), float(seen.max()))
-    parts = [
-        text(0, 14, "the patch that asks", font_weight=600),
-        pixels(data["image"], 0, 24, side, tall),
-        text(side + gap, 14, "where it looks", font_weight=600),
-        pixels(png(cells), side + gap, 24, side, tall),
-    ]
-    for left in (0, side + gap):
-        parts += [framed(left + column * wide, 24 + row * high, wide, high)]
-    itself = seen[data["query"]]
-    parts += [text(0, tall + 44, f"{itself:.2f} of its weight on itself"),
-              text(side + gap, tall + 44, f"brightest: {seen.max():.2f}")]  # fmt: skip
-    return drawing(2 * side + gap, round(tall + 52), words, *parts)

@@ -10,13 +10,7 @@ from vitbook.explorer.drawing import (
     as_array,
     as_images,
     base64,
-    dots,
-    drawing,
-    heat,
     image_png,
-    pixels,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
 
@@ -33,12 +27,6 @@ def quantize(maps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scales = np.maximum(maps.reshape(len(maps), -1).max(1), 1e-12)
     shares = maps / scales.reshape(-1, *[1] * (maps.ndim - 1))
     return np.rint(255 * np.sqrt(shares)).astype(np.uint8), scales
-
-
-def mean_distance(row: np.ndarray, query: int, grid: tuple[int, int], step) -> float:
-    """Pixels that a patch looks away on average, its weight on other tokens counted as 0 px."""
-    places = np.stack(np.divmod(np.arange(prod(grid)), grid[1]), -1) * np.asarray(step)
-    return float(row @ np.linalg.norm(places - places[query], axis=1))
 
 
 def _as_maps(name: str, maps, images: int, tokens: int) -> np.ndarray:
@@ -159,47 +147,4 @@ def attention_maps(
         f"{layers}, head {head + 1} of {heads}: {found}. "
         f"Equal weight everywhere would be {1 / tokens:.3f}."
     )
-    still = _still(data, {n: m[:, 0, :, query, num_prefix_tokens:] for n, m in maps.items()},
-                   images[0], top, finding)  # fmt: skip
-    return Figure("attention_maps.js", data, title, description or at_the_start(finding), still)
-
-
-def _still(data: dict, rows_of: dict, image: np.ndarray, top: float, finding: str) -> str:
-    """The image, the chosen cell over it, and all layers by heads, on one scale."""
-    side, gap = 200, 20
-    tall = side * data["height"] / data["width"]
-    layer, head = data["start"]["layer"], data["start"]["head"]
-    parts = [
-        text(0, 14, "the image", font_weight=600),
-        pixels(data["images"][0], 0, 24, side, tall),
-    ]
-    small, lowest = data["ink"] is not None, tall
-    for i, (name, weights) in enumerate(rows_of.items(), start=1):
-        left = i * (side + gap)
-        cells = heat(weights.reshape(*weights.shape[:2], *data["grid"]), top)
-        parts += [text(left, 14, name, font_weight=600)]
-        over = image_png(cells[layer, head].transpose(2, 0, 1))
-        if small:
-            parts += [pixels(over, left, 24, side, tall), dots(image[0], left, 24, side, tall)]
-        else:
-            parts += [pixels(data["images"][0], left, 24, side, tall)]
-            parts += [pixels(over, left, 24, side, tall, opacity=0.72)]
-        chosen = (layer, head)
-        if data["turned"]:
-            cells, chosen = cells.swapaxes(0, 1), (head, layer)
-        down, across = cells.shape[:2]
-        wide = side / across
-        high = wide * data["height"] / data["width"]
-        for row in range(down):
-            for column in range(across):
-                x, y = left + column * wide, 36 + tall + row * high
-                cell = image_png(cells[row, column].transpose(2, 0, 1))
-                parts += [pixels(cell, x, y, wide - 2, high - 2)]
-                if (row, column) == chosen:
-                    parts += [tag("rect", x=x, y=y, width=wide - 2, height=high - 2, fill="none",
-                                  stroke="currentColor", stroke_width=2)]  # fmt: skip
-        lowest = max(lowest, 36 + tall + down * high)
-    width = (len(rows_of) + 1) * (side + gap) - gap
-    axes = "heads down, layers across" if data["turned"] else "layers down, heads across"
-    parts += [text(0, lowest + 18, f"{axes}; colours from 0 to {top:.2f}")]
-    return drawing(width, round(lowest + 26), finding, *parts)
+    return Figure("attention_maps.js", data, title, description or at_the_start(finding))

@@ -11,7 +11,6 @@ from vitbook.explorer.color_guesses import answers, color_classes, counts, mean_
 from vitbook.explorer.drawing import Number, as_images, base64
 from vitbook.explorer.figure import Figure, at_the_start, piece_key
 from vitbook.explorer.gallery import named
-from vitbook.explorer.masked_still import still
 from vitbook.explorer.packing import squeeze
 from vitbook.explorer.plain_vit import (
     answer,
@@ -112,8 +111,7 @@ def masked_photograph(
     }  # fmt: skip
     hits = counts(found, means[0], truth[0], columns)
     finding = _finding(data, names[0], hits)
-    drawn = still(data, photos[0], truth[0], hits, finding)
-    return Figure("masked_photograph.js", data, title, description or at_the_start(finding), drawn,
+    return Figure("masked_photograph.js", data, title, description or at_the_start(finding),
                   (stored,))  # fmt: skip
 
 

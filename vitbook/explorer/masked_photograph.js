@@ -5,13 +5,13 @@ import { canvas, div, frame, image, label, labelled, term, track } from "./parts
 import { cellPad } from "./cell_pad.js";
 import { live } from "./live.js";
 import { shelf } from "./pieces.js";
-import { address, linkTo, MASKS, restored, stated } from "./address.js";
+import { address, linkTo, restored, stated } from "./address.js";
 import { encode, linear, load } from "./vision_transformer.js";
 import {
   answerOf, colorClass, commonest, levelsOf, maskedBy, meanColors, middleOf, nearestClass, wordLimits, wordsOf,
 } from "./color_guesses.js";
 
-const HATCH = [104, 144], STRIPE = 2; // what hides a patch, as in masked_still.py
+const HATCH = [104, 144], STRIPE = 2; // what hides a patch
 
 /** What a link says of a state, as far as the page has it. */
 export function maskedState(text, photos, patches) {
@@ -156,7 +156,7 @@ export function render(root, data) {
     });
 
     const named = { photo: number, patch, ...wordsOf(list, patches) };
-    linkTo(link, address(root, MASKS, named));
+    linkTo(link, address(root, "masked", named));
     const [color, chance] = answer?.top[0] ?? [], wrong = answer && color !== truth[patch];
     const says = !isAsked ? `The model sees ${where}: mask it to hear a guess. `
       : !answer ? trouble || "The model is being fetched. "
@@ -181,5 +181,5 @@ export function render(root, data) {
         node("p", { class: "vb-note" }, "A dot marks a guess that is exactly right, one of " +
           `${data.colors} colours.`)),
       div("", asked, ...bars.map(({ element }) => element))));
-  restored(root, MASKS, (text) => maskedState(text, photos.length, patches), change);
+  restored(root, "masked", (text) => maskedState(text, photos.length, patches), change);
 }

@@ -41,7 +41,7 @@ export function boot(id, render) {
     root.querySelector(".vb-live")?.remove();
     still.hidden = false;
     still.after(node("p", { class: "vb-error", role: "status" },
-      `The live figure could not start (${reason}); the still shows its default state.`));
+      `The live figure could not start (${reason}).`));
   };
   const start = (data) => {
     try {

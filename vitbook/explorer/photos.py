@@ -93,7 +93,7 @@ def photo_reader(
         f"with {looks.max():.3f} of its attention, where an equal share is {1 / tokens:.4f}."
     )
     still = _still(photos[0], looks, map_, (row, column), finding)
-    return Figure("photo_reader.js", data, title, description or at_the_start(finding), still)
+    return Figure("photo_reader.js", data, title, description or at_the_start(finding), still=still)
 
 
 def _still(

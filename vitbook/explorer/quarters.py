@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook.analysis.running import batches, logits_of
-from vitbook.explorer.drawing import OKABE_ITO, Number, as_array, drawing, tag, text
+from vitbook.explorer.drawing import OKABE_ITO, as_array
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.jpeg import jpeg
 from vitbook.modes import evaluating
@@ -97,7 +97,7 @@ def missing_quarters(
         "least": _LEAST, "colors": [_BELOW, _ABOVE], "removed": int(start), "task": task or "",
     }  # fmt: skip
     finding = _finding(names, labels, logits)
-    return Figure("missing_quarters.js", data, title, description or finding, _still(data, finding))
+    return Figure("missing_quarters.js", data, title, description or finding)
 
 
 def _logits(
@@ -171,47 +171,3 @@ def _finding(names: Sequence[str], labels: Sequence[str], logits: np.ndarray) ->
     if rise < _SEEN:
         return f"{found}No logit rises."
     return f"{found}The largest rise: {names[risen]} without {labels[quarter]} (by {rise:.2f})."
-
-
-def _still(data: dict, words: str) -> str:
-    """The image at the start, and its bars with ticks at what they are with all four there."""
-    top, side, gap, names, wide, pitch = 22, 240, 28, 110, 230, 30
-    (height, width), (low, high), gone = data["size"], data["scale"], data["removed"]
-    tall = side * height / width
-    parts = [
-        text(0, 14, "The image", font_weight=600),
-        tag("image", href=data["image"], x=0, y=top, width=side, height=float(tall),
-            preserveAspectRatio="none"),
-    ]  # fmt: skip
-    for q in range(4):
-        if gone >> q & 1:
-            x, y = q % 2 * side / 2, top + q // 2 * tall / 2
-            parts += [
-                tag("rect", x=x, y=float(y), width=side / 2, height=float(tall / 2),
-                    fill="rgb({},{},{})".format(*data["mean"]), stroke="#888"),
-                text(x + side / 4, float(y + tall / 4 + 4), data["labels"][q],
-                     text_anchor="middle", style=f"fill:{data['ink']}"),
-            ]  # fmt: skip
-    left = side + gap + names
-
-    def at(value: Number) -> float:
-        return left + wide * (value - low) / (high - low)
-
-    parts.append(text(side + gap, 14, "Logits; ticks: with all four there", font_weight=600))
-    for i, name in enumerate(data["classes"]):
-        y, now, then = top + 8 + pitch * i, data["logits"][gone][i], data["logits"][0][i]
-        parts += [
-            text(side + gap, y + 12, name),
-            tag("rect", x=left, y=y, width=wide, height=14, fill="currentColor",
-                fill_opacity=0.07),
-            tag("rect", x=min(at(now), at(0)), y=y, width=abs(at(now) - at(0)), height=14,
-                fill=_ABOVE if now >= 0 else _BELOW),
-            tag("rect", x=at(then) - 1.5, y=y - 4, width=3, height=22, fill="currentColor"),
-            text(left + wide + 46, y + 12, f"{now:.2f}".replace("-", "−"), text_anchor="end"),
-        ]  # fmt: skip
-    end = top + 8 + pitch * len(data["classes"])
-    parts += [
-        tag("line", x1=at(0), x2=at(0), y1=top, y2=end, stroke="currentColor", stroke_opacity=0.5),
-        text(at(0), end + 14, "0", text_anchor="middle"),
-    ]
-    return drawing(left + wide + 50, round(max(top + tall, end + 18)) + 4, words, *parts)

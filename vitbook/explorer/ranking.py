@@ -11,7 +11,6 @@ import numpy as np
 from vitbook.explorer.agreement import agreement
 from vitbook.explorer.drawing import Number, as_array, image_png
 from vitbook.explorer.figure import Figure
-from vitbook.explorer.ranking_still import finding, still
 
 _FEWEST, _MOST = 3, 16
 _MOST_FILTERS, _MOST_SIDE = 64, 32
@@ -101,7 +100,7 @@ def checkpoint_ranking(
         "Kendall's τ-b is 1 if all pairs are right, 0 if as many are right as wrong, and −1 if "
         "all are wrong."
     )
-    return Figure("checkpoint_ranking.js", data, title, description, still(data, finding(data)))
+    return Figure("checkpoint_ranking.js", data, title, description)
 
 
 def _check(cards: Sequence[Candidate]) -> None:

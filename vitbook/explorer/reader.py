@@ -2,25 +2,15 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitbook.explorer.drawing import (
     CIVIDIS,
-    MOST,
-    OTHERS,
     as_array,
     as_images,
     base64,
-    dots,
-    drawing,
-    heat,
     image_png,
-    pixels,
-    png,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
 from vitbook.explorer.plain_vit import (
@@ -113,30 +103,4 @@ def digit_reader(
         f"with probability {probabilities[0, read]:.2f}. Of the {len(images)} held-out examples "
         f"here it reads {right} as their writers meant them."
     )
-    still = _still(data, images[0, 0], maps[-1, 0, :, 0, 1:].mean(0).numpy(), probabilities[0],
-                   finding)  # fmt: skip
-    return Figure("digit_reader.js", data, title, description or at_the_start(finding), still)
-
-
-def _still(
-    data: dict, image: np.ndarray, looks: np.ndarray, chances: np.ndarray, words: str
-) -> str:
-    (rows, columns), patch = data["size"], data["patch"]
-    looks = looks.reshape(rows // patch[0], columns // patch[1])
-    side = 220
-    parts = [
-        text(0, 14, "the pad", font_weight=600), pixels(png(image), 0, 24, side, side),
-        text(side + 20, 14, "what it sees, and where it looks", font_weight=600),
-        pixels(png(heat(looks, float(looks.max()))), side + 20, 24, side, side),
-        dots(image, side + 20, 24, side, side),
-    ]  # fmt: skip
-    pitch = side / len(chances)
-    for i, (name, chance) in enumerate(zip(data["classes"], chances, strict=True)):
-        y = 24 + pitch * i
-        parts += [
-            text(2 * side + 50, y + 15, name, font_weight=600, text_anchor="end"),
-            tag("rect", x=2 * side + 60, y=y + 4, width=130 * float(chance), height=pitch - 8,
-                **(MOST if chance == chances.max() else OTHERS)),
-            text(2 * side + 240, y + 15, f"{chance:.2f}", text_anchor="end"),
-        ]  # fmt: skip
-    return drawing(2 * side + 240, side + 30, words, tag("g", *parts, class_="vb-drawing"))
+    return Figure("digit_reader.js", data, title, description or at_the_start(finding))

@@ -11,13 +11,7 @@ from vitbook.explorer.drawing import (
     Number,
     as_images,
     base64,
-    drawing,
-    heat,
     image_png,
-    pixels,
-    png,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure
 from vitbook.explorer.maps import _as_maps, quantize
@@ -78,7 +72,6 @@ def rollout_map(
     fused = fused / fused.sum(-1, keepdims=True)
     codes, scales = quantize(fused)
     whole = rolled(fused, residual)
-    top = max(float(each[0, num_prefix_tokens:].max()) for each in (fused[-1], whole))
     apart = difference(whole)
     finding = (
         f"At the start the class token asks, through all {len(fused)} layers, with a residual of "
@@ -100,8 +93,7 @@ def rollout_map(
         "steps": _STEPS, "alike": _ALIKE, "ramp": CIVIDIS, "task": task,
         "start": {"query": 0, "depth": len(fused), "residual": at},
     }  # fmt: skip
-    still = _still(data, fused[-1], whole, top, apart, finding)
-    return Figure("rollout_map.js", data, title, description or finding, still)
+    return Figure("rollout_map.js", data, title, description or finding)
 
 
 def rolled(fused: np.ndarray, residual: Number) -> np.ndarray:
@@ -113,36 +105,3 @@ def rolled(fused: np.ndarray, residual: Number) -> np.ndarray:
 def difference(rows: np.ndarray) -> float:
     """The share of a row that differs from the mean of all rows, on average: 0 if all agree."""
     return float(np.abs(rows - rows.mean(0)).sum(-1).mean() / 2)
-
-
-def _still(
-    data: dict, last: np.ndarray, whole: np.ndarray, top: float, apart: float, words: str
-) -> str:
-    """The image, the last layer's row and the rollout of the class token, on one scale."""
-    side, gap, prefix = 190, 16, data["prefix"]
-    tall = side * data["height"] / data["width"]
-    depth, residual = data["layers"], data["start"]["residual"] / data["steps"]
-    parts = [
-        text(0, 14, "the class token asks", font_weight=600),
-        pixels(data["image"], 0, 24, side, tall),
-    ]
-    panels = ((f"reads in layer {depth}", last[0]),
-              (f"has heard of after {depth}", whole[0]))  # fmt: skip
-    for number, (name, row) in enumerate(panels, start=1):
-        left = number * (side + gap)
-        cells = heat(row[prefix:].reshape(data["grid"]), top)
-        parts += [text(left, 14, name, font_weight=600), pixels(png(cells), left, 24, side, tall)]
-    terms = ((f"{100 * whole[0, 0]:.1f} %", "stays on itself"),
-             (f"{100 * whole[0, prefix:].max():.1f} %", "on the patch heard of most"),
-             (f"{100 * apart:.1f} %", "differs between askers"))  # fmt: skip
-    for number, (value, name) in enumerate(terms):
-        left = number * (side + gap)
-        parts += [text(left, tall + 56, value, font_size=22, font_weight=600),
-                  text(left, tall + 74, name)]  # fmt: skip
-    width = 3 * side + 2 * gap
-    parts += [
-        tag("line", x1=0, x2=width, y1=tall + 86, y2=tall + 86, stroke="currentColor",
-            stroke_opacity=0.3),
-        text(0, tall + 104, f"residual {residual:.2f}; colours from 0 to {top:.3f}"),
-    ]  # fmt: skip
-    return drawing(width, round(tall + 112), words, *parts)

@@ -3,7 +3,7 @@ import { paint } from "./paint.js";
 import { argmax, bytes, clamp } from "./numbers.js";
 import { canvas, div, drag, note } from "./parts.js";
 import { live } from "./live.js";
-import { address, linkTo, restored, ROUNDING, stated } from "./address.js";
+import { address, linkTo, restored, stated } from "./address.js";
 
 const TINY = 2 ** -126; // the smallest normal number of float32
 const GAP = 3, WIDE_GAP = 5; // px between lines that can be seen, between marks that may be wide
@@ -145,7 +145,7 @@ export function render(root, data) {
     const loud = argmax(found.map(({ values }) => largest(values)));
     const moved = scale === 100 ? "" : `, ${names[0]} at ${times}`;
     const named = { bits, each, scale };
-    linkTo(link, address(root, ROUNDING, named));
+    linkTo(link, address(root, "rounding", named));
     return {
       says: `${bits} bits, one step for ${each ? "each channel" : "all"}${moved}: the median ` +
         `channel uses ${used} of ${2 ** bits - 1} codes, error ${percentOf(error)}. ` +
@@ -165,7 +165,7 @@ export function render(root, data) {
     div("vb-controls", bits, div("vb-prefix", node("span", {}, "One step for"), choice),
       figure.reset, link),
     told, table);
-  restored(root, ROUNDING, (text) =>
+  restored(root, "rounding", (text) =>
     stated(text, { bits: [2, 8], each: [0, 1], scale: [quietest, loudest] }), change);
   drawStrips();
   new ResizeObserver(drawStrips).observe(table);

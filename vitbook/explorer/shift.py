@@ -8,12 +8,6 @@ from vitbook.explorer.drawing import (
     OKABE_ITO,
     as_images,
     base64,
-    drawing,
-    pixels,
-    png,
-    rgb,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure
 
@@ -116,42 +110,4 @@ def shift_meter(
         "shift": shift, "pixels": base64(grey), "top": top, "null": round(null, 4),
         "colors": [_BELOW, _ABOVE], "task": task,
     }  # fmt: skip
-    still = _still(data, cameras[shift], rests, finding)
-    return Figure("shift_meter.js", data, title, description or finding, still)
-
-
-def colored(values: np.ndarray, top: float) -> np.ndarray:
-    """Whole numbers "h w" to uint8 "h w 3": orange below nought, white at it, blue above."""
-    part = np.clip(np.abs(values) / top, 0, 1)[..., None]
-    ends = np.where(values[..., None] < 0, rgb(_BELOW), rgb(_ABOVE))
-    return np.rint(255 * (1 - part) + ends * part).astype(np.uint8)
-
-
-def _still(data: dict, camera: np.ndarray, rests: dict[int, list[float]], words: str) -> str:
-    """The view, its finest and its coarsest map; under them what is over for every move."""
-    side, gap, high = 200, 20, 200 * camera.shape[0] / camera.shape[1]
-    strides = [data["strides"][0], data["strides"][-1]]
-    names = ["what the camera sees", *(f"its map, stride {stride}" for stride in strides)]
-    images = [camera] + [
-        colored(edge_map(camera, data["window"], stride), data["top"]) for stride in strides
-    ]
-    parts = []
-    for i, (name, image) in enumerate(zip(names, images, strict=True)):
-        parts += [text(i * (side + gap), 12, name, font_weight=600),
-                  pixels(png(image), i * (side + gap), 20, side, high)]  # fmt: skip
-    top, tall, pitch = high + 50, 60, side / (data["reach"] + 1)
-    for i, (stride, rest) in enumerate(rests.items()):
-        left = i * (side + gap)
-        parts += [text(left, top, f"left over, stride {stride}", font_weight=600)]
-        for shift, part in enumerate(rest):
-            tallness = tall * part / max(data["null"], 0.01)
-            parts += [tag("rect", x=left + shift * pitch + 2, y=top + 14 + tall - tallness,
-                          width=pitch - 4, height=max(tallness, 1.0), fill=_ABOVE),
-                      text(left + (shift + 0.5) * pitch, top + tall + 30, f"{shift}",
-                               text_anchor="middle")]  # fmt: skip
-        parts += [tag("line", x1=left, x2=left + side, y1=top + 14, y2=top + 14,
-                      stroke="currentColor", stroke_dasharray="4 3")]  # fmt: skip
-    parts += [text(0, top + tall + 50, "pixels that the camera moved; the dashed line is an "
-                       "unrelated map")]  # fmt: skip
-    width = max(len(rests), 3) * (side + gap) - gap
-    return drawing(width, round(top + tall + 58), words, *parts)
+    return Figure("shift_meter.js", data, title, description or finding)

@@ -1,6 +1,5 @@
 """What a model answers when the patches of an image change places."""
 
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
@@ -10,19 +9,9 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.explorer.drawing import (
-    MOST,
     OKABE_ITO,
-    OTHERS,
     as_images,
     base64,
-    drawing,
-    framed,
-    image_png,
-    pixels,
-    png,
-    rgb,
-    tag,
-    text,
 )
 from vitbook.explorer.figure import Figure, at_the_start
 
@@ -157,53 +146,8 @@ def patch_shuffle(
         f"{_amount(first[at]['change'])}. The framed patch's token went where the patch went, and "
         f"changed by {_amount(first[at]['token_changes'][follow])}."
     )
-    still = _still(data, image, shown[at].numpy(), first, at, finding)
-    return Figure("patch_shuffle.js", data, title, description or at_the_start(finding), still)
+    return Figure("patch_shuffle.js", data, title, description or at_the_start(finding))
 
 
 def _amount(change: float | int) -> str:
     return "mere rounding, below a billionth" if change < 1e-9 else f"{change:.2g}"
-
-
-def _columns(levels: str, numbers: int) -> np.ndarray:
-    """Tokens as colours, one column a place: uint8 "numbers places 3"."""
-    level = np.frombuffer(b64decode(levels), np.uint8).reshape(-1, numbers).T / 127.5
-    low, middle, high = (rgb(color) for color in _COLORS)
-    below, above = np.clip(1 - level, 0, 1)[..., None], np.clip(level - 1, 0, 1)[..., None]
-    mixed = middle + below * (low - middle) + above * (high - middle)
-    return np.rint(mixed).astype(np.uint8)
-
-
-def _still(
-    data: dict, before: np.ndarray, after: np.ndarray, answer: list[dict], at: int, words: str
-) -> str:
-    (rows, columns), side, gap = data["grid"], 190, 24
-    places = data["orders"][0][1].index(data["follow"]), data["orders"][at][1].index(data["follow"])
-    tokens = [_columns(answer[state]["levels"], data["numbers"]) for state in (0, at)]
-    parts = []
-    for i, (image, name, place) in enumerate((
-        (before, "as it was", places[0]), (after, data["orders"][at][0], places[1])
-    )):  # fmt: skip
-        left, high, wide = i * (side + gap), side / rows, side / columns
-        strip = side / (rows * columns)
-        parts += [
-            text(left, 12, name, font_weight=600),
-            pixels(image_png(image), left, 20, side, side),
-            pixels(png(tokens[i]), left, side + 50, side, 110),
-            text(left, side + 42, "tokens, a column a place", font_size=12),
-        ]  # fmt: skip
-        parts += [framed(left + place % columns * wide, 20 + place // columns * high, wide, high),
-                  framed(left + place * strip, side + 50, strip, 110)]  # fmt: skip
-    left, pitch = 2 * (side + gap), side / len(data["classes"])
-    parts += [text(left, 12, "its answer; ticks: as it was", font_weight=600)]
-    for i, name in enumerate(data["classes"]):
-        y = 20 + pitch * i
-        now, then = answer[at]["chances"][i], answer[0]["chances"][i]
-        parts += [
-            text(left + 14, y + 0.7 * pitch, name, text_anchor="end", font_weight=600),
-            tag("rect", x=left + 22, y=y + 3, width=140 * now, height=pitch - 6,
-                **(MOST if now == max(answer[at]["chances"]) else OTHERS)),
-            tag("rect", x=left + 22 + 140 * then, y=y + 1, width=3, height=pitch - 2,
-                fill="currentColor"),
-        ]  # fmt: skip
-    return drawing(left + 230, side + 170, words, *parts)

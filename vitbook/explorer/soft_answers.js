@@ -2,7 +2,7 @@ import { node, set } from "./page.js";
 import { shareTold, softmax } from "./numbers.js";
 import { div, image, note, photo, term } from "./parts.js";
 import { live } from "./live.js";
-import { address, ANSWERS, linkTo, restored, stated } from "./address.js";
+import { address, linkTo, restored, stated } from "./address.js";
 
 /** Shares of the classes; the largest logit is taken off first, so that no quotient overflows. */
 export function sharesAt(logits, temperature) {
@@ -75,7 +75,7 @@ export function render(root, data) {
     legend.replaceChildren("Bar: ", teachers[teacher],
       ...(marked ? [". Thin mark: ", teachers[reference], ", at the same temperature"] : []), ".");
     const state = { image, teacher, temperature };
-    linkTo(link, address(root, ANSWERS, state));
+    linkTo(link, address(root, "answers", state));
     const twice = sharesAt(data.logits[teacher][image], 2 * temperature)[second];
     return {
       says: `${teachers[teacher]} at temperature ${temperature} says ${classes[best]} with ` +
@@ -98,5 +98,5 @@ export function render(root, data) {
     div("vb-answering",
       div("vb-asking", image(data.height, data.width, chosen), spread.element),
       div("vb-answers", ...bars.map(({ element }) => element), ruler)));
-  restored(root, ANSWERS, (text) => answeredState(text, data), change);
+  restored(root, "answers", (text) => answeredState(text, data), change);
 }

@@ -8,12 +8,6 @@ from vitbook.explorer.drawing import (
     CIVIDIS,
     as_array,
     base64,
-    drawing,
-    framed,
-    pixels,
-    png,
-    rgb,
-    text,
 )
 from vitbook.explorer.figure import Figure
 
@@ -87,7 +81,6 @@ def place_waves(
     found = np.stack(
         [[likeness_of_waves(a, cut) for cut in range(1, cuts + 1)] for a in arrays.values()]
     )
-    steps = np.rint(100 * found + 100).astype(np.uint8)
     data = {
         "rows": rows, "columns": columns, "cuts": cuts, "names": list(arrays),
         "place": place[0] * columns + place[1], "keep": keep,
@@ -106,8 +99,7 @@ def place_waves(
         f"{'; '.join(said)}.\nA slow wave ends where it began, so that in any table of few waves "
         "opposite edges look alike."
     )
-    still = _still(data, steps[:, keep - 1, one].reshape(-1, rows, columns), finding)
-    return Figure("place_waves.js", data, title, description or finding, still)
+    return Figure("place_waves.js", data, title, description or finding)
 
 
 def _products(table: np.ndarray) -> np.ndarray:
@@ -115,34 +107,3 @@ def _products(table: np.ndarray) -> np.ndarray:
     places = table.reshape(-1, table.shape[2])
     products = places @ places.T
     return np.rint(products / np.abs(products).max() * 32767).astype("<i2")
-
-
-def _colored(steps: np.ndarray) -> np.ndarray:
-    """Steps from 0 (cosine -1) to 200 (cosine 1) to uint8 "rows columns 3"."""
-    stops = np.stack([rgb(color) for color in CIVIDIS])
-    spot = steps / 200 * (len(stops) - 1)
-    low = np.minimum(spot.astype(int), len(stops) - 2)
-    part = (spot - low)[..., None]
-    return np.rint(stops[low] * (1 - part) + stops[low + 1] * part).astype(np.uint8)
-
-
-def _still(data: dict, tiles: np.ndarray, words: str) -> str:
-    """One tile a table, the place that asks framed, its mirror image dashed."""
-    rows, columns = data["rows"], data["columns"]
-    side, gap = 200, 20
-    tall = side * rows / columns
-    row, column = divmod(data["place"], columns)
-    wide, high = side / columns, tall / rows
-    parts = []
-    for i, (name, tile) in enumerate(zip(data["names"], tiles, strict=True)):
-        left = i * (side + gap)
-        mirror = columns - 1 - column
-        cosine = f"{tile[row, mirror] / 100 - 1:.2f}".replace("-", "−")
-        parts += [text(left, 12, name, font_weight=600),
-                  pixels(png(_colored(tile)), left, 20, side, tall),
-                  text(left, tall + 38, f"mirror image: {cosine}")]  # fmt: skip
-        for at, dashes in ((column, "none"), (mirror, "4 3")):
-            parts += [framed(left + at * wide, 20 + row * high, wide, high, dashes)]
-    kept = f"waves up to {data['keep']} of {data['cuts']}; yellow is alike, dark blue is opposite"
-    parts.append(text(0, tall + 60, kept))
-    return drawing(len(tiles) * (side + gap) - gap, round(tall + 70), words, *parts)

@@ -1,7 +1,5 @@
 """The photograph explorer's default state, for a page without scripts."""
 
-from base64 import b64decode
-
 import numpy as np
 
 from vitbook.explorer.drawing import Number, drawing, framed, heat, pixels, png, tag, text
@@ -117,22 +115,3 @@ def heading(fuse: tuple[str, ...]) -> str:
     """What the sheet of all maps is called."""
     below = f"; below them {', '.join(fuse)}" if fuse else ""
     return f"All heads: layers across, heads down{below}"
-
-
-def draw_alike(photos: list[dict], small: list[str], layout: Layout, query: int, words: str) -> str:
-    """The photograph with the patch that asks, and all photographs as bright as they are alike."""
-    cosines = [np.frombuffer(b64decode(photo["like"]), np.int8) / 100 for photo in photos]
-    grid, tall = layout.grid, _tall(layout)
-    veils = [spotlight(np.maximum(each, 0).reshape(grid) ** 2, 1.0) for each in cosines]
-    parts = _twice(photos[0]["image"], layout, query - len(layout.prefix), veils[0],
-                   "Patches with a token like it")  # fmt: skip
-    across, gap = 4, 9.6
-    side = (_RIGHT + _SIDE - (across - 1) * gap) / across
-    high, low = side * layout.size[0] / layout.size[1], tall + 24
-    for i, (photo, veil) in enumerate(zip(small, veils[1:], strict=True)):
-        x, y = i % across * (side + gap), low + i // across * (high + gap)
-        place = {"transform": f"translate({x:.2f} {y - 14:.2f})"}
-        parts += [tag("g", _photo(photo, layout, side, high), **place),
-                  pixels(png(veil), x, y + 10, side, high)]  # fmt: skip
-    lines = -(-(len(photos) - 1) // across)
-    return drawing(_RIGHT + _SIDE, round(low + 10 + lines * (high + gap)), words, *parts)

