@@ -101,7 +101,7 @@ def lay(root: Path) -> None:
     shutil.copytree(made, target, ignore=shutil.ignore_patterns("sources"))
     for file in (file for files in RUNTIME.values() for file in files):
         shutil.copy(runtime / file, target)
-    worker = root / "vitbook" / "explorer" / "photo_worker.js"
+    worker = root / "vitbook" / "figures" / "photo_reader" / "photo_worker.js"
     shutil.copy(worker, target)
     (target / "NOTICE.txt").write_text(NOTICE.format(version=VERSION, **manifest["about"]))
     (target / "manifest.json").write_text(json.dumps(manifest))

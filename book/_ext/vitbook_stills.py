@@ -19,9 +19,9 @@ from pathlib import Path
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
-# All of this is written by `vitbook.explorer.Figure`.
+# All of this is written by `vitbook.figures.Figure`.
 FIGURE = re.compile(
-    r'(?P<before><div class="vitbook-figure" [^>]*data-module="(?P<module>\w+\.js)"[^>]*>'
+    r'(?P<before><div class="vitbook-figure" [^>]*data-figure="(?P<name>\w+)"[^>]*>'
     r'(?:(?!<script).)*?<div class="vb-still"[^>]*>)(?P<after></div>.*?<script type="module">)',
     re.DOTALL,
 )
@@ -78,12 +78,13 @@ def move_pictures(html: str, folder: Path, href: str) -> str:
 
 def with_stills(body: str, folder: Path, href: str) -> str:
     """A page whose figures show their start; its pictures are in `folder`, at `href`."""
-    home, asked = files("vitbook.explorer"), []
+    home, asked = files("vitbook.figures"), []
     for figure in FIGURE.finditer(body):
         blocks = list(BLOCK.finditer(figure["after"]))
         (data,) = (json.loads(block["json"]) for block in blocks if block["kind"] == "vb-data")
         pieces = [[block["key"], block["json"]] for block in blocks if block["kind"] == "vb-piece"]
-        asked.append({"module": str(home / figure["module"]), "data": data, "pieces": pieces})
+        module = str(home / figure["name"] / "figure.js")
+        asked.append({"module": module, "data": data, "pieces": pieces})
     if not asked:
         return body
     stills = iter(draw(asked))

@@ -1,0 +1,68 @@
+"""Live figures, which need no kernel: one folder each, and `parts`, which two or more share.
+
+In a figure's folder `__init__.py` checks and prepares data, `figure.js` draws and answers the
+reader, `figure.css` is its style. A drawing exists once, in JavaScript: a build runs it for the
+picture that a page shows first. Still plots do not belong here (`plotting`), nor does what
+computes anything about a model (`analysis`).
+"""
+
+from vitbook.figures.alike_patches import alike_patches
+from vitbook.figures.attention_gallery import attention_gallery
+from vitbook.figures.attention_maps import attention_maps
+from vitbook.figures.channel_browser import channel_browser
+from vitbook.figures.checkpoint_ranking import Candidate, checkpoint_ranking
+from vitbook.figures.cutting_board import cutting_board
+from vitbook.figures.data_flow import data_flow
+from vitbook.figures.deletion_curves import deletion_curves
+from vitbook.figures.design_counter import design_counter
+from vitbook.figures.digit_reader import digit_reader
+from vitbook.figures.distance_meter import distance_meter
+from vitbook.figures.frontier import frontier
+from vitbook.figures.hearing_map import hearing_map
+from vitbook.figures.layer_gradients import layer_gradients
+from vitbook.figures.locality_dial import locality_dial
+from vitbook.figures.masked_photograph import masked_photograph
+from vitbook.figures.missing_quarters import missing_quarters
+from vitbook.figures.panel import panel
+from vitbook.figures.parts.figure import Figure
+from vitbook.figures.patch_shuffle import patch_shuffle
+from vitbook.figures.photo_reader import photo_reader
+from vitbook.figures.place_waves import place_waves
+from vitbook.figures.rollout_map import rollout_map
+from vitbook.figures.rounding_grid import rounding_grid
+from vitbook.figures.shift_meter import shift_meter
+from vitbook.figures.soft_answers import soft_answers
+from vitbook.figures.soft_lookup import soft_lookup
+from vitbook.figures.token_footprint import token_footprint
+
+__all__ = [
+    "Candidate",
+    "Figure",
+    "alike_patches",
+    "attention_gallery",
+    "attention_maps",
+    "channel_browser",
+    "checkpoint_ranking",
+    "cutting_board",
+    "data_flow",
+    "deletion_curves",
+    "design_counter",
+    "digit_reader",
+    "distance_meter",
+    "frontier",
+    "hearing_map",
+    "layer_gradients",
+    "locality_dial",
+    "masked_photograph",
+    "missing_quarters",
+    "panel",
+    "patch_shuffle",
+    "photo_reader",
+    "place_waves",
+    "rollout_map",
+    "rounding_grid",
+    "shift_meter",
+    "soft_answers",
+    "soft_lookup",
+    "token_footprint",
+]

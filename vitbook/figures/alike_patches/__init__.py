@@ -1,0 +1,97 @@
+"""Photographs as a Vision Transformer's tokens see them: touch one, and all its like light up."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from vitbook.analysis import object_mask, principal_tokens, token_colors
+from vitbook.figures.parts.drawing import (
+    as_array,
+    as_images,
+    base64,
+)
+from vitbook.figures.parts.figure import Figure
+from vitbook.figures.parts.jpeg import jpeg
+
+_COMPONENTS = 32
+# Of the page: more patches than this make neither a picture nor a page that loads.
+_MOST_PATCHES = 12_000
+# Cosines up to this one leave a patch dark.
+FLOOR = 0.3
+# Of black that lies over what is not alike.
+DARKEST = 0.8
+
+
+def alike_patches(
+    images,
+    tokens,
+    grid_size: tuple[int, int],
+    *,
+    names: Sequence[str],
+    start: tuple[int, tuple[int, int]],
+    task: str | None = None,
+    title: str = "Touch a photograph: what is alike to a Vision Transformer lights up",
+    description: str | None = None,
+) -> Figure:
+    """Photographs beside their tokens' colours; the touched patch lights up its like in all.
+
+    Two patches are alike by the cosine of their tokens, less the mean of all, in the 32 largest
+    components. The colours are :func:`vitbook.analysis.token_colors` of what
+    :func:`vitbook.analysis.object_mask` keeps.
+
+    Args:
+        images: uint8 "n channels height width", one size.
+        tokens: "n patches width", after the last norm and without prefix.
+        grid_size: (rows, columns) of the patches.
+        names: of the photographs.
+        start: number of a photograph and (row, column) of its touched patch at the start.
+        task: a sentence above the figure.
+        description: the caption.
+
+    Raises:
+        ValueError: what came does not fit together, is not finite, or has more patches than a
+            page holds.
+        MissingPackageError: Pillow is not installed.
+    """
+    images = as_images(images)
+    tokens = torch.from_numpy(as_array(tokens)).float()
+    rows, columns = grid_size
+    if tokens.ndim != 3 or len(images) != len(tokens) or len(names) != len(images):
+        raise ValueError(
+            f"{len(images)} images and {len(names)} names with tokens of shape "
+            f"{tuple(tokens.shape)}: expected (images, patches, width), one each"
+        )
+    if tokens.shape[:2].numel() > _MOST_PATCHES:
+        raise ValueError(
+            f"{tokens.shape[:2].numel():,} patches, a page holds {_MOST_PATCHES:,}: take fewer "
+            "photographs, or smaller ones"
+        )
+    mask = object_mask(tokens, grid_size)  # also checks the grid, and that the tokens are finite
+    number, (row, column) = start
+    if not (0 <= number < len(images) and 0 <= row < rows and 0 <= column < columns):
+        raise ValueError(
+            f"start {start}: expected a photograph from 0 to {len(images) - 1} and a patch of a "
+            f"grid of {rows} x {columns}"
+        )
+    count = min(_COMPONENTS, tokens.shape[-1], tokens.shape[:2].numel())
+    found, shares = principal_tokens(tokens, count)
+    unit = (found / found.norm(dim=-1, keepdim=True).clamp_min(1e-12)).numpy()
+    levels = np.rint(unit / max(np.abs(unit).max(), 1e-12) * 127).astype(np.int8)
+    stands_out = mask if mask.sum() >= 3 else None  # of alike tokens none does
+    colors = np.rint(255 * token_colors(tokens, stands_out).numpy()).astype(np.uint8)
+    patch = row * columns + column
+    data = {
+        "photos": [[str(name), jpeg(image)] for name, image in zip(names, images, strict=True)],
+        "size": list(images.shape[2:]), "grid": [rows, columns], "components": count,
+        "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR, "darkest": DARKEST,
+        "start": {"photo": number, "patch": patch}, "task": task or "",
+    }  # fmt: skip
+    finding = (
+        "A patch is as bright as its token is like the touched one's: the cosine, less the mean "
+        f"token, in the {count} largest of {tokens.shape[-1]} components "
+        f"({float(shares.sum()):.0%} of the variance). It stays dark up to {FLOOR}. Right: the "
+        "three largest components of the tokens that stand out, as red, green and blue; the rest "
+        "is black."
+    )
+    return Figure("alike_patches", data, title, description or finding)

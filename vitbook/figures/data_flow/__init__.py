@@ -1,0 +1,188 @@
+"""From a photograph to a model's answer in one figure, one step a click, one patch followed."""
+
+import numpy as np
+import torch
+
+from vitbook.extras import from_extra
+from vitbook.figures.data_flow.colors import layer_colors
+from vitbook.figures.parts.drawing import (
+    as_array,
+    as_images,
+    base64,
+    drawing,
+    framed,
+    pixels,
+    png,
+    tag,
+    text,
+)
+from vitbook.figures.parts.figure import Figure, piece_key
+from vitbook.figures.parts.jpeg import jpeg
+from vitbook.figures.parts.veil import patch_means, veil
+
+LINES = 8  # to the tokens that a patch looks at most, in each layer
+# Of the small form, which shares its page with other figures: lines, and pixels of the photograph.
+SMALL_LINES, _SMALL_SIDE = 6, 288
+# Of the page: with more the sequence is thinner than the pixels of a phone.
+_MOST_PATCHES = 1024
+_ANSWER_SIDE = 64  # pixels of the answer that are packed: the veil is smooth
+
+
+def data_flow(
+    photograph,
+    tokens,
+    attention,
+    answer,
+    *,
+    grid_size: tuple[int, int],
+    patch_size: int,
+    start: tuple[int, int],
+    num_prefix_tokens: int = 1,
+    meaning: str = "where the model expects the eye to rest",
+    small: bool = False,
+    title: str = "From a photograph to an answer: follow one patch through a Vision Transformer",
+    description: str | None = None,
+) -> Figure:
+    """A photograph is cut, lined up, embedded, mixed layer by layer, and becomes an answer.
+
+    Colours are the three largest principal components of each layer's tokens, turned so that they
+    change as little as possible from a layer to the next one. Lines lead from the followed patch to
+    the tokens that it looks at most.
+
+    Args:
+        photograph: uint8 "3 height width", of any size that has the grid's proportions.
+        tokens: "layers+1 tokens width": what the first block takes, then what each block gives.
+        attention: "layers tokens tokens", the mean of the heads.
+        answer: the model's map of the photograph, "height width", from 0 to 1.
+        grid_size: (rows, columns) of the patches.
+        patch_size: in pixels that the model sees.
+        start: (row, column) of the patch that is followed at first.
+        num_prefix_tokens: in front of the patches; the first is called the class token.
+        meaning: of what is bright in the answer, after "bright".
+        small: less tall, in fewer bytes, and without the slider of layers.
+        description: the caption.
+
+    Raises:
+        ValueError: what came does not fit together, is not finite, or has more patches than a
+            stage holds.
+        MissingPackageError: Pillow is not installed.
+    """
+    images = as_images(as_array(photograph)[None])
+    tokens = torch.from_numpy(as_array(tokens)).float()
+    maps, answer = as_array(attention), as_array(answer).astype(float)
+    rows, columns = grid_size
+    _check(images, tokens, maps, answer, grid_size, num_prefix_tokens)
+    if not (0 <= start[0] < rows and 0 <= start[1] < columns):
+        raise ValueError(f"start {start}: expected a patch of a grid of {rows} x {columns}")
+    depth, width = len(maps), tokens.shape[-1]
+    colors = layer_colors(tokens, num_prefix_tokens)
+    seen, weights = strongest(maps[:, num_prefix_tokens:], SMALL_LINES if small else LINES)
+    top = float(weights.max())
+    dark, means = _small_veil(answer), patch_means(answer, grid_size)
+    channels = images.shape[1]
+    patch = start[0] * columns + start[1]
+    data = {
+        "photo": jpeg(images[0], _SMALL_SIDE if small else None), "grid": [rows, columns],
+        "patch": patch_size, "width": width, "channels": channels,
+        "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
+        "colors": base64(colors), "seen": base64(seen.astype("<u2")), "top": top,
+        "weights": base64(np.rint(255 * np.sqrt(weights / top)).astype(np.uint8)),
+        "veil": png(dark), "means": base64(np.rint(255 * means).astype(np.uint8)),
+        "answer": list(answer.shape), "meaning": meaning, "small": small, "start": patch,
+        "task": "",
+    }  # fmt: skip
+    looked = seen.shape[-1]
+    finding = (
+        "Like colours are like tokens: the three largest components of a layer, turned to fit the "
+        f"next layer. Curved lines lead to the {looked} tokens that the framed patch looks at "
+        "most, in the mean of the heads. The line straight down is its own token, which the "
+        "residual connection hands on."
+    )
+    still = _still(data, images[0], colors[:, num_prefix_tokens:], dark)
+    return Figure("data_flow", data, title, description or finding, still=still)
+
+
+def _check(images, tokens, maps, answer, grid_size, prefix) -> None:
+    rows, columns = grid_size
+    count = rows * columns + prefix
+    if rows * columns > _MOST_PATCHES:
+        raise ValueError(
+            f"{rows * columns:,} patches, a stage holds {_MOST_PATCHES:,}: take a smaller image"
+        )
+    if tokens.ndim != 3 or tokens.shape[1] != count or tokens.shape[-1] < 3:
+        raise ValueError(
+            f"tokens of shape {tuple(tokens.shape)}: expected (layers + 1, {count}, width) of "
+            f"{rows} x {columns} patches and {prefix} prefix tokens"
+        )
+    if maps.shape != (len(tokens) - 1, count, count) or not len(maps):
+        raise ValueError(
+            f"attention of shape {maps.shape}: expected ({len(tokens) - 1}, {count}, {count}), a "
+            "mean of the heads for each layer"
+        )
+    if images.shape[2] * columns != images.shape[3] * rows:
+        raise ValueError(
+            f"a photograph of {images.shape[2]} x {images.shape[3]} pixels does not have the "
+            f"proportions of {rows} x {columns} patches"
+        )
+    if answer.ndim != 2 or answer.shape[0] % rows or answer.shape[1] % columns:
+        raise ValueError(
+            f"an answer of shape {answer.shape}: expected (height, width), each patch whole"
+        )
+    if not (np.isfinite(maps).all() and maps.min() >= 0 and maps.max() > 0):
+        raise ValueError("attention has no weights from 0 to 1: look for NaN, or pass it softmaxed")
+    if not (answer.min() >= 0 and answer.max() <= 1):
+        raise ValueError(
+            f"an answer from {answer.min():.3g} to {answer.max():.3g}: expected 0 to 1"
+        )
+
+
+def strongest(maps: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest weights of each row, largest first: their places, and themselves."""
+    seen = np.argsort(-maps, axis=-1, kind="stable")[..., :count]
+    return seen, np.take_along_axis(maps, seen, -1)
+
+
+def _small_veil(answer: np.ndarray) -> np.ndarray:
+    """Of an answer, in few pixels."""
+    with from_extra("data"):
+        from PIL import Image
+
+    step = -(-max(answer.shape) // _ANSWER_SIDE)
+    size = answer.shape[1] // step, answer.shape[0] // step
+    small = Image.fromarray(answer.astype(np.float32)).resize(size, Image.Resampling.BOX)
+    return veil(np.asarray(small))
+
+
+def _still(data: dict, image: np.ndarray, colors: np.ndarray, dark: np.ndarray) -> str:
+    """The steps side by side, three in a row, the followed patch framed in each."""
+    (rows, columns), depth = data["grid"], data["depth"]
+    side, gap, line = 200, 20, 26
+    high = side * rows / columns
+    photo, cell = jpeg(image, side), (side / columns, high / rows)
+    name_of_photo = f"vb-flow-{piece_key(photo)}"
+    row, column = divmod(data["start"], columns)
+    middle = (depth + 1) // 2
+    parts = []
+    titles = ("1 the photograph", f"2 {rows} × {columns} patches", "3 tokens", f"4 layer {middle}",
+              f"5 layer {depth}", "6 the answer")  # fmt: skip
+    for i, name in enumerate(titles):
+        x, y = i % 3 * (side + gap), i // 3 * (high + line + gap) + line
+        parts.append(text(x, y - 8, name, font_size=17, font_weight=600))
+        if i == 0:
+            parts.append(pixels(photo, x, y, side, high, id=name_of_photo, class_="vb-first"))
+        elif i in (1, 5):
+            parts.append(tag("use", href=f"#{name_of_photo}", x=x, y=y - line))
+        else:
+            shown = colors[(0, middle, depth)[i - 2]].reshape(rows, columns, 3)
+            parts.append(pixels(png(shown), x, y, side, high))
+        if i == 1:
+            lines = "".join(f"M{x + k * cell[0]:.2f} {y}v{high:.2f}" for k in range(1, columns))
+            lines += "".join(f"M{x} {y + k * cell[1]:.2f}h{side}" for k in range(1, rows))
+            parts.append(tag("path", d=lines, stroke="var(--vb-paper)", stroke_width=2.5))
+        if i == 5:
+            parts.append(pixels(png(dark), x, y, side, high))
+        # Around the patch and not inside it, or little of it would be seen.
+        left, upper = x + column * cell[0] - 4, y + row * cell[1] - 4
+        parts.append(framed(left, upper, cell[0] + 8, cell[1] + 8))
+    words = "The photograph, its patches, its tokens in three layers as colours, and the answer."
+    return drawing(3 * side + 2 * gap, 2 * (high + line) + gap, words, *parts)

@@ -1,0 +1,109 @@
+"""What a few waves of a table of positions say, beside tables that learned nothing."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vitbook.figures.parts.drawing import (
+    CIVIDIS,
+    as_array,
+    base64,
+)
+from vitbook.figures.parts.figure import Figure
+
+_MOST_PLACES = 144
+
+
+def likeness_of_waves(table: np.ndarray, keep: int | np.ndarray) -> np.ndarray:
+    """Cosine of every two places of a table that keeps some of its waves alone.
+
+    Args:
+        table: "rows columns width".
+        keep: waves that go down and across the grid at most so many times; or which of them, by
+            their turns down and across, bool "rows//2+1 columns//2+1".
+
+    Returns:
+        "places places", row by row.
+    """
+    waves = np.fft.fft2(table, axes=(0, 1))
+    down, across = (np.rint(np.abs(np.fft.fftfreq(n, 1 / n))).astype(int) for n in table.shape[:2])
+    slow = np.maximum(down[:, None], across) <= keep if np.ndim(keep) == 0 else (
+        np.asarray(keep)[down[:, None], across]
+    )  # fmt: skip
+    waves[~slow] = 0
+    places = np.fft.ifft2(waves, axes=(0, 1)).real.reshape(-1, table.shape[2])
+    lengths = np.linalg.norm(places, axis=1, keepdims=True)
+    if not lengths.all():
+        raise ValueError("a place has a vector of zeros, which has no direction: expected none")
+    return (places / lengths) @ (places / lengths).T
+
+
+def place_waves(
+    tables: Mapping[str, object],
+    *,
+    place: tuple[int, int] = (3, 0),
+    keep: int = 1,
+    task: str | None = None,
+    title: str = "A few waves make any table look as if it had learned a mirror",
+    description: str | None = None,
+) -> Figure:
+    """How alike one place is to all others, in tables that keep a few of their waves.
+
+    Args:
+        tables: name -> "rows columns width", the learned one first, its nulls after it.
+        place: (row, column) of the place that asks at the start.
+        keep: waves kept at the start: those that go down and across at most so many times.
+        task: a sentence above the figure.
+        description: the caption; by default the finding at the start, in words.
+    """
+    arrays = {name: as_array(table).astype(float) for name, table in tables.items()}
+    shapes = {array.shape[:2] for array in arrays.values()}
+    if not 2 <= len(arrays) <= 3 or len(shapes) != 1 or any(a.ndim != 3 for a in arrays.values()):
+        came = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(
+            f"tables came as {came or 'nothing'}: expected two or three, (rows, columns, width), "
+            "on one grid"
+        )
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("tables hold NaN or infinity: expected finite numbers")
+    ((rows, columns),) = shapes
+    cuts = max(rows, columns) // 2
+    if rows * columns > _MOST_PLACES or cuts < 1:
+        raise ValueError(
+            f"a grid of {rows}x{columns} places: expected 2 to {_MOST_PLACES}, since the page "
+            "holds every pair of them"
+        )
+    if not (0 <= place[0] < rows and 0 <= place[1] < columns and 1 <= keep <= cuts):
+        raise ValueError(
+            f"place {place} and {keep} waves on a grid of {rows}x{columns}: expected a place on it "
+            f"and 1 to {cuts} waves"
+        )
+    found = np.stack(
+        [[likeness_of_waves(a, cut) for cut in range(1, cuts + 1)] for a in arrays.values()]
+    )
+    data = {
+        "rows": rows, "columns": columns, "cuts": cuts, "names": list(arrays),
+        "place": place[0] * columns + place[1], "keep": keep,
+        "products": base64(np.stack([_products(array) for array in arrays.values()])),
+        "stops": CIVIDIS, "task": task or "",
+    }  # fmt: skip
+    one, other = data["place"], place[0] * columns + columns - 1 - place[1]
+    said = [
+        f"{name} {found[i, keep - 1, one, other]:.2f} ({found[i, -1, one, other]:.2f})"
+        for i, name in enumerate(arrays)
+    ]
+    finding = (
+        f"Shown at the start: how alike the place in row {place[0] + 1}, column {place[1] + 1} is "
+        f"to every place, when a table keeps its mean and waves up to {keep}. Its mirror image, "
+        "left to right, has the dashed frame. Their cosine, and in brackets with all waves: "
+        f"{'; '.join(said)}.\nA slow wave ends where it began, so that in any table of few waves "
+        "opposite edges look alike."
+    )
+    return Figure("place_waves", data, title, description or finding)
+
+
+def _products(table: np.ndarray) -> np.ndarray:
+    """Inner products of every two places: what any choice of waves needs, in 65,535 steps."""
+    places = table.reshape(-1, table.shape[2])
+    products = places @ places.T
+    return np.rint(products / np.abs(products).max() * 32767).astype("<i2")
