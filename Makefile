@@ -44,7 +44,7 @@ serve: $(BUILT) ## Show the built book on a port of this machine
 .PHONY: test
 test: $(INSTALLED) ## Run the unit tests and compare the chapters with their checked outputs
 	$(call step,1/2,Unit tests with the shapes checked,$(PARALLEL) tests -m "not slow and not browser")
-	$(call step,2/2,The chapters against their checked outputs,VITBOOK_PLOTS=page PYTHONPATH=tools $(PARALLEL) -p chapter_times -p keep_executed --no-loadscope-reorder --nbval --nbval-current-env book)
+	$(call step,2/2,The chapters against their checked outputs,VITBOOK_STATIC=1 PYTHONPATH=tools $(PARALLEL) -p chapter_times -p keep_executed --no-loadscope-reorder --nbval --nbval-current-env book)
 
 .PHONY: pages
 pages: $(BUILT) ## Open every built page and every live figure in Chromium
@@ -98,6 +98,10 @@ stamp: $(INSTALLED) ## Carry the address in pyproject.toml to badges, install ce
 .PHONY: lock
 lock: $(INSTALLED) ## Pin anew what pyproject.toml asks for
 	$(call step,1/1,Resolving requirements.lock,$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --no-header --no-annotate -q -o requirements.lock)
+
+.PHONY: dist
+dist: $(INSTALLED) ## Build what an index gets, in dist
+	@$(BIN)/python -m build --outdir dist
 
 .PHONY: clean
 clean: ## Remove what was built; the environment stays

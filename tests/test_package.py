@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -56,3 +58,26 @@ def test_no_function_hides_the_module_of_its_name(name):
         if not isinstance(getattr(package, module), ModuleType)
     }
     assert not hidden
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", ".github/workflows/*.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/*.yml"),
+        ("citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_what_others_run_and_read_has_their_form(schema, files):
+    found = sorted(ROOT.glob(files))
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    said = subprocess.run([*command, *found], capture_output=True, text=True)
+    assert found and said.returncode == 0, said.stdout + said.stderr
+
+
+def test_a_workflow_runs_what_the_makefile_has():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for command in re.findall(r"run: (.+)", workflow.read_text()):
+            make, target = command.split()
+            assert make == "make" and target in targets, workflow.name

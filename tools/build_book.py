@@ -66,13 +66,17 @@ def forget_if_changed(root: Path) -> bool:
 def execute_chapters(root: Path) -> None:
     """Fill the execution cache, one chapter a core, where Sphinx alone takes one after the other.
 
-    A chapter that fails is left to Sphinx, which executes it again and shows its error.
+    Pages of text with code are executed too. One that fails is left to Sphinx, which executes it
+    again and shows its error.
     """
     os.environ |= STATIC | {"OMP_NUM_THREADS": "1"}
     seconds = yaml.safe_load((root / "_config.yml").read_text())["execute"]["timeout"]
     cache = get_cache(root / "_build" / ".jupyter_cache")
     for chapter in sorted(root.glob("book/*.ipynb")):
         cache.add_nb_to_project(str(chapter))
+    for page in sorted(root.glob("book/**/*.md")):
+        if "```{code-cell}" in page.read_text(encoding="utf-8"):
+            cache.add_nb_to_project(str(page), read_data={"name": "myst_nb_md", "type": "plugin"})
     waiting = [
         ProcessData(record.pk, record.uri, cache, seconds, allow_errors=False)
         for record in cache.list_unexecuted()

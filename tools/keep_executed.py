@@ -1,10 +1,10 @@
 """A plugin of pytest: what `--nbval` executes, `make book` need not: `-p keep_executed`.
 
-A chapter whose every cell passed goes into the execution cache of the book. One that shows a
-widget does not: a page has no kernel, and `make book` executes it anew without widgets. Nor does
-one with a plot that has no form for pages, as without `VITBOOK_PLOTS=page`.
+A chapter whose every cell passed goes into the execution cache of the book, where it was executed
+as for a page (`VITBOOK_STATIC=1`): without widgets, and with plots in a form for pages.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -15,8 +15,6 @@ from nbformat import NotebookNode, from_dict
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 ROOT = Path(__file__).resolve().parent.parent
-WIDGET = "application/vnd.jupyter.widget-view+json"
-PLOT, PAGE_PLOT = "image/png", "image/svg+xml"
 BEGUN, PASSED = pytest.StashKey[float](), pytest.StashKey[int]()
 
 
@@ -50,8 +48,7 @@ def pytest_runtest_call(item):
 
 def keep(chapter: IPyNbFile, seconds: float) -> None:
     """Put a chapter that was executed whole into the cache."""
-    shown = [out.get("data", ()) for cell in chapter.nb.cells for out in cell.get("outputs", ())]
-    if not any(WIDGET in kinds or (PLOT in kinds and PAGE_PLOT not in kinds) for kinds in shown):
+    if os.environ.get("VITBOOK_STATIC") == "1":
         notebook: NotebookNode = from_dict(chapter.nb)
         data = {"execution_seconds": seconds}
         bundle = CacheBundleIn(notebook, str(chapter.path), data=data)

@@ -39,8 +39,12 @@ def check_quiet_and_fitting(page, name: str, scheme: str, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+# The longest pages of the reference are entries of one form, which the others have too.
+LONG = {f"book/api/{room}.html" for room in ("analysis", "layers", "models", "training")}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [page for page in PAGES if page not in LONG])
 def test_a_page_is_quiet_and_accessible(visitor, name, scheme):
     from axe_playwright_python.sync_playwright import Axe
 

@@ -12,7 +12,7 @@ from browser import serve
 
 from vitbook.analysis import attention_distance, capture_attention
 from vitbook.figures import Figure
-from vitbook.figures.attention_gallery.look import lay_out
+from vitbook.figures.attention_gallery.looks import lay_out
 from vitbook.figures.parts.packing import distances, pack, pack_tokens, quantize_rows
 
 GRID = (4, 4)

@@ -13,7 +13,7 @@ from scipy.stats import kendalltau
 
 from vitbook.figures import Candidate, checkpoint_ranking
 from vitbook.figures.checkpoint_ranking import _told
-from vitbook.figures.checkpoint_ranking.agreement import agreement
+from vitbook.figures.checkpoint_ranking.pairs import agreement
 
 # Few values, so that many are equal; some without a score.
 NUMBERS = st.integers(0, 4) | st.floats(-1e9, 1e9)

@@ -58,9 +58,10 @@ def test_without_scripts_it_is_seen_and_cannot_be_used(browser, figure, built, t
     context.close()
 
 
-def test_it_is_accessible(show, figure, built):
+@pytest.mark.parametrize("name", ["gallery", "lookup", "ranking"])
+def test_it_is_accessible(show, request, name, built):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = show("<main><h1>A page</h1>", built(figure), "</main>")
+    page = show("<main><h1>A page</h1>", built(request.getfixturevalue(name)), "</main>")
     page.evaluate("document.querySelector('.vb-live').remove()")
     page.evaluate("document.querySelector('.vb-still').hidden = false")
     found = axe.run(page).response["violations"]

@@ -9,7 +9,7 @@ from torch import nn
 
 from vitbook.extras import MissingPackageError
 from vitbook.figures.attention_gallery.choice import with_choice
-from vitbook.figures.attention_gallery.look import Look, Normalize, Pair, lay_out, look, numbers
+from vitbook.figures.attention_gallery.looks import Look, Normalize, Pair, lay_out, look, numbers
 from vitbook.figures.attention_gallery.start import finding, finding_alike, near, telling
 from vitbook.figures.attention_gallery.view import SPOTLIGHT
 from vitbook.figures.parts.drawing import CIVIDIS, Number, as_images, base64, image_png, named

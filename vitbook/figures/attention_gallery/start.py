@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from vitbook.figures.attention_gallery.look import Look, Pair
+from vitbook.figures.attention_gallery.looks import Look, Pair
 from vitbook.figures.parts.drawing import Number
 
 

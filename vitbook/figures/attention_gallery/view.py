@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitbook.figures.attention_gallery.look import Layout, Look, Pair
+from vitbook.figures.attention_gallery.looks import Layout, Look, Pair
 from vitbook.figures.parts.drawing import Number, drawing, framed, heat, pixels, png, tag, text
 from vitbook.figures.parts.figure import piece_key
 

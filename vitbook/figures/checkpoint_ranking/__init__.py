@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vitbook.figures.checkpoint_ranking.agreement import agreement
+from vitbook.figures.checkpoint_ranking.pairs import agreement
 from vitbook.figures.parts.drawing import Number, as_array, image_png
 from vitbook.figures.parts.figure import Figure
 

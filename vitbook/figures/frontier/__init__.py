@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, cos, floor, isfinite, pi, sin
 from numbers import Real
 
-from vitbook.figures.frontier.layout import SIZES, layout
+from vitbook.figures.frontier.dots import SIZES, layout
 from vitbook.figures.parts.axes import better_within, cost_axis, told
 from vitbook.figures.parts.drawing import OKABE_ITO, Number
 from vitbook.figures.parts.figure import Figure

@@ -6,7 +6,7 @@ from math import isfinite, log10
 import numpy as np
 
 from vitbook.errors import UnknownNameError, is_whole_number
-from vitbook.figures.layer_gradients.layout import SIZES, layout
+from vitbook.figures.layer_gradients.panels import SIZES, layout
 from vitbook.figures.parts.axes import round_ticks
 from vitbook.figures.parts.drawing import Number, as_array
 from vitbook.figures.parts.figure import Figure, at_the_start

@@ -7,7 +7,7 @@ from torch import nn
 
 from vitbook.figures.attention_gallery import attention_gallery
 from vitbook.figures.attention_gallery.choice import kernel_has_widgets
-from vitbook.figures.attention_gallery.look import FUSIONS, Look, Normalize, Pair, lay_out, look
+from vitbook.figures.attention_gallery.looks import FUSIONS, Look, Normalize, Pair, lay_out, look
 from vitbook.figures.attention_maps import attention_maps
 from vitbook.figures.parts.drawing import Number, as_images, named
 

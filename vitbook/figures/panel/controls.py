@@ -8,7 +8,7 @@ import numpy as np
 
 from vitbook.extras import MissingPackageError, from_extra
 from vitbook.figures.attention_gallery import picture
-from vitbook.figures.attention_gallery.look import FUSIONS, Look, Pair, numbers
+from vitbook.figures.attention_gallery.looks import FUSIONS, Look, Pair, numbers
 from vitbook.figures.attention_gallery.start import telling
 from vitbook.figures.attention_gallery.view import draw_heads
 from vitbook.figures.panel.upload import read_upload, uploads
