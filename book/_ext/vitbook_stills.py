@@ -14,8 +14,10 @@ from base64 import b64decode
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
@@ -30,8 +32,9 @@ BLOCK = re.compile(
     r'data-key="(?P<key>\w+)">(?P<json>.*?)</script>',
     re.DOTALL,
 )
-PICTURE = re.compile(r'"data:image/(?P<kind>png|jpeg);base64,(?P<bytes>[\w+/=]{1000,})"')
+PICTURE = re.compile(r'"data:image/(?:png|jpeg);base64,(?P<bytes>[\w+/=]{1000,})"')
 FOLDER = "_figures"
+SIDE, QUALITY = 280, 50  # of photographs, in pixels: the figure itself brings better ones
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +71,15 @@ def move_pictures(html: str, folder: Path, href: str) -> str:
 
     def move(picture: re.Match) -> str:
         raw = b64decode(picture["bytes"])
-        name = f"{hashlib.sha1(raw).hexdigest()[:16]}.{picture['kind']}"
+        file = folder / f"{hashlib.sha1(raw).hexdigest()[:16]}.webp"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(raw)
-        return f'"{href}/{name}" loading="lazy"'
+        if not file.exists():
+            with Image.open(BytesIO(raw)) as image:
+                drawn = image.format == "PNG"
+                if not drawn:
+                    image.thumbnail((SIDE, SIDE))
+                image.save(file, lossless=drawn, quality=QUALITY, exact=True)
+        return f'"{href}/{file.name}" loading="lazy"'
 
     return PICTURE.sub(move, html)
 

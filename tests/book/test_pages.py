@@ -71,8 +71,9 @@ def test_a_page_fits_a_phone_by_night_and_as_the_day_begins(visitor, name):
 
 @pytest.mark.parametrize("name", CONTENT)
 def test_every_image_is_told_in_words(name):
-    # A thumbnail stands beside the name of its chapter, and says nothing more.
-    images = [i for i in soup(name).select("main img") if not i.find_parent(class_="vb-chapters")]
+    # A thumbnail stands beside the name of its chapter, and says nothing more; nor do the parts
+    # of a figure's start, which is told as one.
+    images = soup(name).select("main img:not(.vb-chapters img, [role=img] img)")
     silent = [str(image)[:120] for image in images if not image.get("alt")]
     assert not silent, "a figure without alternative text: give its cell mystnb: image: alt"
     paths = [str(i["alt"]) for i in soup(name).select("main img") if "_images/" in i["alt"]]
@@ -103,7 +104,8 @@ def test_a_page_is_light(name):
     # What a figure asks for only when it is touched has its own limit, by photograph.
     asked = re.sub(r'<script [^>]*class="vb-piece"[^>]*>', "", text)
     data = {BUILD / "_figures" / key for key in re.findall(r"_figures/([\w-]+\.js)", asked)}
-    images = {(page.parent / image["src"]).resolve() for image in soup(name).select("main img")}
+    images = soup(name).select("main img:not([src^='data:'])")
+    images = {(page.parent / image["src"]).resolve() for image in images}
     total = size(page) + sum(map(size, data | images))
     assert total <= PAGE_LIMIT, f"{total:,} bytes gzipped, at most {PAGE_LIMIT:,}"
     assert "application/vnd.jupyter.widget" not in text, "a widget is dead in a built page"

@@ -70,7 +70,7 @@ def test_it_is_accessible(show, request, name, built):
 
 def test_pictures_become_files_that_lie_there_once(gallery, built, tmp_path):
     page = built(gallery) + built(gallery)
-    names = re.findall(r'src="_figures/(\w+\.(?:png|jpeg))" loading="lazy"', page)
+    names = re.findall(r'src="_figures/(\w+\.webp)" loading="lazy"', page)
     files = {file.name for file in (tmp_path / "_figures").iterdir()}
     assert files == set(names) and len(names) > len(files) > 0
 
