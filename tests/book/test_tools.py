@@ -11,6 +11,7 @@ import clean_notebooks
 import nbformat
 import pytest
 import stamp_address
+import weigh
 from hypothesis import given
 from hypothesis import strategies as st
 from nbformat import v4
@@ -148,3 +149,33 @@ def test_the_cache_is_cleared_when_what_chapters_import_changes(tmp_path, change
     assert not build_book.forget_if_changed(tmp_path) and cached.exists()
     source.write_text("2")
     assert build_book.forget_if_changed(tmp_path) and not cached.exists()
+
+
+def test_what_a_chapter_folds_is_weighed_without_its_solutions(tmp_path):
+    cells = [
+        v4.new_code_cell("a = 1\n\nb = 2"),
+        v4.new_code_cell("c = 3", metadata={"tags": ["hide-cell"]}),
+        v4.new_code_cell("d = 4\ne = 5", metadata={"tags": ["hide-cell", "solution"]}),
+        v4.new_markdown_cell("words"),
+    ]
+    nbformat.write(v4.new_notebook(cells=cells), tmp_path / "chapter.ipynb")
+    assert weigh.folded(tmp_path / "chapter.ipynb") == (1, 3)
+
+
+def test_rooms_that_import_each_other_are_a_circle(tmp_path, monkeypatch):
+    for room, line in (("up", "from house.down import b"), ("down", "b = 1")):
+        (tmp_path / "house" / room).mkdir(parents=True)
+        (tmp_path / "house" / room / "__init__.py").write_text(f"{line}\n")
+    (tmp_path / "house" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert weigh.circle("house") == []
+    types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import house.up\n"
+    (tmp_path / "house" / "down" / "__init__.py").write_text(types)
+    assert set(weigh.circle("house")) == {"up", "down"}
+
+
+def test_the_report_of_this_house():
+    said = weigh.report(ROOT)
+    assert said[0].split() == ["room", "Python", "JavaScript", "CSS"]
+    assert any(line.startswith("figures ") for line in said) and "circle of rooms" in said[-1]

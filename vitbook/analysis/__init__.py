@@ -1,4 +1,9 @@
-"""Probes: look into a model, ours or not."""
+"""Probes: look into a model, ours or not.
+
+A probe is a pure function: tensors, or a model and images, in; tensors or a small dataclass out.
+It works for any grid and any number of prefix tokens, and leaves the model as it was. Drawing
+belongs in `plotting` and `figures`, loading in `datasets`. `capture` is what all of it stands on.
+"""
 
 from vitbook.analysis.ablation import ablate_heads, mean_head_outputs
 from vitbook.analysis.approximation import (

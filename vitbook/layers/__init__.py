@@ -1,4 +1,9 @@
-"""Parts of a Vision Transformer, one idea a file."""
+"""Parts of a model, one idea a file: attention, tokenizers, positions, blocks, heads.
+
+A part takes tensors and knows no other room. Whole networks belong in `models`; what looks at a
+part from outside, in `analysis`. A part that only one paper uses may stand here if its idea can
+be told alone.
+"""
 
 from vitbook.layers.adapters import LowRankLinear
 from vitbook.layers.attention import (

@@ -1,4 +1,8 @@
-"""Parameters, operations, speed, memory, costs: how each is counted is said where it is counted."""
+"""Parameters, operations, speed, memory, costs: how each is counted is said where it is counted.
+
+A measure takes any module and images of a size. What is asked of a model's answers belongs in
+`analysis`, rows of it in `results`.
+"""
 
 from vitbook.measure.costs import Costs, Run
 from vitbook.measure.counting import count_macs, count_parameters, count_step_macs

@@ -1,4 +1,9 @@
-"""Models, one paper a file, and the catalogue of their names."""
+"""Models, one paper a file, the catalogue of their names, and weights of others.
+
+A file puts a paper's network together from `layers` and has the table of its sizes. Parts belong
+in `layers`, how a model is trained in `training`, what it attends to in `analysis`. `catalog` is
+the one place where a name becomes a model.
+"""
 
 from vitbook.models.catalog import (
     ModelSpec,

@@ -1,4 +1,7 @@
-"""Still figures: each takes results, never a model, and returns a figure whose title is a claim."""
+"""Still figures: each takes results, never a model, and returns a figure whose title is a claim.
+
+What computes belongs in `analysis`; what a reader can move, in `figures`.
+"""
 
 from vitbook.extras import from_extra
 

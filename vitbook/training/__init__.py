@@ -1,4 +1,9 @@
-"""Train, measure, keep."""
+"""Recipes, the loop, objectives, transfer, checkpoints, and runs of the plan.
+
+What changes weights, or fits something to frozen features, belongs here. Networks belong in
+`models`, rows of what came out in `results`. A run is decided by its recipe, its data and its
+seed, goes on after a kill to the same bits, and never overwrites what another wrote.
+"""
 
 from vitbook.training.checkpoints import (
     Checkpoint,
