@@ -8,7 +8,7 @@ import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app, main
 from vitbook.analysis import ablate_heads
-from vitbook.analysis.kinds import HeadKinds
+from vitbook.analysis.attention.kinds import HeadKinds
 from vitbook.commands import ablate as command
 from vitbook.commands.head_sets import (
     Trial,

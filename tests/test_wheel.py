@@ -19,7 +19,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = "\n".join(PROJECT["dependencies"])
 # Where models of our own, of timm, and of torch's own parts are looked into.
-PROBING = ("capture", "interception", "attention_distance", "rollout", "similarity")
+PROBING = (
+    *("capture/test_capture.py", "capture/test_interception.py", "features/test_similarity.py"),
+    *("attention/test_attention_distance.py", "attention/test_rollout.py"),
+)
 COMPANIONS = ("hypothesis", "pytest", "scikit-learn", "timm", "torchvision", "transformers")
 WHEELS = ("--only-binary", ":all:")
 pytestmark = pytest.mark.slow
@@ -169,7 +172,7 @@ def test_probing_with_the_lowest_versions(stranger, wheel, capsys):
     if sys.version_info < (3, 12):  # for a later one the lowest may have no wheels
         for each in core:
             assert each.specifier == SpecifierSet(f">={has[each.name].partition('+')[0]}")
-    files = [ROOT / "tests" / "analysis" / f"test_{name}.py" for name in PROBING]
+    files = [ROOT / "tests" / "analysis" / name for name in PROBING]
     alone = ("-o", "addopts=--import-mode=importlib", "-W", "default", "-p", "no:cacheprovider")
     config = ("-c", ROOT / "pyproject.toml", "--rootdir", ROOT)
     which = ("-m", "not slow", "-k", "not of_the_book")  # the wheel has no checkpoints

@@ -160,4 +160,4 @@ def test_a_heading_and_an_entry_link_not_to_themselves(built):
 
 def test_a_heading_over_a_file_that_is_gone_is_refused():
     with pytest.raises(ValueError, match="vitbook.analysis, Rollout: no public name is in roll"):
-        list(room(["vitbook.analysis"], ["Capture: capture", "Rollout: rollout roll"]))
+        list(room(["vitbook.analysis"], ["Capture: record", "Rollout: rollout roll"]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitbook.analysis.faithfulness import order
+from vitbook.analysis.attribution.faithfulness import order
 from vitbook.figures import deletion_curves
 
 GIVEN = dict(rival="a", truth="b")

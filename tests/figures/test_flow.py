@@ -8,7 +8,7 @@ import torch
 
 from vitbook import create_model
 from vitbook.analysis import capture_attention
-from vitbook.analysis.outputs import capture_outputs, list_blocks
+from vitbook.analysis.capture.outputs import capture_outputs, list_blocks
 from vitbook.figures import data_flow
 from vitbook.figures.data_flow import LINES
 from vitbook.figures.data_flow.colors import layer_colors

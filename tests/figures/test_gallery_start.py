@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vitbook.analysis import attention_distance, capture_attention, last_tokens
-from vitbook.analysis.rollout import roll_out
+from vitbook.analysis.attention.rollout import roll_out
 from vitbook.figures import attention_gallery
 from vitbook.figures.attention_gallery.looks import fused
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitbook import datasets
 from vitbook.analysis import capture_attention, list_blocks
-from vitbook.analysis.outputs import capture_outputs
+from vitbook.analysis.capture.outputs import capture_outputs
 from vitbook.figures import data_flow
 
 pytestmark = pytest.mark.browser

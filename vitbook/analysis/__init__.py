@@ -5,87 +5,59 @@ It works for any grid and any number of prefix tokens, and leaves the model as i
 belongs in `plotting` and `figures`, loading in `datasets`. `capture` is what all of it stands on.
 """
 
-from vitbook.analysis.ablation import ablate_heads, mean_head_outputs
-from vitbook.analysis.approximation import (
+from vitbook.analysis.attention.ablation import ablate_heads, mean_head_outputs
+from vitbook.analysis.attention.approximation import (
     attention_error,
     attention_inputs,
     low_rank_error,
     relative_error,
 )
-from vitbook.analysis.attention_variance import (
+from vitbook.analysis.attention.attention_variance import (
     PARTS,
     VarianceParts,
     head_variance_parts,
     variance_parts,
 )
-from vitbook.analysis.attribution import integrated_gradients, on_grid, patch_occlusion
-from vitbook.analysis.baselines import baseline_images, black_level
-from vitbook.analysis.capture import capture_attention
-from vitbook.analysis.channels import ChannelHealth, dead_and_saturated, feature_maps
-from vitbook.analysis.class_relevance import gradient_rollout, relevance
-from vitbook.analysis.distance import (
+from vitbook.analysis.attention.class_relevance import gradient_rollout, relevance
+from vitbook.analysis.attention.distance import (
     attention_distance,
     mean_attention_distance,
     mean_weight_on_prefix,
     uniform_attention_distance,
     weight_on_prefix,
 )
-from vitbook.analysis.faithfulness import (
-    Curve,
-    Interval,
-    bootstrap_interval,
-    deletion,
-    insertion,
-)
-from vitbook.analysis.filters import (
-    EmbeddingFilters,
-    PrincipalFilters,
-    as_images,
-    embedding_filters,
-    principal_filters,
-)
-from vitbook.analysis.frequency import (
-    FrequencySplit,
-    spatial_frequency,
-    split_at_frequency,
-)
-from vitbook.analysis.grad_cam import map_grad_cam, token_grad_cam
-from vitbook.analysis.gradients import gradient_norms, gradients_by_depth
-from vitbook.analysis.grid_pointing import (
-    COLLAGE_EXPLANATIONS,
-    collage_rows,
-    explain_collages,
-    quarter_drops,
-)
-from vitbook.analysis.guided import guided_backpropagation
-from vitbook.analysis.kinds import (
+from vitbook.analysis.attention.kinds import (
     HeadKinds,
     head_kinds,
     lead_within_layers,
     sort_heads,
     weight_on_one_token,
 )
-from vitbook.analysis.location import energy_pointing, pointing
-from vitbook.analysis.null_maps import centre_maps, edge_maps, random_maps
-from vitbook.analysis.occlusion import occlusion_drops
-from vitbook.analysis.offsets import OffsetProfile, head_offset_profiles, offset_profile
-from vitbook.analysis.outputs import last_tokens, list_blocks
-from vitbook.analysis.positions import (
-    MirrorSimilarity,
-    PositionTable,
-    mirror_similarity,
-    position_norms,
-    position_spectrum,
-    position_tables,
-    positional_similarity,
+from vitbook.analysis.attention.offsets import OffsetProfile, head_offset_profiles, offset_profile
+from vitbook.analysis.attention.rollout import attention_rollout
+from vitbook.analysis.attention.selectivity import others_in_use
+from vitbook.analysis.attribution.baselines import baseline_images, black_level
+from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
+from vitbook.analysis.attribution.faithfulness import (
+    Curve,
+    Interval,
+    bootstrap_interval,
+    deletion,
+    insertion,
 )
-from vitbook.analysis.precision import channel_ranges, round_activations
-from vitbook.analysis.receptive_field import effective_field, pixels_seen, window
-from vitbook.analysis.redundancy import Redundancy, effective_channels, layer_redundancy
-from vitbook.analysis.rendering import overlay, soft_masks
-from vitbook.analysis.residual import ResidualStream, residual_stream
-from vitbook.analysis.rollout import attention_rollout
-from vitbook.analysis.scoring import (
+from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
+from vitbook.analysis.attribution.grid_pointing import (
+    COLLAGE_EXPLANATIONS,
+    collage_rows,
+    explain_collages,
+    quarter_drops,
+)
+from vitbook.analysis.attribution.guided import guided_backpropagation
+from vitbook.analysis.attribution.location import energy_pointing, pointing
+from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.attribution.occlusion import occlusion_drops
+from vitbook.analysis.attribution.rendering import overlay, soft_masks
+from vitbook.analysis.attribution.scoring import (
     CNN_EXPLANATIONS,
     EXPLANATIONS,
     Scores,
@@ -96,9 +68,37 @@ from vitbook.analysis.scoring import (
     score_explanations,
     score_rows,
 )
-from vitbook.analysis.selectivity import others_in_use
-from vitbook.analysis.similarity import cka, head_similarity, linear_cka, unbiased_hsic
-from vitbook.analysis.token_components import object_mask, principal_tokens, token_colors
+from vitbook.analysis.capture.outputs import last_tokens, list_blocks
+from vitbook.analysis.capture.record import capture_attention
+from vitbook.analysis.features.channels import ChannelHealth, dead_and_saturated, feature_maps
+from vitbook.analysis.features.filters import (
+    EmbeddingFilters,
+    PrincipalFilters,
+    as_images,
+    embedding_filters,
+    principal_filters,
+)
+from vitbook.analysis.features.frequency import (
+    FrequencySplit,
+    spatial_frequency,
+    split_at_frequency,
+)
+from vitbook.analysis.features.gradients import gradient_norms, gradients_by_depth
+from vitbook.analysis.features.positions import (
+    MirrorSimilarity,
+    PositionTable,
+    mirror_similarity,
+    position_norms,
+    position_spectrum,
+    position_tables,
+    positional_similarity,
+)
+from vitbook.analysis.features.precision import channel_ranges, round_activations
+from vitbook.analysis.features.receptive_field import effective_field, pixels_seen, window
+from vitbook.analysis.features.redundancy import Redundancy, effective_channels, layer_redundancy
+from vitbook.analysis.features.residual import ResidualStream, residual_stream
+from vitbook.analysis.features.similarity import cka, head_similarity, linear_cka, unbiased_hsic
+from vitbook.analysis.features.token_components import object_mask, principal_tokens, token_colors
 
 __all__ = [
     "CNN_EXPLANATIONS",

@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from vitbook import datasets, results
-from vitbook.analysis.grid_pointing import (
+from vitbook.analysis.attribution.grid_pointing import (
     COLLAGE_EXPLANATIONS,
     collage_rows,
     explain_collages,

@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from vitbook.analysis import HeadKinds, ablate_heads, bootstrap_interval
-from vitbook.analysis.ablation import Head
+from vitbook.analysis.attention.ablation import Head
 from vitbook.models import VisionTransformer
 
 KINDS = ("idle", "near", "offset", "content")  # that are compared with other heads

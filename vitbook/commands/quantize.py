@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from vitbook import datasets, results
 from vitbook.analysis import bootstrap_interval, round_activations
-from vitbook.analysis.precision import PLACES, STEPS
+from vitbook.analysis.features.precision import PLACES, STEPS
 from vitbook.commands.options import MOST_SEED, DataName, Device, stem
 from vitbook.commands.tables import interval, print_table
 from vitbook.datasets.resizing import resize

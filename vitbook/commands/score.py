@@ -8,7 +8,7 @@ import typer
 from torch import nn
 
 from vitbook import datasets, results
-from vitbook.analysis.scoring import (
+from vitbook.analysis.attribution.scoring import (
     SCORES,
     explanations_of,
     mean_interval,

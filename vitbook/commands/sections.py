@@ -9,7 +9,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook import analysis, plotting
-from vitbook.analysis.layout import token_layout, token_step
+from vitbook.analysis.capture.layout import token_layout, token_step
 from vitbook.commands.probed_model import ProbedModel
 from vitbook.commands.report import Section
 from vitbook.commands.token_sections import SHOWN, colors, heads

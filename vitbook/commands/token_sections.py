@@ -5,7 +5,7 @@ from einops import rearrange
 from torch import Tensor
 
 from vitbook import analysis, plotting
-from vitbook.analysis.layout import has_class_token, token_layout
+from vitbook.analysis.capture.layout import has_class_token, token_layout
 from vitbook.commands.probed_model import ProbedModel
 from vitbook.commands.report import Section
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook.analysis import capture_attention, list_blocks
-from vitbook.analysis.outputs import capture_outputs
+from vitbook.analysis.capture.outputs import capture_outputs
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -4,13 +4,10 @@ import json
 import lzma
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
 from vitbook.results.rows import LedgerError, Measurement, Result, check_kinds
-
-if TYPE_CHECKING:
-    from vitbook.training import Recipe
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
@@ -50,7 +47,7 @@ def read(
     folder: str | Path | None = None,
     *,
     dataset: str | None = None,
-    recipe: "Recipe | None" = None,
+    recipe: Any = None,
     tuned: bool = False,
     taught: bool = False,
     unlabeled: bool = False,
@@ -61,9 +58,10 @@ def read(
 
     Args:
         dataset: only those on this data set.
-        recipe: only those by this recipe, in every number of it, whatever its name; a row from
-            before a number was there counts with its default. A recipe with a fault, an objective
-            or a distillation asks for such runs, and needs no further word.
+        recipe: only those by this :class:`~vitbook.training.Recipe`, in every number of it,
+            whatever its name; a row from before a number was there counts with its default. One
+            with a fault, an objective or a distillation asks for such runs, and needs no further
+            word.
         tuned: also those that started from weights that had learned: their accuracy is not that of
             a model on a data set.
         taught: also those that learned from a teacher's answers, for the same reason.

@@ -86,7 +86,7 @@ def lay_out(
     Raises:
         ValueError: neither says it, more patches than a page holds, or images that do not fit.
     """
-    from vitbook.analysis.layout import has_class_token, pixels_per_patch, token_layout
+    from vitbook.analysis.capture.layout import has_class_token, pixels_per_patch, token_layout
 
     grid, count = token_layout(
         model,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from vitbook.analysis.channels import dead_and_saturated
+from vitbook.analysis.features.channels import dead_and_saturated
 from vitbook.figures.parts.drawing import (
     OKABE_ITO,
     as_array,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vitbook.analysis.faithfulness import Curve, order
+from vitbook.analysis.attribution.faithfulness import Curve, order
 from vitbook.figures.parts.drawing import as_array, as_images, base64, image_png
 from vitbook.figures.parts.figure import Figure
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitbook.analysis.running import batches, logits_of
+from vitbook.analysis.capture.running import batches, logits_of
 from vitbook.figures.parts.drawing import OKABE_ITO, as_array
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.parts.jpeg import jpeg

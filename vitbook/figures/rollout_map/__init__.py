@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from vitbook.analysis.rollout import roll_out
+from vitbook.analysis.attention.rollout import roll_out
 from vitbook.figures.parts.drawing import (
     CIVIDIS,
     Number,
@@ -36,7 +36,7 @@ def rollout_map(
 
     The page holds each layer's map, the mean over its heads, in bytes along the square root
     (:func:`vitbook.figures.parts.maps.quantize`), and carries rows through them as
-    :func:`vitbook.analysis.rollout.roll_out` does.
+    :func:`vitbook.analysis.attention.rollout.roll_out` does.
 
     Args:
         image: uint8 "c h w".

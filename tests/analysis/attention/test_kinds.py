@@ -1,0 +1,126 @@
+import pytest
+import torch
+
+import vitbook
+from vitbook.analysis import (
+    head_kinds,
+    lead_within_layers,
+    mean_attention_distance,
+    weight_on_one_token,
+)
+from vitbook.analysis.attention.kinds import KINDS, sort_heads
+
+
+def numbers(*values):
+    return [torch.tensor([row]) for row in values]
+
+
+def test_a_head_has_the_first_kind_that_fits():
+    #                      idle near offset content other at the edges
+    one_token = [0.5, 0.1, 0.1, 0.1, 0.1, 0.49, 0.9]
+    reach = [0.2, 0.49, 0.5, 0.9, 0.9, 0.5, float("nan")]
+    offset = [0.9, 0.9, 0.3, 0.29, 0.2, 0.29, float("nan")]
+    content = [0.9, 0.1, 0.4, 0.3, 0.2, 0.29, float("nan")]
+    found = sort_heads(*numbers(one_token, reach, offset, content))
+    assert found.names == (("idle", "near", "offset", "content", "other", "other", "idle"),)
+    assert found.of("idle") == [(0, 0), (0, 6)] and found.of("content") == [(0, 3)]
+    assert sum(len(found.of(kind)) for kind in KINDS) == 7
+
+
+def test_a_head_of_which_nothing_is_known_is_other():
+    nothing = float("nan")
+    found = sort_heads(*numbers([nothing], [nothing], [nothing], [nothing]))
+    assert found.names == (("other",),)
+
+
+def test_weight_on_one_token_by_hand():
+    maps = torch.zeros(1, 5, 5, 5)  # a class token and four patches
+    maps[0, 0, :, 3] = 1  # all look at one patch
+    maps[0, 1, :, 0] = 1  # all look at the class token
+    maps[0, 2] = torch.eye(5)  # each looks at itself
+    maps[0, 3] = 0.2  # even
+    maps[0, 4, 1:3, 4] = maps[0, 4, 3:, 1] = 1  # two look here, two there
+    maps[0, 4, 0, 0] = 1
+    found = weight_on_one_token(maps, 1)
+    torch.testing.assert_close(found, torch.tensor([[1, 1, 0.25, 0.2, 0.5]]))
+    with pytest.raises(ValueError, match="5 prefix tokens in maps of 5 tokens"):
+        weight_on_one_token(maps, 5)
+    with pytest.raises(ValueError, match="NaN"):
+        weight_on_one_token(maps * torch.nan, 1)
+
+
+def planted(scores):
+    """A model of one layer whose heads add these scores, "heads tokens tokens", to none."""
+    model = vitbook.create_model("vit_micro_patch2_8").eval()
+    attention = model.encoder.blocks[0].attention
+    model.encoder.blocks = model.encoder.blocks[:1]
+    torch.nn.init.zeros_(attention.qkv.weight)
+    attention.register_forward_pre_hook(
+        lambda module, args, kwargs: (args, {"mask": scores}), with_kwargs=True
+    )
+    return model
+
+
+def test_each_kind_is_found_where_it_was_planted():
+    steps = torch.cartesian_prod(torch.arange(4.0), torch.arange(4.0))
+    scores = torch.zeros(4, 17, 17)
+    scores[0, :, 7] = 20  # all look at one patch
+    scores[1, 1:, 1:] = -9 * torch.cdist(steps, steps)  # near, and an offset too: near comes first
+    far = (steps[None] - steps[:, None]).unbind(-1)
+    scores[2, 1:, 1:] = 9.0 * ((far[0] % 4 == 2) & (far[1] % 4 == 2))
+    model, images = planted(scores), torch.rand(4, 1, 8, 8)
+    found = head_kinds(model, images)
+    assert found.names == (("idle", "near", "offset", "other"),)
+    reach = mean_attention_distance(model, images, renormalize=True)[0, 1].item()
+    assert found.reach[0, 1] < 0.1 > reach / 10
+
+
+def test_fresh_weights_have_no_kind_but_content_and_other():
+    torch.manual_seed(0)
+    found = head_kinds(vitbook.create_model("vit_micro_patch2_8"), torch.rand(6, 1, 8, 8))
+    assert not any(found.of(kind) for kind in ("idle", "near", "offset"))
+    assert found.one_token.max() < 0.2 and (found.reach - 1).abs().max() < 0.1
+
+
+def test_one_image_is_refused():
+    with pytest.raises(ValueError, match="1 image: what belongs to place"):
+        head_kinds(vitbook.create_model("vit_micro_patch2_8"), torch.rand(1, 1, 8, 8))
+
+
+def test_a_lead_within_layers_by_hand():
+    values = torch.tensor([[5.0, 1, 3], [0, 0, 9], [100, 100, 100]])
+    # 5 less 2, and 0 less 4.5; the last layer has no other heads to compare with.
+    chosen = [(0, 0), (1, 0), *((2, head) for head in range(3))]
+    lead, share = lead_within_layers(values, chosen)
+    assert lead == pytest.approx((3 - 4.5) / 2)
+    # Of nine dealings the sums are 3, 0, -3 (layer 1) and -4.5, -4.5, 9: at least -1.5 in 5 of 9.
+    assert share == pytest.approx(5 / 9, abs=0.02)
+
+
+def test_labels_that_say_nothing_have_no_small_share():
+    """The null: chosen by chance, a tenth of the choices lies in the lowest tenth."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(12, 6, generator=generator)
+    shares = []
+    for _ in range(200):
+        heads = [(layer, int(torch.randint(6, (), generator=generator))) for layer in range(12)]
+        shares.append(lead_within_layers(values, heads, relabelings=500)[1])
+    assert 0.05 < sum(share < 0.1 for share in shares) / 200 < 0.15
+    best = list(enumerate(values.argmax(1).tolist()))
+    assert lead_within_layers(values, best)[1] < 0.001
+
+
+def test_heads_that_cannot_be_compared():
+    with pytest.raises(ValueError, match=r"head \(2, 0\): expected one of \(2, 3\)"):
+        lead_within_layers(torch.zeros(2, 3), [(2, 0)])
+    with pytest.raises(ValueError, match="0 heads came: expected at least one with another"):
+        lead_within_layers(torch.zeros(2, 3), [])
+    with pytest.raises(ValueError, match="3 heads came: expected at least one"):
+        lead_within_layers(torch.zeros(2, 3), [(0, head) for head in range(3)])
+
+
+def test_no_lead_of_values_that_are_no_numbers():
+    values = torch.tensor([[1.0, 2.0], [float("nan"), 1.0]])
+    with pytest.raises(ValueError, match="NaN"):
+        lead_within_layers(values, [(0, 1), (1, 1)])
+    assert lead_within_layers(values, [(0, 1)])[0] == 1  # that layer is not compared

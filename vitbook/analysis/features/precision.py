@@ -1,0 +1,158 @@
+"""What a model loses where its activations are rounded, and which channels stretch the grid."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
+
+from vitbook.analysis.capture.record import record_modules
+from vitbook.analysis.capture.running import batches, takes_images
+from vitbook.errors import UnknownNameError
+from vitbook.layers.attention import Attention
+from vitbook.layers.quantizers import quantize
+from vitbook.modes import evaluating
+
+# Where activations are rounded: what the norms read, what they give to the linear layers, the
+# attention weights, what the GELUs give.
+PLACES = ("stream", "norm", "softmax", "gelu")
+# What has a step of its own.
+STEPS = ("tensor", "token", "channel")
+
+
+@contextmanager
+def round_activations(
+    model: nn.Module, place: str, bits: int, steps: str = "tensor"
+) -> Iterator[None]:
+    """Round the activations of one place in every layer while the block runs.
+
+    The grids are found in each batch as it passes, as dynamic quantization does. The products are
+    still computed in floating point: what is lost is lost by rounding alone.
+
+    Args:
+        model: ours or foreign, with LayerNorm and GELU as torch has them, and attention as
+            ``scaled_dot_product_attention``; it should be in evaluation mode.
+        place: "stream" (what each norm reads; the shortcut beside it is not rounded), "norm" (what
+            it gives), "softmax" (attention weights) or "gelu".
+        bits: of an activation, 2 to 8.
+        steps: one step for the whole "tensor", or one a "token" or a "channel". For attention
+            weights a token is a query, and a channel a key.
+
+    Raises:
+        UnknownNameError: another place or other steps.
+        ValueError: other bits; nothing of the kind ran in the block.
+        RuntimeError: another thread looks into the model.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.analysis import round_activations
+        >>> model = vitbook.create_model("vit_micro_patch2_8").eval()
+        >>> images = torch.rand(2, 1, 8, 8)
+        >>> with torch.no_grad(), round_activations(model, "norm", bits=8):
+        ...     logits = model(images)
+        >>> tuple(logits.shape)
+        (2, 10)
+    """
+    if place not in PLACES:
+        raise UnknownNameError("place of activations", place, PLACES)
+    if steps not in STEPS:
+        raise UnknownNameError("sharing of steps", steps, STEPS)
+    quantize(torch.zeros(1), bits)  # refuses bits that cannot be
+    ran = []
+
+    def rounded(values: Tensor) -> Tensor:
+        ran.append(place)
+        *others, last = range(values.ndim)  # images, heads and tokens, however many axes
+        axes = {"tensor": (*others, last), "token": (last,), "channel": tuple(others)}[steps]
+        return quantize(values, bits, axes).values
+
+    def watch(_: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if place == "stream" and isinstance(module, nn.LayerNorm):
+            yield module.register_forward_pre_hook(lambda _, args: (rounded(args[0]), *args[1:]))
+        elif isinstance(module, {"norm": nn.LayerNorm, "gelu": nn.GELU}.get(place, ())):
+            yield module.register_forward_hook(lambda _, args, output: rounded(output))
+
+    with ExitStack() as stack:
+        stack.enter_context(record_modules(model, watch))
+        if place == "softmax":
+            stack.enter_context(_RoundedWeights(rounded))
+        yield
+    if not ran:
+        raise ValueError(
+            f"nothing was rounded: no {place} of {type(model).__name__} ran in the block; expected "
+            "a forward pass of a model with LayerNorm, GELU and fused attention"
+        )
+
+
+class _RoundedWeights(TorchFunctionMode):
+    def __init__(self, rounded):
+        super().__init__()
+        self.rounded = rounded
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is not F.scaled_dot_product_attention:
+            return function(*args, **(kwargs or {}))
+        return self._attend(*args, **(kwargs or {}))
+
+    def _attend(self, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **_):
+        if is_causal or dropout_p:
+            raise ValueError(
+                "causal attention or attention with dropout came: expected an image model in "
+                "evaluation mode, model.eval()"
+            )
+        weights = self.rounded(Attention.weights(q, k, attn_mask, scale))
+        return weights.to(v.dtype) @ v
+
+
+@takes_images()
+@torch.no_grad()
+def channel_ranges(
+    model: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    *,
+    batch_size: int = 32,
+) -> dict[str, list[Float[Tensor, "_width"]]]:
+    """The largest absolute value of each channel, over images and tokens, where linear layers read.
+
+    One step for a whole tensor must reach the largest channel; a median channel then has as many
+    codes fewer as it is smaller. LayerNorms of Transformers have few channels that are far larger
+    than the rest (Bondarenko, Nagel and Blankevoort 2021, section 3).
+
+    Args:
+        model: as in :func:`round_activations`.
+        images: normalised as the model takes them.
+        batch_size: images at a time.
+
+    Returns:
+        For "stream", "norm" and "gelu" a tensor for each layer that has one, in the order run.
+
+    Raises:
+        TypeError, ValueError: images as :func:`capture_attention`'s probes refuse them.
+    """
+    largest: dict[str, dict[str, Tensor]] = {"stream": {}, "norm": {}, "gelu": {}}
+
+    def keep(place: str, path: str, values: Tensor) -> None:
+        now = values.detach().abs().flatten(0, -2).amax(dim=0).float().cpu()
+        before = largest[place].get(path)
+        largest[place][path] = now if before is None else torch.maximum(before, now)
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if isinstance(module, nn.LayerNorm):
+
+            def look(_: nn.Module, args: tuple, output: Tensor) -> None:
+                keep("stream", path, args[0])
+                keep("norm", path, output)
+
+            yield module.register_forward_hook(look)
+        elif isinstance(module, nn.GELU):
+            yield module.register_forward_hook(lambda _, args, output: keep("gelu", path, output))
+
+    with evaluating(model), record_modules(model, watch):
+        for batch in batches(model, images, batch_size):
+            model(batch)
+    return {place: list(found.values()) for place, found in largest.items()}

@@ -1,0 +1,195 @@
+"""Who is like whom: heads by their maps, layers and models by what they make of images."""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Literal
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.analysis.capture.outputs import check_layers, list_blocks, outputs_of
+from vitbook.analysis.capture.running import takes_images
+from vitbook.devices import to_float64
+from vitbook.errors import UnknownNameError
+
+
+@torch.no_grad()
+def head_similarity(
+    weights: Float[Tensor, "batch heads queries keys"],
+    num_prefix_tokens: int = 0,
+    measure: Literal["cosine", "jensen_shannon"] = "cosine",
+) -> Float[Tensor, "batch heads heads"]:
+    r"""How alike the maps of every two heads are, from 0 to 1; each is like itself, 1.
+
+    ``cosine`` is that of the two maps, each as one long vector. ``jensen_shannon`` is 1 minus the
+    Jensen-Shannon divergence of their rows in bits, averaged over the queries:
+
+    .. math:: 1 - \tfrac{1}{n} \sum_i \Big[H\big(\tfrac{p_i + q_i}{2}\big)
+              - \tfrac{H(p_i) + H(q_i)}{2}\Big]
+
+    Weights are never negative, so that unlike heads are not at 0: compare with the same maps after
+    their keys were shuffled, each head its own way.
+
+    Args:
+        weights: attention after its softmax, prefix tokens first.
+        num_prefix_tokens: rows and columns that are cut; what is left of a row is brought to sum 1
+            for ``jensen_shannon``, and a row that has nothing left counts as zeros there. 0 to
+            compare whole maps.
+        measure: ``cosine`` or ``jensen_shannon``.
+
+    Raises:
+        ValueError: no token behind the prefix, or weights that are NaN or negative.
+        UnknownNameError: no such measure.
+    """
+    if measure not in ("cosine", "jensen_shannon"):
+        raise UnknownNameError("measure", measure, ("cosine", "jensen_shannon"))
+    if not 0 <= num_prefix_tokens < min(weights.shape[-2:]):
+        raise ValueError(
+            f"{num_prefix_tokens} prefix tokens in maps of {weights.shape[-2]} queries by "
+            f"{weights.shape[-1]} keys: expected at least one patch behind them"
+        )
+    maps = weights[..., num_prefix_tokens:, num_prefix_tokens:]
+    maps = maps.to(torch.promote_types(weights.dtype, torch.float32))
+    if not (maps >= 0).all():
+        raise ValueError("weights are NaN or negative: expected attention after its softmax")
+    if measure == "cosine":
+        flat = maps.flatten(2)
+        units = flat / flat.norm(dim=-1, keepdim=True)
+        return (units @ units.mT).clamp(max=1)
+    sums = maps.sum(-1, keepdim=True)
+    rows = maps / sums.where(sums > 0, torch.ones_like(sums))
+    own = _bits(rows)
+    # One head against all at a time: all pairs at once would be heads times the memory.
+    divergence = [
+        _bits((rows[:, head, None] + rows) / 2) - (own[:, head, None] + own) / 2
+        for head in range(rows.shape[1])
+    ]
+    return 1 - torch.stack(divergence, 1).mean(-1).clamp(0, 1)
+
+
+def _bits(rows: Tensor) -> Tensor:
+    return torch.special.entr(rows).sum(-1) / torch.log(torch.tensor(2.0))
+
+
+def unbiased_hsic(
+    first: Float[Tensor, "*lead images images"], second: Float[Tensor, "*lead images images"]
+) -> Float[Tensor, "*lead"]:
+    r"""How much two tables of likenesses between images agree; 0 on average where they have
+    nothing in common.
+
+    .. math::
+        \frac{1}{n(n-3)} \Big[ \mathrm{tr}(\tilde K \tilde L)
+        + \frac{1^\top \tilde K 1 \; 1^\top \tilde L 1}{(n-1)(n-2)}
+        - \frac{2}{n-2} 1^\top \tilde K \tilde L 1 \Big]
+
+    Song et al. 2012; the tilde sets the diagonal to zero. Its mean over small batches equals its
+    value over large ones; the mean of the common (biased) estimate does not.
+
+    Raises:
+        ValueError: fewer than 4 images.
+    """
+    n = first.shape[-1]
+    if n < 4:
+        raise ValueError(f"{n} images: expected at least 4 to compare likenesses")
+    off = 1 - torch.eye(n, dtype=first.dtype, device=first.device)
+    k, other = first * off, second * off
+    k_rows, other_rows = k.sum(-1), other.sum(-1)
+    trace = (k * other).sum((-2, -1))
+    means = k_rows.sum(-1) * other_rows.sum(-1) / ((n - 1) * (n - 2))
+    return (trace + means - 2 / (n - 2) * (k_rows * other_rows).sum(-1)) / (n * (n - 3))
+
+
+def linear_cka(
+    x: Float[Tensor, "images width"], y: Float[Tensor, "images other_width"]
+) -> Float[Tensor, ""]:
+    r"""How alike two descriptions of the same images are, up to rotation and scale.
+
+    .. math:: \mathrm{HSIC}(xx^\top, yy^\top) \big/
+              \sqrt{\mathrm{HSIC}(xx^\top, xx^\top)\, \mathrm{HSIC}(yy^\top, yy^\top)}
+
+    Kornblith et al. 2019, with :func:`unbiased_hsic`: 1 for the same, about 0 (and
+    sometimes a little below) for descriptions that have nothing in common. With the biased
+    estimate of the paper two random ones look alike when they are wide and the images few. In
+    float64; nan where a description says the same of all images.
+
+    Raises:
+        ValueError: fewer than 4 images.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.analysis import linear_cka
+        >>> x, turn = torch.randn(50, 8), torch.linalg.qr(torch.randn(8, 8)).Q
+        >>> round(float(linear_cka(x, 3 * x @ turn)), 4)
+        1.0
+    """
+    of_x, of_y = _gram(x), _gram(y)
+    scale = (unbiased_hsic(of_x, of_x) * unbiased_hsic(of_y, of_y)).sqrt()
+    return unbiased_hsic(of_x, of_y) / scale
+
+
+@takes_images()
+@torch.no_grad()
+def cka(
+    model_a: nn.Module,
+    model_b: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    layers_a: Sequence[str] | None = None,
+    layers_b: Sequence[str] | None = None,
+    *,
+    batch_size: int = 32,
+) -> Float[Tensor, "layers_a layers_b"]:
+    """:func:`linear_cka` between every layer of one model and every layer of another.
+
+    The three HSIC are averaged over batches before they are divided (Nguyen et al. 2021), so
+    that memory grows neither with the images nor with the depth: each output is folded to its
+    table of likenesses at once. An output counts as one vector, prefix tokens included. The
+    models run in evaluation mode and are left in the modes in which they came.
+
+    Args:
+        model_a: any model.
+        model_b: another, or the same one, which then runs once.
+        images: that both take.
+        layers_a: paths of modules; by default every block (:func:`list_blocks`).
+        layers_b: likewise.
+        batch_size: images at a time, 4 at least; batches are made as even as they can be.
+
+    Raises:
+        TypeError: images that are not floating point.
+        ValueError: fewer than 4 images or a smaller batch, NaN in them, or no layers.
+        UnknownNameError: a path that leads to no module; names the nearest.
+        RuntimeError: a layer that did not run.
+    """
+    chosen_a = list_blocks(model_a) if layers_a is None else tuple(layers_a)
+    chosen_b = list_blocks(model_b) if layers_b is None else tuple(layers_b)
+    check_layers(model_a, chosen_a)
+    check_layers(model_b, chosen_b)
+    if min(len(images), batch_size) < 4:
+        raise ValueError(f"{len(images)} images in batches of {batch_size}: expected at least 4")
+    # No more batches than leave each 4 images.
+    batches = images.tensor_split(min(ceil(len(images) / batch_size), len(images) // 4))
+    both = torch.zeros(len(chosen_a), len(chosen_b), dtype=torch.float64)
+    of_a, of_b = both.new_zeros(len(chosen_a)), both.new_zeros(len(chosen_b))
+    for batch in batches:
+        if model_a is model_b:
+            grams = _grams(model_a, batch, tuple(dict.fromkeys(chosen_a + chosen_b)))
+            a, b = (torch.stack([grams[p] for p in some]) for some in (chosen_a, chosen_b))
+        else:
+            a = torch.stack([*_grams(model_a, batch, chosen_a).values()])
+            b = torch.stack([*_grams(model_b, batch, chosen_b).values()])
+        both += torch.stack([unbiased_hsic(one.expand_as(b), b) for one in a])
+        of_a += unbiased_hsic(a, a)
+        of_b += unbiased_hsic(b, b)
+    return both / (of_a[:, None] * of_b).sqrt()
+
+
+def _gram(outputs: Tensor) -> Float[Tensor, "images images"]:
+    flat = rearrange(to_float64(outputs), "b ... -> b (...)")
+    flat = flat - flat.mean(0)  # changes nothing but the rounding: HSIC is blind to a shift
+    return flat @ flat.mT
+
+
+def _grams(model: nn.Module, images: Tensor, layers: tuple[str, ...]) -> dict[str, Tensor]:
+    grams = outputs_of(model, images, layers, lambda path, output: _gram(output).cpu())
+    return {layer: grams[layer] for layer in layers}
