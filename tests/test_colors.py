@@ -21,7 +21,7 @@ from vitbook.commands.probed_model import load_probed_model
 from vitbook.datasets import Dataset
 from vitbook.models.timm_weights import load_timm
 from vitbook.training import evaluate, get_recipe, predict, save_checkpoint, train
-from vitbook.training.teachers import OwnColors
+from vitbook.training.objectives.teachers import OwnColors
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SEEN = Colors(MEAN, STD)

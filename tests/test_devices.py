@@ -9,8 +9,8 @@ from torch import Tensor
 
 from vitbook import devices, measure, results
 from vitbook.devices import autocast, choose_device, set_threads, to_float64, training_dtype
-from vitbook.training.memory import is_out_of_memory, largest_fitting_batch
-from vitbook.training.processes import joined
+from vitbook.training.engine.memory import is_out_of_memory, largest_fitting_batch
+from vitbook.training.engine.processes import joined
 
 CPU, CUDA, MPS = (torch.device(kind) for kind in ("cpu", "cuda", "mps"))
 

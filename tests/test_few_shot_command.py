@@ -8,9 +8,10 @@ from vitbook import datasets, results
 from vitbook.__main__ import app, main
 from vitbook.digest import digest
 from vitbook.models.pretrained import Pretrained
-from vitbook.training import few_shot, save_checkpoint
-from vitbook.training.few_shot import t_interval
-from vitbook.training.ridge import PENALTIES
+from vitbook.training import save_checkpoint
+from vitbook.training.transfer import few_shot
+from vitbook.training.transfer.few_shot import t_interval
+from vitbook.training.transfer.ridge import PENALTIES
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 QUICK = ["--shots", "5,1", "--draws", "3", "--share", "0.2", "--threads", "1", "--device", "cpu"]

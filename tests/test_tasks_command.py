@@ -6,7 +6,7 @@ import torch
 from vitbook import create_model, datasets, results
 from vitbook.__main__ import app, main
 from vitbook.commands.frozen_readers import shuffled
-from vitbook.training.few_shot import t_interval
+from vitbook.training.transfer.few_shot import t_interval
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ try:
             TrainingDivergedError,
             evaluate,
         )
-        from vitbook.training.memory import is_out_of_memory
+        from vitbook.training.engine.memory import is_out_of_memory
 except ModuleNotFoundError as error:  # a sentence, not a traceback
     sys.exit(f"vitbook: {error}")
 

@@ -32,9 +32,9 @@ from vitbook.measure import Matmul, count_step_macs
 from vitbook.measure.timing import interleaved_seconds, ratio_of
 from vitbook.models import set_stochastic_depth
 from vitbook.training import get_recipe
-from vitbook.training.batches import Batches
-from vitbook.training.loop import fit
-from vitbook.training.optimization import make_optimizer, moving_average
+from vitbook.training.engine.batches import Batches
+from vitbook.training.engine.loop import fit
+from vitbook.training.engine.optimization import make_optimizer, moving_average
 
 STEPS = int(os.environ.get("STEPS", 5))
 BATCH, ROUNDS, PRODUCTS = 128, 12, 10

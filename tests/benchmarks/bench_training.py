@@ -20,9 +20,9 @@ import vitbook
 from vitbook.datasets import Dataset
 from vitbook.measure import compare_speed
 from vitbook.training import get_recipe
-from vitbook.training.batches import Batches
-from vitbook.training.loop import fit
-from vitbook.training.optimization import make_optimizer
+from vitbook.training.engine.batches import Batches
+from vitbook.training.engine.loop import fit
+from vitbook.training.engine.optimization import make_optimizer
 
 PICTURES, BATCH = 320, 64
 AUGMENTED = get_recipe("sl_vit", batch_size=BATCH, repeats=1, mix_probability=0.0, drop_path=0.0)

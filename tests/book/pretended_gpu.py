@@ -181,7 +181,7 @@ def cut_training() -> list[int]:
     Returns:
         A list that grows with each training.
     """
-    from vitbook.training.batches import Batches
+    from vitbook.training.engine.batches import Batches
 
     begin, cut = Batches.__init__, []
 

@@ -21,7 +21,7 @@ from vitbook.figures.masked_photograph.color_guesses import (
 from vitbook.figures.parts.plain_vit import encode, halves, page_weights
 from vitbook.models import VisionTransformer
 from vitbook.training import ChosenPatches, MaskedAutoencoder, MaskedPatches, SimCLR
-from vitbook.training.patch_colors import class_colors, patch_classes
+from vitbook.training.objectives.patch_colors import class_colors, patch_classes
 
 FIGURE = ".vitbook-figure"
 ROWS, COLUMNS, PATCHES = 4, 6, 24

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from torch import nn
 
 from vitbook.layers import QuantizedLinear, fake_quantize, quantize
-from vitbook.training.quantization import _torchao
+from vitbook.training.transfer.quantization import _torchao
 
 BITS = st.integers(2, 8)
 MATRICES = arrays(

@@ -11,7 +11,7 @@ from vitbook.layers import resize_positions
 from vitbook.models import plant, set_stochastic_depth
 from vitbook.models.faults import FAULTS
 from vitbook.training import CheckpointError, StartError, get_recipe, run, save_checkpoint
-from vitbook.training.optimization import parameter_groups
+from vitbook.training.engine.optimization import parameter_groups
 
 ACTING = [name for name in FAULTS if name not in ("decayed_positions", "unscaled_depth")]
 

@@ -9,7 +9,7 @@ from vitbook.layers import OnGrid, SequenceProjection
 from vitbook.measure import count_macs
 from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
 from vitbook.training import get_recipe
-from vitbook.training.optimization import parameter_groups
+from vitbook.training.engine.optimization import parameter_groups
 
 TINY = dict(width=8, depth=2, num_heads=2, mlp_width=8, num_classes=3, channels=1, patch_size=1)
 

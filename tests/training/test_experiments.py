@@ -15,7 +15,7 @@ from vitbook.training import (
     run,
     standing,
 )
-from vitbook.training.teachers import check_teacher_name
+from vitbook.training.objectives.teachers import check_teacher_name
 
 GOOD = """
 [first]

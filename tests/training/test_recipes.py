@@ -11,7 +11,7 @@ from vitbook import create_model
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.training import RECIPES, get_recipe, train
-from vitbook.training.optimization import learning_rate
+from vitbook.training.engine.optimization import learning_rate
 
 
 def photographs(count: int, size: int) -> Dataset:

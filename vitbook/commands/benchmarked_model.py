@@ -12,8 +12,8 @@ from vitbook import measure
 from vitbook.commands.probed_model import load_probed_model
 from vitbook.devices import autocast
 from vitbook.training import BatchTooLargeError
-from vitbook.training.loss import cross_entropy
-from vitbook.training.memory import is_out_of_memory
+from vitbook.training.engine.loss import cross_entropy
+from vitbook.training.engine.memory import is_out_of_memory
 
 FORWARD, TRAINING = "forward", "training step"
 COUNTED = 2  # images; batch norms in training ask for more than one

@@ -24,8 +24,8 @@ from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
 from vitbook.layers import ClassAndMeanHead
 from vitbook.models.pretrained import Pretrained, load_pretrained
-from vitbook.training.frozen_features import frozen_features
-from vitbook.training.linear_probe import (
+from vitbook.training.transfer.frozen_features import frozen_features
+from vitbook.training.transfer.linear_probe import (
     LinearProbe,
     accuracy_interval,
     check_labels,

@@ -13,15 +13,15 @@ from vitbook.commands.options import DataName, Device, stem
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
-from vitbook.training.few_shot import (
+from vitbook.training.transfer.few_shot import (
     NEIGHBOURS,
     SHOTS,
     FewShotScore,
     check_shots,
     few_shot_curve,
 )
-from vitbook.training.neighbours import TEMPERATURE
-from vitbook.training.ridge import PENALTIES, REFERENCE_PENALTY
+from vitbook.training.transfer.neighbours import TEMPERATURE
+from vitbook.training.transfer.ridge import PENALTIES, REFERENCE_PENALTY
 
 
 def few_shot(

@@ -18,8 +18,8 @@ from vitbook.digest import weights_digest
 from vitbook.models.pretrained import PRETRAINED, load_pretrained
 from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint
-from vitbook.training.evaluation import as_pixels
-from vitbook.training.frozen_features import frozen_features
+from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.transfer.frozen_features import frozen_features
 
 # Of the pixels that the simplest null reads, a side.
 RAW_SIZE = 32

@@ -14,7 +14,7 @@ from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_file_writable
 from vitbook.models.linear_heads import LinearHead, save_head
 from vitbook.models.pretrained import load_pretrained
-from vitbook.training.linear_probe import (
+from vitbook.training.transfer.linear_probe import (
     HELD_OUT,
     LinearProbe,
     accuracy_interval,

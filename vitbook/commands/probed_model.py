@@ -18,8 +18,8 @@ from vitbook.models.catalog import create_again
 from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint
-from vitbook.training.evaluation import as_pixels
-from vitbook.training.memory import is_out_of_memory
+from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.engine.memory import is_out_of_memory
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from vitbook.training import (
     quantize_model,
     stored_bytes,
 )
-from vitbook.training.evaluation import as_pixels
-from vitbook.training.linear_probe import accuracy_interval
+from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.transfer.linear_probe import accuracy_interval
 
 # Of activations, where weights stay as they are.
 BITS = (8, 6, 4)

@@ -16,8 +16,8 @@ from vitbook.errors import UnknownNameError
 from vitbook.files import check_writable
 from vitbook.models import create_model, list_models
 from vitbook.models.weight_files import ENDINGS
-from vitbook.training.few_shot import NEIGHBOURS
-from vitbook.training.transfer_scores import FOLDS, projected_scores, transfer_score
+from vitbook.training.transfer.few_shot import NEIGHBOURS
+from vitbook.training.transfer.transfer_scores import FOLDS, projected_scores, transfer_score
 
 
 def rank(

@@ -11,7 +11,7 @@ from vitbook.commands.checkpoint_data import all_with_data
 from vitbook.commands.options import Device, OtherData
 from vitbook.commands.tables import print_table
 from vitbook.devices import choose_device, set_threads
-from vitbook.training.evaluation import as_pixels
+from vitbook.training.engine.evaluation import as_pixels
 
 KIND = "redundancy"
 

@@ -25,7 +25,7 @@ from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.training import load_checkpoint
-from vitbook.training.evaluation import as_pixels
+from vitbook.training.engine.evaluation import as_pixels
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
 STEPS = 16

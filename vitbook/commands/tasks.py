@@ -21,8 +21,8 @@ from vitbook.commands.tables import print_table
 from vitbook.datasets.tasks import TASKS
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
-from vitbook.training.few_shot import t_interval
-from vitbook.training.halves import score_halves
+from vitbook.training.transfer.few_shot import t_interval
+from vitbook.training.transfer.halves import score_halves
 
 
 def tasks(

@@ -18,7 +18,7 @@ from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
 from vitbook.files import check_writable
 from vitbook.training import RunStoppedError, get_recipe, run
-from vitbook.training.evaluation import as_pixels
+from vitbook.training.engine.evaluation import as_pixels
 
 
 def train(

@@ -157,7 +157,7 @@ def plant(model: nn.Module, fault: str) -> None:
 
     Args:
         fault: one of :data:`FAULTS`. "decayed_positions" leaves the model as it is: it acts in
-            training, see :func:`vitbook.training.optimization.parameter_groups`.
+            training, see :func:`vitbook.training.engine.optimization.parameter_groups`.
 
     Raises:
         UnknownNameError: no such fault; names the nearest.

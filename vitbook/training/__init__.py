@@ -5,38 +5,43 @@ What changes weights, or fits something to frozen features, belongs here. Networ
 seed, goes on after a kill to the same bits, and never overwrites what another wrote.
 """
 
-from vitbook.training.checkpoints import (
+from vitbook.training.engine.checkpoints import (
     Checkpoint,
     CheckpointError,
     load_checkpoint,
     save_checkpoint,
 )
-from vitbook.training.distillation import (
-    SCALINGS,
-    distillation_loss,
-    hard_loss,
-    soft_loss,
-)
-from vitbook.training.evaluation import evaluate, predict
+from vitbook.training.engine.evaluation import evaluate, predict
+from vitbook.training.engine.fine_tuning import learning_parts
+from vitbook.training.engine.loop import TrainingRun, train
+from vitbook.training.engine.memory import BatchTooLargeError
+from vitbook.training.engine.oscillation import Oscillations, count_oscillations
+from vitbook.training.engine.processes import joined
+from vitbook.training.engine.recorder import RunStoppedError, TrainingDivergedError
+from vitbook.training.engine.sharpness_aware import Sharpness, sharpness
+from vitbook.training.engine.state import UnfinishedRunError
 from vitbook.training.experiments import (
     Experiment,
     ExperimentError,
     read_experiments,
     standing,
 )
-from vitbook.training.fine_tuning import learning_parts
-from vitbook.training.learner_files import load_learner
-from vitbook.training.loop import TrainingRun, train
-from vitbook.training.masked_autoencoder import (
+from vitbook.training.objectives.distillation import (
+    SCALINGS,
+    distillation_loss,
+    hard_loss,
+    soft_loss,
+)
+from vitbook.training.objectives.learner_files import load_learner
+from vitbook.training.objectives.masked_autoencoder import (
     MaskedAutoencoder,
     MeanPatchNulls,
     Reconstruction,
     mean_patch_nulls,
 )
-from vitbook.training.masked_patches import ColorGuesses, MaskedPatches, evaluate_colors
-from vitbook.training.masks import ChosenPatches, choose_masked
-from vitbook.training.memory import BatchTooLargeError
-from vitbook.training.next_pixels import (
+from vitbook.training.objectives.masked_patches import ColorGuesses, MaskedPatches, evaluate_colors
+from vitbook.training.objectives.masks import ChosenPatches, choose_masked
+from vitbook.training.objectives.next_pixels import (
     NextPixels,
     PixelGuesses,
     PlaceNull,
@@ -46,33 +51,32 @@ from vitbook.training.next_pixels import (
     grey_levels,
     level_bytes,
 )
-from vitbook.training.oscillation import Oscillations, count_oscillations
-from vitbook.training.patch_colors import (
+from vitbook.training.objectives.patch_colors import (
     class_colors,
     color_classes,
     commonest_color,
     mean_colors,
 )
+from vitbook.training.objectives.teachers import TeacherError, load_teacher
+from vitbook.training.objectives.two_views import BYOL, SimCLR
+from vitbook.training.objectives.view_losses import contrastive_loss, prediction_loss
 from vitbook.training.planned import PlannedRun
-from vitbook.training.processes import joined
-from vitbook.training.quantization import (
+from vitbook.training.recipe import Recipe
+from vitbook.training.recipes import RECIPES, get_recipe
+from vitbook.training.runs import RunInUseError, run
+from vitbook.training.transfer.quantization import (
     SCHEMES,
     QuantizationError,
     Scheme,
     quantize_model,
     stored_bytes,
 )
-from vitbook.training.recipe import Recipe
-from vitbook.training.recipes import RECIPES, get_recipe
-from vitbook.training.recorder import RunStoppedError, TrainingDivergedError
-from vitbook.training.runs import RunInUseError, run
-from vitbook.training.sharpness_aware import Sharpness, sharpness
-from vitbook.training.start import StartError, start_from
-from vitbook.training.state import UnfinishedRunError
-from vitbook.training.teachers import TeacherError, load_teacher
-from vitbook.training.transfer_scores import TransferScore, projected_scores, transfer_score
-from vitbook.training.two_views import BYOL, SimCLR
-from vitbook.training.view_losses import contrastive_loss, prediction_loss
+from vitbook.training.transfer.start import StartError, start_from
+from vitbook.training.transfer.transfer_scores import (
+    TransferScore,
+    projected_scores,
+    transfer_score,
+)
 
 __all__ = [
     "BYOL",

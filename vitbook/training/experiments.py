@@ -11,10 +11,10 @@ from vitbook import datasets
 from vitbook.errors import UnknownNameError
 from vitbook.models import list_models
 from vitbook.results import Result, accuracy_of, data_folder
+from vitbook.training.objectives.teachers import check_teacher_name, fresh_model
 from vitbook.training.planned import PlannedRun, check_name
 from vitbook.training.recipes import get_recipe
-from vitbook.training.start import is_path
-from vitbook.training.teachers import check_teacher_name, fresh_model
+from vitbook.training.transfer.start import is_path
 
 GROUP_KEYS = {"question", "needs", "runs"}
 RUN_KEYS = {

@@ -9,9 +9,9 @@ from hashlib import blake2b
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.results import Result, experiment_run_name
+from vitbook.training.objectives.teachers import TeacherError, missing_half
 from vitbook.training.recipe import Recipe
 from vitbook.training.recipes import DEFAULTS, get_recipe
-from vitbook.training.teachers import TeacherError, missing_half
 
 
 def check_name(experiment: str) -> None:

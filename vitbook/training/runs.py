@@ -14,17 +14,17 @@ from vitbook.datasets import Dataset
 from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
 from vitbook.models import create_model, default_image_size, initialize, plant
-from vitbook.training.checkpoints import save_checkpoint
-from vitbook.training.differences import differences
-from vitbook.training.learner import Learner
-from vitbook.training.loop import train
-from vitbook.training.objectives import make_learner
+from vitbook.training.engine.checkpoints import save_checkpoint
+from vitbook.training.engine.differences import differences
+from vitbook.training.engine.loop import train
+from vitbook.training.engine.processes import joined, processes
+from vitbook.training.engine.tensorboard import tensorboard_writer
+from vitbook.training.objectives.learner import Learner
+from vitbook.training.objectives.questions import make_learner
+from vitbook.training.objectives.teachers import check_teacher_name, load_teacher, teacher_name
 from vitbook.training.planned import PlannedRun
-from vitbook.training.processes import joined, processes
 from vitbook.training.recipe import Recipe
-from vitbook.training.start import check_weights, start_from, start_name
-from vitbook.training.teachers import check_teacher_name, load_teacher, teacher_name
-from vitbook.training.tensorboard import tensorboard_writer
+from vitbook.training.transfer.start import check_weights, start_from, start_name
 
 
 class RunInUseError(OSError):

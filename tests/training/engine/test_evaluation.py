@@ -1,0 +1,163 @@
+"""No score for what cannot have one: other classes, logits that are no numbers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+import vitbook
+from vitbook.datasets import load, take_share
+from vitbook.training import (
+    MaskedPatches,
+    TrainingDivergedError,
+    evaluate,
+    evaluate_colors,
+    get_recipe,
+    predict,
+    train,
+)
+from vitbook.training.transfer.few_shot import few_shot_curve
+from vitbook.training.transfer.linear_probe import LinearProbe, accuracy_interval
+from vitbook.training.transfer.ridge import ridge
+
+RECIPE = get_recipe("digits", epochs=1, warmup_epochs=0, batch_size=32)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return take_share(load("digits", "train"), 0.05)
+
+
+OTHERS = {
+    "another order": (
+        ("1", "0", *"23456789"),
+        "class 0 is '0' in the one and '1' in the other; expected the same classes in the same",
+    ),
+    "one more": ((*"0123456789", "ten"), "of 10 classes and held-out data of 11: class 10 is none"),
+    "one other": ((*"01234567", "acht", "9"), "class 8 is '8' in the one and 'acht' in the other"),
+}
+
+
+@pytest.mark.parametrize("which", OTHERS)
+def test_held_out_data_of_other_classes(which, digits):
+    names, words = OTHERS[which]
+    test = replace(digits, class_names=names)
+    model = vitbook.create_model("vit_micro_patch2_8", num_classes=11)
+    before = model.head.classifier.weight.clone()
+    with pytest.raises(ValueError, match=words):
+        train(model, digits, RECIPE, test=test, device="cpu", progress=False)
+    assert torch.equal(model.head.classifier.weight, before)
+
+
+def broken(kind):
+    model = vitbook.create_model("vit_micro_patch2_8").eval()
+    with torch.no_grad():
+        if kind == "a NaN in the head":
+            model.head.classifier.bias[3] = torch.nan
+        elif kind == "an infinity in a norm":
+            model.encoder.norm.weight[0] = torch.inf
+        else:  # finite, but float16 ends at 65504
+            model.head.classifier.bias[3] = 6e4
+            model.head.classifier.weight.fill_(1e3)
+            model.encoder.norm.bias.fill_(1e3)
+            model.half()
+    return model
+
+
+@pytest.mark.parametrize("kind", ["a NaN in the head", "an infinity in a norm", "float16 overflow"])
+def test_logits_that_are_no_numbers(kind, digits):
+    model, count = broken(kind), len(digits)
+    words = f"VisionTransformer answers {count} of {count} images with NaN or infinity: expected fi"
+    with pytest.raises(ValueError, match=words):
+        evaluate(model, digits)
+    with pytest.raises(ValueError, match=words):
+        predict(model, digits.images)
+
+
+def test_one_image_of_many(digits):
+    class Picky(nn.Linear):
+        def forward(self, images):
+            return super().forward(images.flatten(1)) / (torch.arange(len(images)) > 0)[:, None]
+
+    with pytest.raises(ValueError, match=f"Picky answers 1 of {len(digits)} images"):
+        evaluate(Picky(64, 10), digits)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_guesses_that_are_no_numbers(bad, digits):
+    learner = MaskedPatches(vitbook.create_model("vit_micro_patch2_8"))
+    learner.model.encoder.norm.weight.data[0] = bad
+    with pytest.raises(ValueError, match="MaskedPatches guesses with a loss of nan: expected fini"):
+        evaluate_colors(learner, digits)
+
+
+def test_no_images_have_no_score(digits):
+    none = replace(digits, images=digits.images[:0], labels=digits.labels[:0])
+    with pytest.raises(ValueError, match="has no images to score on"):
+        evaluate(vitbook.create_model("vit_micro_patch2_8"), none)
+
+
+def test_a_run_whose_weights_end_says_so_before_it_scores_them(digits):
+    """Its last step of an epoch that is not the last: no loss has shown it yet."""
+    model = vitbook.create_model("vit_micro_patch2_8")
+    recipe = replace(RECIPE, epochs=3, learning_rate=3e38, optimizer="sgd", batch_size=64)
+    with pytest.raises(TrainingDivergedError, match="in epoch 1 of 3: lower the learn"):
+        train(model, digits, recipe, test=digits, device="cpu", progress=False)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_readers_of_features_that_are_no_numbers(bad):
+    torch.manual_seed(0)
+    features, labels = torch.randn(20, 3), torch.arange(20) % 2
+    wrong = features.clone()
+    wrong[4, 1] = bad
+    layer = LinearProbe(torch.ones(2, 3), torch.zeros(2), 1.0, {}, ())
+    for read in (
+        lambda: ridge(features, labels, 1.0).logits(wrong),
+        lambda: layer.logits(wrong),
+        lambda: accuracy_interval(wrong, labels),
+        lambda: few_shot_curve(features, labels, wrong, labels, shots=(1,)),
+    ):
+        with pytest.raises(ValueError, match="hold NaN or infinity: look for it in images or weig"):
+            read()
+
+
+class Answers(nn.Module):
+    """A model that wraps its logits in something else."""
+
+    def __init__(self, wrap):
+        super().__init__()
+        self.model, self.wrap = vitbook.create_model("vit_micro_patch2_8"), wrap
+
+    def forward(self, images):
+        return self.wrap(self.model(images))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda logits: {"logits": logits, "loss": None},
+        lambda logits: {"out": logits},
+        lambda logits: (logits, logits[0]),
+        lambda logits: SequenceClassifierOutput(logits=logits),
+    ],
+)
+def test_logits_in_what_a_model_wraps_them_in(wrap):
+    data, model = load("digits", "test"), Answers(wrap)
+    assert torch.equal(predict(model, data.images), predict(model.model, data.images))
+    assert evaluate(model, data) == evaluate(model.model, data)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda it: (None, it), lambda it: {"a": it, "b": it}, lambda it: "cat", lambda it: []]
+)
+def test_an_answer_without_logits(wrap):
+    with pytest.raises(ValueError, match=r"Answers gave .*: expected \(batch, classes\)"):
+        predict(Answers(wrap), load("digits", "test").images)
+
+
+def test_an_answer_for_each_token():
+    with pytest.raises(ValueError, match=r"Answers gave \(.*, 10, 1\): expected \(images, class"):
+        predict(Answers(lambda logits: logits[..., None]), load("digits", "test").images)

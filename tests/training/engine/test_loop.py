@@ -1,0 +1,468 @@
+import math
+import weakref
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import vitbook
+from vitbook import datasets
+from vitbook.datasets import Dataset, normalize
+from vitbook.errors import UnknownNameError
+from vitbook.training import (
+    BatchTooLargeError,
+    Recipe,
+    TrainingDivergedError,
+    evaluate,
+    get_recipe,
+    predict,
+    train,
+)
+from vitbook.training.engine.memory import is_out_of_memory
+from vitbook.training.engine.optimization import learning_rate, moving_average, parameter_groups
+
+SHORT = Recipe(
+    name="short", epochs=3, batch_size=64, learning_rate=1e-3, warmup_epochs=1.0, shift=0.5
+)
+
+
+def few_digits(split="train", n=256):
+    whole = datasets.load("digits", split)
+    return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
+
+
+def micro(seed=0):
+    torch.manual_seed(seed)
+    return vitbook.create_model("vit_micro_patch2_8")
+
+
+def test_training_learns_and_says_how():
+    model, data = micro(), few_digits()
+    before = evaluate(model, data)
+    longer = replace(SHORT, epochs=15, batch_size=32, learning_rate=2e-3)
+    run = train(model, data, longer, test=few_digits("test", 100), progress=False)
+    assert [row["epoch"] for row in run.curve] == list(range(1, 16))
+    assert run.curve[-1]["loss"] < run.curve[0]["loss"]
+    assert run.accuracy == run.curve[-1]["accuracy"]
+    assert evaluate(model, data) > before + 0.2
+    assert run.wall_time_s > 0
+
+
+def test_a_seed_decides_the_run():
+    weights = []
+    for seed in (0, 0, 1):
+        model = micro()
+        train(model, few_digits(), SHORT, seed=seed, progress=False)
+        weights.append(model.encoder.blocks[0].mlp.expand.weight)
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_evaluate_counts_by_hand_and_keeps_the_mode():
+    data, model = few_digits("test", 70), micro().train()
+    share = evaluate(model, data, batch_size=32)
+    with torch.no_grad():
+        answers = model.eval()(normalize(data.images)).argmax(1)
+    assert share == pytest.approx((answers == data.labels).sum().item() / 70)
+    model.train().encoder.eval()  # frozen, as in fine-tuning
+    assert predict(model, data.images).shape == (70, 10)
+    assert model.training and not any(part.training for part in model.encoder.modules())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_model_of_any_precision_is_asked(dtype):
+    data, model = few_digits("test", 70), micro()
+    expected = predict(model, data.images)
+    found = predict(model.to(dtype), data.images)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, atol=0.05, rtol=0)
+
+
+def test_the_learning_rate():
+    recipe = Recipe(name="r", epochs=10, batch_size=1, learning_rate=1.0, warmup_epochs=2.0)
+    assert learning_rate(0, recipe) == pytest.approx(0, abs=1e-3)
+    assert learning_rate(1, recipe) == pytest.approx(0.5, abs=1e-3)
+    assert learning_rate(2, recipe) == pytest.approx(1)
+    assert learning_rate(6, recipe) == pytest.approx(0.5)
+    assert learning_rate(10, recipe) == pytest.approx(0)
+    assert learning_rate(4, recipe) == pytest.approx(0.5 * (1 + math.cos(math.pi / 4)))
+    floor = replace(recipe, final_learning_rate=0.2)
+    assert learning_rate(2, floor) == pytest.approx(1)
+    assert learning_rate(6, floor) == pytest.approx(0.6)
+    assert learning_rate(10, floor) == pytest.approx(0.2)
+
+
+def test_label_smoothing_by_hand():
+    # Two classes with logits 0 and ln 3, so probabilities 1/4 and 3/4; smoothing 0.2 asks for 0.9
+    # of the right class and 0.1 of the other. The right one of a mixed image is 0.3 and 0.7.
+    class Fixed(torch.nn.Linear):
+        def forward(self, images):
+            return self.weight.expand(len(images), 2)
+
+    logits, low, high = torch.tensor([[0.0, math.log(3)]]), math.log(4), math.log(4 / 3)
+    for label, wanted in ((0, 0.9 * low + 0.1 * high), (1, 0.1 * low + 0.9 * high)):
+        model = Fixed(2, 1, bias=False)
+        model.weight.data = logits.clone()
+        data = Dataset(torch.zeros(1, 1, 1, 1).byte(), torch.tensor([label]), ("a", "b"), {})
+        recipe = Recipe("r", epochs=1, batch_size=1, learning_rate=1.0, label_smoothing=0.2)
+        run = train(model, data, recipe, progress=False)
+        assert run.curve[0]["loss"] == pytest.approx(wanted, abs=1e-6)
+    mixed = torch.nn.functional.cross_entropy(
+        logits, torch.tensor([[0.3, 0.7]]), label_smoothing=0.2
+    )
+    assert mixed.item() == pytest.approx((0.1 + 0.8 * 0.3) * low + (0.1 + 0.8 * 0.7) * high)
+
+
+def test_the_mean_of_the_weights_by_hand():
+    model = torch.nn.Linear(1, 1, bias=False)
+    recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, ema=0.75)
+    mean = moving_average(model, recipe)
+    for weight in (8.0, 4.0, 0.0):  # starts at 8; then 0.75 x 8 + 0.25 x 4 = 7; then 5.25
+        model.weight.data.fill_(weight)
+        mean.update_parameters(model)
+    assert mean.module.weight.item() == pytest.approx(5.25)
+
+
+@pytest.mark.parametrize("decay", [0.9, 0.95, 0.9999])
+def test_whole_numbers_have_no_mean(decay):
+    model = torch.nn.Linear(1, 1)
+    model.register_buffer("indices", torch.arange(1000))
+    mean = moving_average(
+        model, Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, ema=decay)
+    )
+    for _ in range(3):
+        mean.update_parameters(model)
+    assert torch.equal(mean.module.indices, model.indices)
+
+
+def test_a_run_ends_as_the_mean_of_its_weights():
+    seen = []
+    model = micro()
+    recipe = replace(SHORT, ema=0.9, epochs=2)
+    train(
+        model, few_digits(), recipe, progress=False, probe_epochs=(2,),
+        probe=lambda kept: seen.append(kept.head.classifier.weight.clone()) or {},
+    )  # fmt: skip
+    assert torch.equal(seen[0], model.head.classifier.weight)
+    plain = micro()
+    train(plain, few_digits(), replace(recipe, ema=0.0), progress=False)
+    assert not torch.equal(seen[0], plain.head.classifier.weight)
+
+
+def test_weight_decay_falls_on_matrices_only():
+    decay, keep = parameter_groups(micro(), SHORT)
+    assert decay["weight_decay"] == 0.05 and keep["weight_decay"] == 0
+    shapes = {tuple(parameter.shape) for parameter in keep["params"]}
+    assert {(1, 64), (17, 64)} <= shapes  # the prefix and the positions
+    assert len(decay["params"]) + len(keep["params"]) == len(list(micro().parameters()))
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("vit_pos2d_micro_patch2_8", [(1, 64), (1, 64), (4, 32), (4, 32)]),
+        ("vit_layerpos_micro_patch2_8", [(1, 64)] + [(17, 64)] * 4),
+        ("vit_sharedpos_micro_patch2_8", [(1, 64), (17, 64)]),
+        ("vit_relpos_micro_patch2_8", [(1, 64)] + [(3, 16), (31, 16)] * 4),
+        ("vit_relpos2d_micro_patch2_8", [(1, 64)] + [(3, 16), (7, 16), (7, 16)] * 4),
+    ],
+)
+def test_no_position_decays(name, kept):
+    decay, keep = parameter_groups(vitbook.create_model(name), SHORT)
+    shapes = [tuple(parameter.shape) for parameter in keep["params"] if parameter.ndim >= 2]
+    assert sorted(shapes) == sorted(kept)
+    assert all(parameter.ndim >= 2 for parameter in decay["params"])
+
+
+def test_a_loss_that_is_no_number():
+    model = micro()
+    with torch.no_grad():
+        model.head.classifier.bias.fill_(float("nan"))
+    with pytest.raises(TrainingDivergedError, match="became nan in epoch 1 of 3: lower the learn"):
+        train(model, few_digits(), SHORT, progress=False)
+
+
+def test_every_epoch_is_reported_and_probed():
+    rows = []
+    run = train(
+        micro(), few_digits(), SHORT, test=few_digits("test", 60), progress=False,
+        probe=lambda model: {"width": model.prefix.shape[1]}, probe_epochs=(0, 2, 3),
+        after_epoch=rows.append,
+    )  # fmt: skip
+    assert list(run.curve) == rows and rows[-1]["learning_rate"] == pytest.approx(0)
+    assert run.probes == tuple({"epoch": epoch, "width": 64} for epoch in (0, 2, 3))
+    assert run.data_passes == 3 and run.images_per_second > 0
+    assert 0 < run.training_s < run.wall_time_s
+
+
+def test_data_passes_are_counted_honestly():
+    recipe = replace(SHORT, batch_size=100, repeats=3, epochs=2)
+    run = train(micro(), few_digits(n=256), recipe, progress=False)
+    assert run.data_passes == 2 * 7 * 100 / 256  # 768 images shown an epoch, 7 whole batches
+
+
+def test_chance_outside_a_run_stays_what_it_was():
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    train(micro_with_state_kept(), few_digits(), replace(SHORT, epochs=1), progress=False)
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def micro_with_state_kept():
+    with torch.random.fork_rng():
+        return micro()
+
+
+class Greedy(torch.nn.Linear):
+    """Takes up to ten images."""
+
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, images):
+        if len(images) > 10 and self.training:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().forward(images.flatten(1))
+
+
+def test_out_of_memory_says_which_batch_would_fit():
+    with pytest.raises(BatchTooLargeError, match="batch_size 64 does not fit .*; 8 does .tried.:"):
+        train(Greedy(), few_digits(), SHORT, progress=False)
+
+
+class Holding(nn.Module):
+    """Takes at most eight images, and looks whether what failed before still takes its memory."""
+
+    def __init__(self, fails):
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+        self.fails, self.tried = fails, []
+
+    def forward(self, images):
+        assert not any(held() is not None for held in self.tried)
+        logits = self.linear(images.flatten(1))
+        self.tried.append(weakref.ref(logits))
+        if len(images) > 8 and self.fails == "forward":
+            self.no_memory(logits)
+        if len(images) > 8 and self.fails == "a chain":
+            try:
+                self.no_memory(logits)
+            except torch.OutOfMemoryError as error:
+                raise RuntimeError("cannot allocate memory") from error
+        if len(images) > 8:
+            logits.register_hook(self.no_memory)
+        return logits
+
+    def no_memory(self, gradient):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_what_lacks_memory_between_two_steps_is_not_blamed_on_the_batch():
+    model = vitbook.create_model("vit_micro_patch2_8")
+
+    def full(row):
+        raise MemoryError("no room for a row")
+
+    with pytest.raises(MemoryError, match="between two steps, .*no room for a row") as raised:
+        train(model, few_digits(), SHORT, progress=False, after_epoch=full)
+    assert not isinstance(raised.value, BatchTooLargeError)
+
+
+@pytest.mark.parametrize("fails", ["forward", "backward", "a chain"])
+def test_what_failed_holds_no_memory_while_less_is_tried(fails):
+    model = Holding(fails)
+    with pytest.raises(BatchTooLargeError, match="8 does"):
+        train(model, few_digits(), SHORT, progress=False)
+    assert len(model.tried) == 7  # one to count its outputs, 64, then 1, 2, 4, 8, and 16 in vain
+
+
+@pytest.mark.parametrize(
+    ("error", "is_it"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("could not create a primitive"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), True),
+        (RuntimeError("shapes do not fit"), False),
+    ],
+)
+def test_what_is_a_lack_of_memory(error, is_it):
+    assert is_out_of_memory(error) == is_it
+
+
+@pytest.mark.slow
+def test_compiled_it_learns_the_same(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook import datasets
+        from vitbook.datasets import Dataset
+        from vitbook.training import Recipe, train
+        digits = datasets.load("digits", "train")
+        few = Dataset(digits.images[:256], digits.labels[:256], digits.class_names, {"name": "few"})
+        losses = []
+        for compile in (False, True):
+            torch.manual_seed(0)
+            model = vitbook.create_model("vit_micro_patch2_8")
+            run = train(model, few, Recipe("short", 3, 64, 1e-3, shift=0.5, ema=0.9),
+                        compile=compile, progress=False, device="cpu")
+            losses.append([row["loss"] for row in run.curve])
+        assert losses[0] == pytest.approx(losses[1], abs=1e-3), losses
+        """
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [300, 380, 1000])
+def test_a_real_lack_of_memory(megabytes, plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, resource, torch, vitbook
+        from vitbook.datasets import Dataset
+        from vitbook.training import BatchTooLargeError, Recipe, train
+        n = 4096
+        data = Dataset(torch.zeros(n, 1, 32, 32, dtype=torch.uint8), torch.zeros(n).long(),
+                       tuple("0123456789"), {"name": "black"})
+        model = vitbook.create_model("vit_tiny_patch4_32", channels=1)
+        torch.set_num_threads(1)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MEGABYTES * 10**6,) * 2)
+        with pytest.raises(BatchTooLargeError, match="4096 does not .* machine; [0-9]+ does"):
+            train(model, data, Recipe("r", 1, n, 1e-3), progress=False)
+        """.replace("MEGABYTES", str(megabytes))
+    )
+
+
+def test_too_few_outputs():
+    model = vitbook.create_model("vit_micro_patch2_8", num_classes=4)
+    with pytest.raises(ValueError, match="the model has 4 outputs, digits has 10 classes: create"):
+        train(model, few_digits(), SHORT, progress=False)
+
+
+def test_recipes():
+    assert get_recipe("digits", epochs=2).epochs == 2
+    with pytest.raises(UnknownNameError, match="unknown recipe 'digit': did you mean digits"):
+        get_recipe("digit")
+    with pytest.raises(UnknownNameError, match="recipe field 'epoch': did you mean epochs"):
+        get_recipe("digits", epoch=2)
+    with pytest.raises(ValueError, match="epochs 0: expected more than 0"):
+        get_recipe("digits", epochs=0)
+    with pytest.raises(ValueError, match="label_smoothing 1.0: expected 0 up to"):
+        get_recipe("digits", label_smoothing=1.0)
+    with pytest.raises(ValueError, match="learning_rate nan: expected more than 0"):
+        get_recipe("digits", learning_rate=float("nan"))
+    with pytest.raises(UnknownNameError, match="unknown policy 'randaugmnt': did you mean randaug"):
+        get_recipe("digits", policy="randaugmnt")
+    with pytest.raises(ValueError, match="final_learning_rate 1: expected at most the learning"):
+        get_recipe("digits", final_learning_rate=1.0)
+    with pytest.raises(ValueError, match="crop_area 0.0: expected more than 0"):
+        get_recipe("digits", crop_area=0.0)
+    with pytest.raises(ValueError, match="erasing 2.0: expected 0 to 1"):
+        get_recipe("digits", erasing=2.0)
+
+
+def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest
+        from vitbook.errors import UnknownNameError
+        from vitbook.training import RECIPES, Recipe
+        known = vars(RECIPES["digits"])
+        for field in known:
+            for came in ("a", None, [1], {}, True, 2, 0.5, object()):
+                try:
+                    Recipe(**known | {field: came})
+                except (ValueError, UnknownNameError) as error:
+                    assert field in str(error)
+        kinds = {"epochs": "a whole number", "zoom": "a number", "pool": "a text",
+                 "flip": "True or False", "policy": "a name, or None"}
+        for field, said in kinds.items():
+            with pytest.raises(ValueError, match=f"{field} .2.: expected {said}"):
+                Recipe(**known | {field: [2]})
+        """
+    )
+
+
+def test_a_fault_of_the_head_is_not_learned_without_one():
+    with pytest.raises(
+        ValueError, match="softmax_twice' with objective 'mae', which knows no head"
+    ):
+        get_recipe("digits", label_smoothing=0.0, objective="mae", fault="softmax_twice")
+
+
+def test_a_fault_of_stochastic_depth_is_not_learned_without_it():
+    with pytest.raises(ValueError, match="unscaled_depth' with drop_path 0.*set drop_path"):
+        get_recipe("digits", fault="unscaled_depth")
+    assert get_recipe("digits", fault="unscaled_depth", drop_path=0.2).fault == "unscaled_depth"
+
+
+def test_the_recipe_of_sl_vit_is_the_authors():
+    recipe = get_recipe("sl_vit")
+    assert recipe.epochs * recipe.repeats == 300  # data passes
+    assert (recipe.batch_size, recipe.weight_decay, recipe.warmup_epochs) == (128, 0.05, 10)
+    assert (recipe.final_learning_rate, recipe.label_smoothing) == (1e-6, 0.1)
+    assert (recipe.crop_padding, recipe.flip, recipe.erasing) == (4, True, 0.25)
+    assert (recipe.mixup, recipe.cutmix, recipe.mix_probability) == (1, 1, 0.5)
+    model = vitbook.create_model("vit_tiny_patch4_32")
+    vitbook.models.set_stochastic_depth(model, recipe.drop_path, recipe.drop_path_grows)
+    assert {block.drop_path.rate for block in model.encoder.blocks} == {0.1}
+
+
+def test_dropout_acts_where_the_paper_has_it_and_only_in_training():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    vitbook.models.set_dropout(model, 0.5)
+    seen = []
+    for module in model.modules():
+        if isinstance(module, vitbook.layers.Dropout):
+            module.register_forward_hook(lambda _m, came, left: seen.append((left == 0).sum() > 0))
+    images = torch.rand(2, 1, 8, 8)
+    model.train()(images)  # behind the positions; in a block behind attention and both layers
+    assert len(seen) == 1 + 3 * len(model.encoder.blocks) and all(seen)
+    assert not torch.equal(model(images), model(images))
+    assert torch.equal(model.eval()(images), model(images))
+    with pytest.raises(ValueError, match="Linear has no dropout, the recipe asks for 0.1"):
+        vitbook.models.set_dropout(torch.nn.Linear(1, 1), 0.1)
+    for rate in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="expected a rate from 0 up to"):
+            vitbook.models.set_dropout(model, rate)
+    assert model.dropout.rate == 0.5
+
+
+def test_what_does_not_learn_drops_nothing():
+    recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, dropout=0.2, train_from="head")
+    model, seen = micro(), []
+    model.dropout.register_forward_hook(lambda m, *_: seen.append(m.training))
+    train(model, few_digits(n=64), recipe, progress=False)
+    assert seen and not any(seen)
+
+
+@pytest.mark.parametrize("name", ["vit_postnorm_micro_patch2_8", "vit_reuse_half_micro_patch2_8"])
+def test_every_block_of_the_family_drops(name):
+    images = torch.rand(2, 1, 8, 8)
+    model = vitbook.create_model(name)
+    before = model.train()(images)
+    vitbook.models.set_dropout(model, 0.0)
+    assert torch.equal(model(images), before)
+    for block in model.encoder.blocks:
+        vitbook.models.set_dropout(model, 0.0)
+        vitbook.models.set_dropout(block, 0.5)
+        assert not torch.equal(model(images), before)
+
+
+def test_a_recipe_sets_dropout():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, dropout=0.2)
+    train(model, few_digits(n=64), recipe, progress=False)
+    assert model.dropout.rate == model.encoder.blocks[0].mlp.dropout.rate == 0.2
+
+
+def test_stochastic_depth_grows():
+    model = vitbook.create_model("vit_micro_patch2_8")
+    vitbook.models.set_stochastic_depth(model, 0.3)
+    rates = [block.drop_path.rate for block in model.encoder.blocks]
+    assert rates == pytest.approx([0, 0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match="Linear has no stochastic depth, the recipe asks for 0.1"):
+        vitbook.models.set_stochastic_depth(torch.nn.Linear(1, 1), 0.1)

@@ -1,0 +1,155 @@
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from safetensors import safe_open
+
+import vitbook
+from vitbook import datasets
+from vitbook.datasets import Dataset
+from vitbook.training import Recipe, evaluate, train
+from vitbook.training.engine.batches import Batches
+
+RECIPE = dict(
+    name="shared", epochs=1, batch_size=32, learning_rate=1e-3, warmup_epochs=0.5, ema=0.9,
+    shift=0.5, mixup=0.5, cutmix=0.5, erasing=0.5, policy="trivialaugment", policy_group=4,
+)  # fmt: skip
+
+# Trained by one process and by two, with the same total batch.
+SCRIPT = f"""
+    import json, sys, torch, vitbook
+    from vitbook import datasets
+    from vitbook.datasets import Dataset
+    from vitbook.training import Recipe, evaluate, joined, save_checkpoint, train
+    from vitbook.training.engine.processes import processes
+    torch.set_num_threads(1)
+    def few(split, n):
+        whole = datasets.load("digits", split)
+        return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
+    with joined("cpu") as device:
+        torch.manual_seed(0)
+        name, recipe = sys.argv[2], Recipe(**{RECIPE!r} | json.loads(sys.argv[3]))
+        model = vitbook.create_model(name)
+        own = "digits-resnet8_digits-digits-seed0"
+        teacher = vitbook.load_checkpoint(own).model if recipe.distillation else None
+        run = train(model, few("train", 320), recipe, test=few("test", 61), seed=3,
+                    teacher=teacher, device=device, progress=False)
+        assert run.processes == processes().count
+        if processes().is_first:
+            save_checkpoint(sys.argv[1], model, provenance={{"curve": list(run.curve)}})
+"""
+
+
+def torchrun(script, *args, processes):
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+        str(processes), str(script), *map(str, args),
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def few(split, n):
+    whole = datasets.load("digits", split)
+    return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        ("vit_micro_patch2_8", {}),
+        ("deit_micro_distilled_patch2_8", {"distillation": "soft", "temperature": 3.0}),
+        (
+            "vit_micro_patch2_8",  # each process gets answers that the other's teacher gave
+            {"distillation": "soft", "shuffled_teacher": True, "mixup": 0.0, "cutmix": 0.0},
+        ),
+        ("vit_micro_patch2_8", {"objective": "masked_patches"}),
+    ],
+    ids=["labels", "taught", "shuffled", "masked patches"],
+)
+def test_one_and_two_processes_learn_the_same(model, changes, tmp_path):
+    script = tmp_path / "shared.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    kept = {}
+    for processes in (1, 2):
+        path = tmp_path / f"{processes}.safetensors"
+        done = torchrun(script, path, model, json.dumps(changes), processes=processes)
+        assert done.returncode == 0, done.stderr
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            curve = json.loads(file.metadata()["vitbook"])["provenance"]["curve"]
+        kept[processes] = tensors, curve
+    (one, curve), (two, shared) = kept[1], kept[2]
+    difference = max((one[name] - two[name]).abs().max().item() for name in one)
+    print("largest difference of a weight:", difference)
+    assert difference < 1e-5
+    assert shared[0]["loss"] == pytest.approx(curve[0]["loss"], abs=1e-5)
+    assert shared[0]["accuracy"] == curve[0]["accuracy"]  # each held-out image counted once
+
+
+def test_processes_share_the_images_of_a_batch():
+    data, recipe = few("train", 100), Recipe(**RECIPE)
+    cpu = torch.device("cpu")
+    alone = Batches(data, recipe, 3, cpu)[5]
+    parts = [Batches(data, recipe, 3, cpu, rank, 2)[5] for rank in (0, 1)]
+    for whole, first, second in zip(alone, *parts, strict=True):
+        assert torch.allclose(whole[0::2], first, atol=1e-6)
+        assert torch.allclose(whole[1::2], second, atol=1e-6)
+
+
+def test_an_epoch_shows_each_image_as_often_as_it_says():
+    data = few("train", 100)
+    recipe = Recipe(name="r", epochs=1, batch_size=30, learning_rate=1.0, repeats=3)
+    batches = Batches(data, recipe, 0, torch.device("cpu"))
+    assert batches.steps_an_epoch == 10
+    order = batches.order(0)
+    assert order.bincount().tolist() == [3] * 100
+    assert not torch.equal(order, batches.order(1))
+    again = Batches(data, recipe, 0, torch.device("cpu"))
+    assert torch.equal(again.order(1), batches.order(1))
+
+
+@pytest.mark.parametrize(
+    ("batch", "processes", "words"),
+    [
+        (30, 4, "batch_size 30 does not divide over 4 processes, and is mixed in pairs: use a "),
+        (33, 1, "use a multiple of 2, for example 32"),
+        (200, 1, "batch_size 200 is more than the 100 images of an epoch: use at most 100"),
+    ],
+)
+def test_a_batch_that_cannot_be(batch, processes, words):
+    recipe = Recipe(**(RECIPE | {"batch_size": batch}))
+    with pytest.raises(ValueError, match=words):
+        Batches(few("train", 100), recipe, 0, torch.device("cpu"), 0, processes)
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun(tmp_path):
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+        "-m", "vitbook", "train", "vit_micro_patch2_8", "digits", "--epochs", "1",
+        "--threads", "1", "--device", "cpu", "--out", str(tmp_path), "--tensorboard",
+        str(tmp_path / "board"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("on the held-out part of digits") == 1
+    (path,) = tmp_path.glob("*.safetensors")
+    (row,) = vitbook.results.read(tmp_path)
+    assert row.processes == 2
+    model = vitbook.load_checkpoint(path).model
+    assert evaluate(model, datasets.load("digits", "test")) == pytest.approx(row.accuracy)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(next((tmp_path / "board").iterdir()))).Reload()
+    assert set(board.Tags()["scalars"]) == {"loss", "accuracy", "learning_rate"}
+    assert board.Scalars("accuracy")[0].value == pytest.approx(row.accuracy)
+
+
+def test_train_alone_needs_no_group():
+    torch.manual_seed(0)
+    model = vitbook.create_model("vit_micro_patch2_8")
+    assert train(model, few("train", 64), Recipe(**RECIPE), progress=False).processes == 1

@@ -1,0 +1,264 @@
+"""Uphill and back: SAM's two gradients, by hand and beside its formula."""
+
+import pytest
+import torch
+from torch import nn
+
+from vitbook import create_model, datasets
+from vitbook.datasets import Dataset, normalize
+from vitbook.errors import UnknownNameError
+from vitbook.training import TrainingDivergedError, get_recipe, sharpness, train
+from vitbook.training.engine.batches import Batches
+from vitbook.training.engine.loss import cross_entropy
+from vitbook.training.engine.sharpness_aware import uphill
+
+
+class Bowl(nn.Module):
+    """Loss a x^2 / 2 + b y^2 / 2, whose gradient is known."""
+
+    def __init__(self):
+        super().__init__()
+        self.at = nn.Parameter(torch.tensor([3.0, 1.0]))
+        self.frozen = nn.Parameter(torch.tensor([7.0]), requires_grad=False)
+
+    def loss(self):
+        return (torch.tensor([1.0, 4.0]) * self.at**2).sum() / 2
+
+
+def test_by_hand():
+    bowl = Bowl()
+    bowl.loss().backward()  # the gradient is (3, 4), its length 5
+    with uphill(bowl, 0.5):
+        assert bowl.at.tolist() == pytest.approx([3.3, 1.4])
+        assert bowl.frozen.item() == 7
+        bowl.at.grad = None
+        bowl.loss().backward()
+    assert bowl.at.tolist() == [3, 1]  # the same bits
+    assert bowl.at.grad.tolist() == pytest.approx([3.3, 5.6])
+
+
+def test_an_error_inside_brings_the_weights_back():
+    bowl = Bowl()
+    bowl.loss().backward()
+    with pytest.raises(KeyError), uphill(bowl, 1e8):
+        raise KeyError
+    assert bowl.at.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("slope", [1e-7, 1.0, 6e4])
+def test_gradients_whose_length_float16_does_not_hold(slope):
+    weight = nn.Linear(2, 1, bias=False).half()
+    nn.init.zeros_(weight.weight)
+    weight.weight.grad = torch.full((1, 2), slope, dtype=torch.float16)
+    with uphill(weight, 0.5):
+        assert weight.weight.flatten().tolist() == pytest.approx([0.5 / 2**0.5] * 2, rel=1e-3)
+
+
+def test_on_a_plain_there_is_no_way_up():
+    bowl = Bowl()
+    bowl.at.grad = torch.zeros(2)
+    with uphill(bowl, 0.5):
+        assert bowl.at.tolist() == [3, 1]
+    bowl.at.grad = None
+    with uphill(bowl, 0.5):
+        assert bowl.at.tolist() == [3, 1]
+
+
+def test_what_is_frozen_stays_though_it_has_a_gradient():
+    bowl = Bowl()
+    bowl.loss().backward()
+    bowl.frozen.grad = torch.ones(1)  # of another loss
+    with uphill(bowl, 0.5):
+        assert bowl.at.tolist() == pytest.approx([3.3, 1.4])
+        assert bowl.frozen.item() == 7
+
+
+def test_batch_norms_keep_the_statistics_of_the_weights_themselves():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).train()
+    net(torch.randn(8, 2)).square().sum().backward()
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    with uphill(net, 1.0):
+        seen = net(5 + torch.randn(8, 2))
+    assert seen.mean(0).abs().max() < 1e-5  # normed by what it saw
+    assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
+    net(5 + torch.randn(8, 2))
+    assert not torch.equal(net[1].running_mean, before["1.running_mean"])
+
+
+def test_so_do_instance_norms_that_have_some():
+    net = nn.Sequential(nn.Conv2d(1, 3, 1), nn.InstanceNorm2d(3, track_running_stats=True)).train()
+    net(torch.randn(8, 1, 4, 4)).abs().sum().backward()
+    before = {name: value.clone() for name, value in net.named_buffers()}
+    with uphill(net, 1.0):
+        net(5 + torch.randn(8, 1, 4, 4))
+    assert all(torch.equal(value, before[name]) for name, value in net.named_buffers())
+
+
+@pytest.fixture
+def digits() -> Dataset:
+    return datasets.take_share(datasets.load("digits", "train"), 0.1)
+
+
+RECIPE = dict(batch_size=128, epochs=1, warmup_epochs=0, shift=0, rotation=0, zoom=0)
+
+
+def test_a_step_is_the_papers(digits):
+    """Equations 2 and 3 in a few lines, SGD without momentum or decay."""
+    recipe = get_recipe(
+        "digits", **RECIPE, optimizer="sgd", momentum=0, weight_decay=0, gradient_clip=0,
+        learning_rate=0.1, sharpness_radius=0.2, drop_path=0.3, drop_path_grows=False,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model, twin = create_model("vit_micro_patch2_8"), create_model("vit_micro_patch2_8")
+    twin.load_state_dict(model.state_dict())
+    seen = []
+
+    def record(part, given):
+        seen.append((torch.get_rng_state(), given[0]))
+
+    hook = model.register_forward_pre_hook(record)
+    train(model, digits, recipe, device="cpu", progress=False)
+    hook.remove()
+    first, second = (each for each in seen if len(each[1]) == 128)
+    assert torch.equal(first[0], second[0]) and torch.equal(first[1], second[1])  # the same chance
+
+    images, targets = Batches(digits, recipe, 0, torch.device("cpu"), 0, 1)[0]
+    assert torch.equal(images, first[1])
+    for block in twin.encoder.blocks:
+        block.drop_path.rate = 0.3
+    twin.train()
+    weights = list(twin.parameters())
+
+    def gradient():
+        torch.set_rng_state(first[0])
+        return torch.autograd.grad(cross_entropy(twin(images), targets, 0.2), weights)
+
+    with torch.random.fork_rng([]), torch.no_grad():
+        with torch.enable_grad():
+            g = gradient()
+        length = sum(part.square().sum() for part in g).sqrt()
+        own = [weight.clone() for weight in weights]
+        for weight, part in zip(weights, g, strict=True):
+            weight += 0.2 * part / length
+        with torch.enable_grad():
+            steeper = gradient()
+        for weight, before, part in zip(weights, own, steeper, strict=True):
+            weight.copy_(before - 0.1 * part)
+    for (name, found), expected in zip(model.named_parameters(), weights, strict=True):
+        assert (found - expected).abs().max() < 1e-5, name
+
+
+def test_it_ends_flatter(digits):
+    ends = {}
+    for radius in (0, 0.1):
+        torch.manual_seed(0)
+        model = create_model("vit_micro_patch2_8")
+        recipe = get_recipe("digits", **RECIPE | dict(epochs=30, batch_size=48),
+                            sharpness_radius=radius)  # fmt: skip
+        train(model, digits, recipe, device="cpu", progress=False)
+        ends[radius] = sharpness(model, digits, 0.1)
+    assert ends[0.1].rise < ends[0].rise
+
+
+def test_sharpness_is_the_rise_of_the_loss(digits):
+    torch.manual_seed(0)
+    model = create_model("vit_micro_patch2_8").train()
+    before = [weight.clone() for weight in model.parameters()]
+    found = sharpness(model, digits, 1e-3, batch_size=50)
+    small = sharpness(model, digits, 1e-3, batch_size=1000)
+    assert found.loss == pytest.approx(small.loss, abs=1e-5)
+    assert found.rise == pytest.approx(small.rise, rel=0.02)
+    loss = cross_entropy(model.eval()(normalize(digits.images)), digits.labels)
+    length = torch.stack([g.norm() for g in torch.autograd.grad(loss, list(model.parameters()))])
+    assert found.loss == pytest.approx(loss.item(), abs=1e-5)
+    assert found.rise == pytest.approx(1e-3 * length.norm().item(), rel=0.02)  # to first order
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+
+
+def test_modes_and_gradients_are_as_before(digits):
+    model = create_model("resnet8_digits").train()
+    model(normalize(digits.images[:4])).sum().backward()
+    gradients = [weight.grad.clone() for weight in model.parameters()]
+    statistics = {name: value.clone() for name, value in model.named_buffers()}
+    sharpness(model, digits, 0.05)
+    assert model.training and all(part.training for part in model.modules())
+    assert all(torch.equal(value, statistics[name]) for name, value in model.named_buffers())
+    assert all(
+        torch.equal(weight.grad, gradient)
+        for weight, gradient in zip(model.parameters(), gradients, strict=True)
+    )
+
+
+@pytest.mark.parametrize("radius", [0, -0.1, float("nan"), float("inf"), True])
+def test_a_radius_that_is_none(radius, digits):
+    with pytest.raises(ValueError, match="expected a number above 0, such as 0.05"):
+        sharpness(create_model("vit_micro_patch2_8"), digits, radius)
+
+
+def test_a_step_beyond_all_numbers(digits):
+    with pytest.raises(ValueError, match="over a radius of 1e.30: expected a finite number"):
+        sharpness(create_model("vit_micro_patch2_8"), digits, 1e30)
+
+
+def test_a_loss_that_is_no_number_has_no_slope(digits):
+    model = create_model("vit_micro_patch2_8")
+    torch.nn.init.constant_(model.head.classifier.bias, torch.nan)
+    with pytest.raises(ValueError, match="the loss at the weights is nan: .* check the weights"):
+        sharpness(model, digits, 0.05)
+
+
+def test_it_needs_gradients_where_there_are_none(digits):
+    model = create_model("vit_micro_patch2_8")
+    with torch.inference_mode():
+        found = sharpness(model, digits, 0.05)
+    assert found == sharpness(model, digits, 0.05)
+
+
+@pytest.mark.parametrize("batch_size", [25, 50])
+def test_a_run_that_steps_too_far_says_what_to_try(digits, batch_size, tmp_path):
+    few = Dataset(digits.images[:50], digits.labels[:50], digits.class_names, digits.provenance)
+    recipe = get_recipe(
+        "digits", epochs=1, batch_size=batch_size, warmup_epochs=0.0, sharpness_radius=1e15
+    )
+    became = "loss became nan" if batch_size == 25 else "weights became NaN or infinite"
+    state = tmp_path / "state"
+    with pytest.raises(TrainingDivergedError, match=f"{became} .* smaller sharpness_radius"):
+        train(create_model("vit_micro_patch2_8"), few, recipe, state=state, progress=False)
+    assert not state.exists()
+
+
+def test_what_cannot_be_asked(digits):
+    with pytest.raises(ValueError, match="no weight of this VisionTransformer learns"):
+        sharpness(create_model("vit_micro_patch2_8").requires_grad_(False), digits, 0.1)
+    nothing = Dataset(digits.images[:0], digits.labels[:0], digits.class_names, digits.provenance)
+    with pytest.raises(ValueError, match="a data set of no images: expected one or more"):
+        sharpness(create_model("vit_micro_patch2_8"), nothing, 0.1)
+    with pytest.raises(ValueError, match="batch_size 0: expected a whole number, 1 or more"):
+        sharpness(create_model("vit_micro_patch2_8"), digits, 0.1, batch_size=0)
+    with pytest.raises(ValueError, match="the model has 3 outputs"):
+        sharpness(create_model("vit_micro_patch2_8", num_classes=3), digits, 0.1)
+    half = create_model("vit_micro_patch2_8").bfloat16()
+    with pytest.raises(ValueError, match="weights of bfloat16, .* call model.float.. first"):
+        sharpness(half, digits, 0.1)
+
+
+def test_double_weights_are_as_sharp(digits):
+    model = create_model("vit_micro_patch2_8")
+    found = sharpness(model, digits, 0.1)
+    exact = sharpness(model.double(), digits, 0.1)
+    assert (found.loss, found.uphill) == pytest.approx((exact.loss, exact.uphill), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sharpness_radius": -0.1}, "sharpness_radius -0.1: expected 0 or more"),
+        ({"sharpness_radius": float("nan")}, "sharpness_radius nan: expected 0 or more"),
+        ({"sharpness_radius": float("inf")}, "sharpness_radius is too large"),
+        ({"sharpness_radius": 0.1, "optimizer": "adam"}, "did you mean adamw"),
+        ({"sharpness_radius": 0.1, "objective": "mae", "label_smoothing": 0}, "looks once a step"),
+    ],
+)
+def test_recipes_that_no_run_can_have(change, said):
+    with pytest.raises((ValueError, UnknownNameError), match=said):
+        get_recipe("digits", **change)

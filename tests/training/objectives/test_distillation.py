@@ -1,0 +1,512 @@
+import math
+from dataclasses import replace
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+import vitbook
+from vitbook import datasets
+from vitbook.datasets import Dataset
+from vitbook.digest import digest
+from vitbook.errors import UnknownNameError
+from vitbook.training import (
+    BatchTooLargeError,
+    Recipe,
+    RunStoppedError,
+    TeacherError,
+    UnfinishedRunError,
+    distillation_loss,
+    get_recipe,
+    hard_loss,
+    soft_loss,
+    train,
+)
+from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.distillation import Teacher, same_label_partners
+
+RECIPE = Recipe(
+    name="taught", epochs=2, batch_size=32, learning_rate=1e-3, ema=0.9, drop_path=0.2, shift=0.5,
+    mixup=0.5, cutmix=0.5, erasing=0.5, policy="trivialaugment", distillation="hard",
+)  # fmt: skip
+PLAIN = Recipe(name="plain", epochs=1, batch_size=32, learning_rate=1e-3, distillation="hard")
+
+EVEN = torch.zeros(1, 2)  # shares 1/2, 1/2
+SURE = torch.tensor([[math.log(3), 0.0]])  # shares 3/4, 1/4
+FAR = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)  # of the first from the second
+
+
+def few_digits(split="train", n=128):
+    whole = datasets.load("digits", split)
+    return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
+
+
+def student(name="deit_micro_distilled_patch2_8"):
+    torch.manual_seed(0)
+    return vitbook.create_model(name)
+
+
+def resnet(seed=0):
+    return vitbook.load_checkpoint(f"digits-resnet8_digits-digits-seed{seed}").model
+
+
+def bits(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def same(ours, theirs):
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[n], theirs[n]) for n in ours)
+
+
+def logits(images=5, classes=7, seed=0):
+    chance = torch.Generator().manual_seed(seed)
+    return 3 * torch.randn(images, classes, generator=chance, dtype=torch.float64)
+
+
+def naive(ours, theirs, temperature):
+    """The sum over images and classes, number by number."""
+    total = 0.0
+    for one, other in zip(ours.tolist(), theirs.tolist(), strict=True):
+        p = [math.exp(z / temperature) for z in one]
+        q = [math.exp(z / temperature) for z in other]
+        for a, b in zip(p, q, strict=True):
+            a, b = a / sum(p), b / sum(q)
+            total += b * math.log(b / a)
+    return total
+
+
+def test_soft_by_hand():
+    assert soft_loss(EVEN, SURE).item() == pytest.approx(FAR)
+    back = 0.5 * math.log(2 / 3) + 0.5 * math.log(2)  # the teacher's shares are the weights
+    assert soft_loss(SURE, EVEN).item() == pytest.approx(back)
+    # At temperature 1/2 the logits double: shares 9/10, 1/10.
+    sharp = (0.9 * math.log(1.8) + 0.1 * math.log(0.2)) / 4
+    assert soft_loss(EVEN, SURE, 0.5).item() == pytest.approx(sharp)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1, 3.0])
+def test_the_three_scalings_against_a_loop(temperature):
+    ours, theirs = logits(seed=0), logits(seed=1)
+    total = naive(ours, theirs, temperature)
+    for scaling, expected in {
+        "paper": temperature**2 * total / 5,
+        "code": temperature**2 * total / (5 * 7),
+        "sum": total,
+    }.items():
+        found = soft_loss(ours, theirs, temperature, scaling).item()
+        assert found == pytest.approx(expected, rel=1e-9), scaling
+
+
+def test_the_code_s_scaling_is_its_own_line():
+    """As it stands in the authors' losses.py."""
+    ours, theirs, tau = logits(seed=0), logits(seed=1), 3.0
+    theirs_is = F.kl_div(
+        F.log_softmax(ours / tau, dim=1), F.log_softmax(theirs / tau, dim=1), reduction="sum",
+        log_target=True,
+    ) * (tau * tau) / ours.numel()  # fmt: skip
+    assert soft_loss(ours, theirs, tau, "code").item() == pytest.approx(theirs_is.item())
+
+
+def test_at_a_high_temperature_centred_logits_are_matched():
+    """Hinton et al. 2015, section 2.1; what is left falls with the temperature."""
+    ours, theirs = logits(seed=0), logits(seed=1)
+    apart = [each - each.mean(dim=1, keepdim=True) for each in (ours, theirs)]
+    matched = (apart[0] - apart[1]).square().mean().item() / 2
+    left = [
+        abs(soft_loss(ours.float(), theirs.float(), tau).item() - matched)
+        for tau in (1e2, 1e4, 1e6)
+    ]
+    assert left[2] < 1e-5 * matched
+    assert left[0] / left[1] == pytest.approx(100, rel=0.2)
+
+
+def test_a_number_added_to_an_image_s_logits_changes_nothing():
+    ours, theirs = logits(seed=0), logits(seed=1)
+    moved = theirs + torch.tensor([[1.0], [-5.0], [0.0], [100.0], [2.0]])
+    assert soft_loss(ours, moved, 3.0).item() == pytest.approx(soft_loss(ours, theirs, 3.0).item())
+    assert soft_loss(theirs, moved, 3.0).item() == pytest.approx(0, abs=1e-9)
+    assert hard_loss(ours, moved).item() == hard_loss(ours, theirs).item()
+
+
+def test_the_gradient_is_the_difference_of_the_shares():
+    ours, theirs, tau = logits(seed=0).requires_grad_(), logits(seed=1), 3.0
+    soft_loss(ours, theirs, tau).backward()
+    shares = [(each / tau).softmax(dim=1) for each in (ours, theirs)]
+    torch.testing.assert_close(ours.grad, tau * (shares[0] - shares[1]).detach() / len(ours))
+
+
+def test_no_gradient_reaches_the_answers():
+    for loss in (soft_loss, hard_loss):
+        ours, theirs = (logits(seed=seed).requires_grad_() for seed in (0, 1))
+        loss(ours, theirs).backward()
+        assert theirs.grad is None and ours.grad.abs().min() > 0
+
+
+def test_half_precision_does_not_reach_the_loss():
+    ours, theirs = (logits(seed=seed).bfloat16() for seed in (0, 1))
+    found = soft_loss(ours, theirs, 3.0)
+    assert found.dtype == torch.float32
+    exact = soft_loss(ours.double(), theirs.double(), 3.0).item()
+    assert found.item() == pytest.approx(exact, rel=1e-5)
+
+
+def test_hard_by_hand():
+    """The teacher's class is the first, whatever its share."""
+    sure = torch.tensor([[5.0, 0.0]])
+    for answers in (SURE, sure):
+        assert hard_loss(EVEN, answers).item() == pytest.approx(math.log(2))
+        assert hard_loss(SURE, answers).item() == pytest.approx(math.log(4 / 3))
+
+
+def test_each_head_learns_from_its_own_source():
+    """Equations 2 and 3, with numbers: the label is the second class."""
+    label, hard = torch.tensor([1]), replace(PLAIN, distillation_share=0.25)
+    of_label, of_teacher = math.log(4), math.log(2)  # class head SURE, distillation head EVEN
+    found = distillation_loss((SURE, EVEN), label, SURE, hard).item()
+    assert found == pytest.approx(0.75 * of_label + 0.25 * of_teacher)
+    one_head = distillation_loss(SURE, label, SURE, hard).item()
+    assert one_head == pytest.approx(0.75 * of_label + 0.25 * math.log(4 / 3))
+    soft = replace(hard, distillation="soft", distillation_share=0.1)
+    found = distillation_loss((SURE, EVEN), label, SURE, soft).item()
+    assert found == pytest.approx(0.9 * of_label + 0.1 * FAR)
+    assert distillation_loss(SURE, label, SURE, soft).item() == pytest.approx(0.9 * of_label)
+
+
+def test_labels_are_smoothed_and_answers_are_not():
+    label, recipe = torch.tensor([0]), replace(PLAIN, label_smoothing=0.1)
+    smooth = 0.95 * math.log(4 / 3) + 0.05 * math.log(4)
+    found = distillation_loss((SURE, SURE), label, SURE, recipe).item()
+    assert found == pytest.approx((smooth + math.log(4 / 3)) / 2)
+    shares = torch.tensor([[0.95, 0.05]])
+    assert distillation_loss((SURE, SURE), shares, SURE, PLAIN).item() == pytest.approx(found)
+
+
+def test_the_code_s_share_has_one_of_the_paper_s():
+    """As the docstring gives it: the two losses are the same up to a factor."""
+    ours, theirs, labels = logits(seed=0), logits(seed=1), torch.arange(5)
+    share, classes, tau = 0.1, 7, 3.0
+    code = (1 - share) * F.cross_entropy(ours, labels)
+    code = code + share * soft_loss(ours, theirs, tau, "code")
+    recipe = replace(
+        PLAIN, distillation="soft", temperature=tau,
+        distillation_share=share / (share + classes * (1 - share)),
+    )  # fmt: skip
+    paper = distillation_loss(ours, labels, theirs, recipe)
+    assert code.item() == pytest.approx(paper.item() * (1 - share + share / classes))
+
+
+def test_losses_that_cannot_be():
+    with pytest.raises(UnknownNameError, match="unknown scaling 'papr': did you mean paper"):
+        soft_loss(EVEN, SURE, scaling="papr")
+    for temperature in (0, -1.0, 1e7, 1e200, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r"expected more than 0, up to 1e\+06"):
+            soft_loss(EVEN, SURE, temperature)
+
+
+def test_answers_and_temperatures_that_cannot_be(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch
+        from vitbook.training import contrastive_loss, hard_loss, soft_loss
+        for temperature in ("3", None, True):
+            for loss in (soft_loss, contrastive_loss):
+                with pytest.raises(ValueError, match=f"{temperature!r}: expected more than 0"):
+                    loss(torch.eye(2), torch.eye(2), temperature)
+        for loss in (soft_loss, hard_loss):
+            for shape in ((1, 4), (3, 5)):
+                with pytest.raises(ValueError, match="with .3, 4. and the teacher with .[13],"):
+                    loss(torch.zeros(3, 4), torch.zeros(shape))
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        (
+            dict(distillation="hart"),
+            UnknownNameError,
+            "unknown distillation 'hart': did you mean ",
+        ),
+        (dict(distillation="sofd"), UnknownNameError, "did you mean soft"),
+        (dict(distillation="soft", temperature=0), ValueError, "temperature 0.0: expected more th"),
+        (dict(distillation="soft", temperature=-1.0), ValueError, "temperature -1.0: expected mor"),
+        (dict(distillation="hard", temperature=3.0), ValueError, "only 'soft' has one"),
+        (dict(temperature=3.0), ValueError, "temperature 3 with distillation '': only 'soft' has"),
+        (dict(distillation="hard", distillation_share=0.0), ValueError, "more than 0, up to 1"),
+        (dict(distillation="hard", distillation_share=1.5), ValueError, "more than 0, up to 1"),
+        (dict(distillation_share=0.1), ValueError, "without distillation: set it to 'soft' or"),
+        (dict(shuffled_teacher=True), ValueError, "without distillation: set it to 'soft' or"),
+        (dict(distillation="soft", shuffled_teacher=1), ValueError, "shuffled_teacher 1: expected"),
+        (
+            dict(distillation="soft", shuffled_teacher=True, mixup=0.2),
+            ValueError,
+            "with mixed or repeated images: a mixed image has no one label",
+        ),
+        (dict(distillation="soft", shuffled_teacher=True, repeats=2), ValueError, "repeats to 1"),
+    ],
+)
+def test_a_recipe_that_cannot_be(changes, error, words):
+    with pytest.raises(error, match=words) as refused:
+        get_recipe("digits", **changes)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_partner_has_the_same_label_and_is_another():
+    labels = torch.randint(10, (500,), generator=torch.Generator().manual_seed(0))
+    labels[3] = 77
+    partners = same_label_partners(labels, torch.Generator().manual_seed(1))
+    assert torch.equal(labels[partners], labels)
+    assert torch.equal(partners.sort().values, torch.arange(500))  # every answer is given once
+    assert (partners == torch.arange(500)).nonzero().flatten().tolist() == [3]  # it is alone
+    assert not torch.equal(partners, same_label_partners(labels, torch.Generator().manual_seed(2)))
+
+
+def test_a_shuffled_teacher_answers_for_another_image_of_the_label():
+    data, recipe = few_digits(), replace(PLAIN, shuffled_teacher=True)
+    batches = Batches(data, recipe, 3, torch.device("cpu"))
+    images, labels = batches[2]
+    model = resnet()
+    found = Teacher(model, batches, 3)(images, 2)
+    asked = Teacher(model, Batches(data, PLAIN, 3, torch.device("cpu")), 3)(images, 2)
+    assert torch.equal(asked, model(images))
+    came = (found[:, None] == asked[None]).all(dim=2)  # which image each answer was for
+    assert came.sum(dim=1).tolist() == [1] * 32
+    origin = came.int().argmax(dim=1)
+    assert torch.equal(labels[origin], labels)
+    alone = (labels[:, None] == labels[None]).sum(dim=1) == 1
+    assert torch.equal(origin == torch.arange(32), alone)
+    assert torch.equal(found, Teacher(model, batches, 3)(images, 2))
+    assert not torch.equal(found, Teacher(model, batches, 4)(images, 2))
+
+
+def watched(model, kept, learning):
+    """Keep what a model is asked, and how, while the run learns."""
+
+    def note(module, inputs, answers):
+        if learning and not module.training:
+            return  # the student is measured
+        first = answers[0] if isinstance(answers, tuple) else answers
+        how = (module.training, torch.is_grad_enabled(), first.dtype)
+        kept.append((digest({"images": inputs[0].detach().contiguous()}), how))
+
+    model.register_forward_hook(note)
+    return model
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_teacher_sees_what_the_student_sees(dtype, monkeypatch):
+    """The same bits, mixed and augmented, in the same precision, as it is, without a gradient."""
+    monkeypatch.setattr("vitbook.training.engine.loop.training_dtype", lambda device: dtype)
+    asked, answered = [], []
+    model, teacher = watched(student(), asked, True), watched(resnet(), answered, False)
+    train(model, few_digits(), RECIPE, teacher=teacher.train(), device="cpu", progress=False)
+    (first, _), *answered = answered  # before the run: can it answer at all?
+    assert [image for image, _ in asked] == [image for image, _ in answered]
+    assert len({image for image, _ in asked}) == len(asked) == 8 and first not in dict(asked)
+    assert {how for _, how in asked} == {(True, True, dtype)}
+    assert {how for _, how in answered} == {(False, False, dtype)}
+
+
+def test_the_teacher_is_left_as_it_came():
+    """Weights, statistics, what may learn, and the mode of each part."""
+    teacher = resnet().train()
+    list(teacher.children())[-1].eval()
+    modes, before = [part.training for part in teacher.modules()], bits(teacher)
+    assert len(set(modes)) == 2
+    model = student()
+    start = bits(model)
+    train(model, few_digits(), RECIPE, teacher=teacher, device="cpu", progress=False)
+    assert [part.training for part in teacher.modules()] == modes
+    assert same(bits(teacher), before)
+    assert all(w.grad is None and w.requires_grad for w in teacher.parameters())
+    assert not any(torch.equal(start[n], w) for n, w in bits(model).items() if "head" in n)
+
+
+def test_the_teacher_is_not_in_the_optimizer_nor_in_the_state(tmp_path):
+    made = []
+
+    def keep(optimizer, *_):
+        made.append(optimizer)
+
+    hook = register_optimizer_step_pre_hook(keep)
+    model, teacher = student(), resnet()
+    try:
+        train(
+            model, few_digits(), RECIPE, teacher=teacher, state=tmp_path / "x", save_every_s=0,
+            device="cpu", progress=False,
+        )  # fmt: skip
+    finally:
+        hook.remove()
+    learning = {id(w) for group in made[0].param_groups for w in group["params"]}
+    assert learning == {id(w) for w in model.parameters()}
+    with safe_open(tmp_path / "x", framework="pt") as file:
+        kept = {name.split(".", 1)[1] for name in file.keys() if name.startswith("model.")}
+    assert kept == set(model.state_dict())
+
+
+def test_each_head_s_gradient_comes_from_its_own_source():
+    """With the whole share the labels teach nothing: any others leave the same model."""
+    data, recipe = few_digits(), replace(PLAIN, distillation_share=1.0)
+    other = Dataset(data.images, data.labels.flip(0), data.class_names, data.provenance)
+    ours, theirs, labelled = student(), student(), student()
+    for model, learned, how in (
+        (ours, data, recipe), (theirs, other, recipe), (labelled, other, PLAIN),
+    ):  # fmt: skip
+        train(model, learned, how, teacher=resnet(), device="cpu", progress=False)
+    assert same(bits(ours), bits(theirs)) and not same(bits(ours), bits(labelled))
+    before, after = student().head, ours.head
+    for head, moved in (("classifier", False), ("distillation", True)):
+        weights = [getattr(each, head).weight for each in (before, after)]
+        alike = F.cosine_similarity(*weights)  # decay alone makes them shorter
+        assert bool((alike < 0.999).any()) == moved, alike
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("vit_micro_patch2_8", "soft"), ("deit_micro_distilled_patch2_8", "hard")]
+)
+def test_a_student_comes_to_agree_with_its_teacher(name, kind):
+    """The teacher calls every digit by the next one's name, and the labels are not heard."""
+
+    class Next(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, images):
+            return self.model(images).roll(1, dims=1)
+
+    whole, teacher = few_digits(n=640), Next(resnet())
+    chosen = whole.labels < 2
+    data = replace(whole, images=whole.images[chosen], labels=whole.labels[chosen])
+    recipe = Recipe(
+        name="r", epochs=5, batch_size=16, learning_rate=1e-3, warmup_epochs=1.0,
+        distillation=kind, distillation_share=1.0,
+    )  # fmt: skip
+    model = student(name)
+    train(model, data, recipe, teacher=teacher, device="cpu", progress=False)
+    images = datasets.normalize(data.images)
+    with torch.no_grad():
+        tokens = model.eval().features(images)
+        head = model.head.distillation if "deit" in name else model.head.classifier
+        found = head(tokens[:, 1 if "deit" in name else 0]).argmax(1)
+        assert (found == teacher.eval()(images).argmax(1)).float().mean() > 0.5
+        assert (found == data.labels).float().mean() < 0.2
+
+
+def test_another_teacher_is_another_run(tmp_path):
+    options = dict(state=tmp_path / "x", device="cpu", progress=False)
+    with pytest.raises(RunStoppedError):
+        train(student(), few_digits(), RECIPE, teacher=resnet(0), stop=lambda: True, **options)
+    with pytest.raises(UnfinishedRunError, match="is of another run: its teacher is '"):
+        train(student(), few_digits(), RECIPE, teacher=resnet(1), **options)
+    train(student(), few_digits(), RECIPE, teacher=resnet(0), **options)
+
+
+class Foreign(nn.Module):
+    """Not ours: it says nothing of itself."""
+
+    def __init__(self, answer, channels=1):
+        super().__init__()
+        self.convolution, self.answer = nn.Conv2d(channels, 10, 8), answer
+
+    def forward(self, images):
+        return self.answer(self.convolution(images).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("teacher", "words"),
+    [
+        (
+            lambda: vitbook.create_model("resnet8_digits", num_classes=5),
+            "has 5 classes and the s",
+        ),
+        (
+            lambda: vitbook.create_model("vit_micro_patch2_8", image_size=12),
+            "made for images of 1 channels and 12 x 12 pixels, the student's have 1 channels and 8",
+        ),
+        (lambda: vitbook.create_model("resnet8_digits", channels=3), "of 3 channels and 8 x 8 pix"),
+        (lambda: Foreign(nn.Identity(), 3), r"Foreign, fails on images of 1 channels .*\(Given g"),
+        (lambda: Foreign(lambda x: (x, x)), "answers 2 images with tuple: expected logits"),
+        (lambda: Foreign(lambda x: x[0]), r"answers 2 images with \(10,\): expected logits"),
+        (lambda: Foreign(lambda x: x[:1]), r"answers 2 images with \(1, 10\): expected logits"),
+        (lambda: Foreign(lambda x: x > 0), "answers with bool: expected floating-point logits"),
+        (lambda: Foreign(lambda x: x / 0), "answers NaN or infinity"),
+        (lambda: Foreign(lambda x: {}["logits"]), r"pixels .'logits'.: take one that is made for"),
+        (
+            lambda: timm.create_model("vit_tiny_patch16_224", num_classes=10, in_chans=1),
+            r"VisionTransformer, fails on images of 1 channels .*\(Input height \(8\) doesn't",
+        ),
+    ],
+)
+def test_a_teacher_that_cannot_teach(teacher, words):
+    with pytest.raises(TeacherError, match=words) as refused:
+        train(student(), few_digits(), PLAIN, teacher=teacher(), device="cpu", progress=False)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_teacher_that_is_no_module(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, vitbook
+        from vitbook import datasets
+        from vitbook.training import TeacherError, get_recipe, train
+        student = vitbook.create_model("vit_micro_patch2_8")
+        recipe = get_recipe("digits", distillation="hard")
+        with pytest.raises(TeacherError, match="is a function: expected a torch.nn.Module"):
+            train(student, datasets.load("digits", "train"), recipe, teacher=lambda x: x)
+        """
+    )
+
+
+def test_a_teacher_whose_weights_lie_where_the_student_s_do():
+    learner, teacher = student(), student()
+    teacher.load_state_dict(learner.state_dict(), assign=True)
+    with pytest.raises(TeacherError, match="shares weights with the student: give a copy"):
+        train(learner, few_digits(), PLAIN, teacher=teacher, device="cpu", progress=False)
+
+
+def test_an_answer_that_is_no_number_is_no_class():
+    answers = logits(seed=1)
+    assert hard_loss(logits(seed=0), answers).isfinite()
+    answers[2, 3] = math.nan
+    assert hard_loss(logits(seed=0), answers).isnan()
+
+
+def test_a_teacher_without_a_recipe_for_it_and_the_reverse():
+    data, options = few_digits(), dict(device="cpu", progress=False)
+    with pytest.raises(TeacherError, match="recipe plain has distillation 'hard' and the run no t"):
+        train(student(), data, PLAIN, **options)
+    with pytest.raises(TeacherError, match="has a teacher and recipe plain no distillation: set"):
+        train(student(), data, replace(PLAIN, distillation=""), teacher=resnet(), **options)
+
+
+def test_a_model_does_not_teach_itself():
+    model = student()
+    with pytest.raises(TeacherError, match="shares weights with the student: give a copy"):
+        train(model, few_digits(), PLAIN, teacher=model, device="cpu", progress=False)
+
+
+def test_a_batch_that_is_too_large_for_the_teacher():
+    """What is tried instead is tried beside it, for a student with two heads."""
+
+    def at_most_eight(answers):
+        if len(answers) > 8:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return answers
+
+    with pytest.raises(BatchTooLargeError, match="batch_size 32 does not fit .*; 8 does .tried.:"):
+        train(
+            student(), few_digits(), PLAIN, teacher=Foreign(at_most_eight), device="cpu",
+            progress=False,
+        )  # fmt: skip
+
+
+def test_a_foreign_teacher_teaches():
+    teacher, model = Foreign(nn.Identity()), student()
+    run = train(model, few_digits(), PLAIN, teacher=teacher, device="cpu", progress=False)
+    assert math.isfinite(run.curve[0]["loss"]) and teacher.convolution.weight.grad is None

@@ -1,0 +1,276 @@
+"""SimCLR and BYOL: their losses by hand, what they cannot lose, and when they collapse."""
+
+import math
+
+import pytest
+import torch
+
+import vitbook
+from vitbook import datasets
+from vitbook.training import Recipe, get_recipe, train
+from vitbook.training.engine.augment import augment
+from vitbook.training.engine.batch_random import BatchRandom
+from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.questions import make_learner
+from vitbook.training.objectives.two_views import (
+    BYOL,
+    SimCLR,
+    contrastive_loss,
+    prediction_loss,
+    spread,
+)
+from vitbook.training.transfer.neighbours import nearest_other
+
+
+def naive(first, second, temperature):
+    """Equation 1 of SimCLR, view by view."""
+    views = [v / v.norm() for v in torch.cat([first, second])]
+    total, half = 0.0, len(first)
+    for i, view in enumerate(views):
+        partner = (i + half) % len(views)
+        others = [math.exp(view @ other / temperature) for k, other in enumerate(views) if k != i]
+        total -= math.log(math.exp(view @ views[partner] / temperature) / sum(others))
+    return total / len(views)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 2.0])
+def test_the_contrastive_loss_is_that_of_a_loop(temperature):
+    first, second = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
+    found = contrastive_loss(first, second, temperature).item()
+    assert found == pytest.approx(naive(first, second, temperature), rel=1e-4)
+
+
+@pytest.mark.parametrize("count", [2, 3, 16])
+def test_what_the_contrastive_loss_is_at_its_ends(count):
+    orthogonal, alike = torch.eye(32)[:count], torch.ones(count, 8)
+    least = math.log(1 + (2 * count - 2) * math.exp(-2))
+    assert contrastive_loss(orthogonal, orthogonal, 0.5).item() == pytest.approx(least, rel=1e-5)
+    guess = math.log(2 * count - 1)
+    assert contrastive_loss(alike, alike, 0.5).item() == pytest.approx(guess, rel=1e-5)
+
+
+def test_lengths_of_projections_do_not_count():
+    first, second = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(1))
+    same = contrastive_loss(7 * first, 0.1 * second).item()
+    assert same == pytest.approx(contrastive_loss(first, second).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "temperature", "said"),
+    [
+        (((1, 4), (1, 4)), 0.5, "1 images in a batch: expected two at least"),
+        (((3, 4), (3, 4)), 0, "temperature 0: expected more than 0"),
+        (((3, 4), (3, 4)), math.nan, "temperature nan: expected more than 0"),
+    ],
+)
+def test_views_that_cannot_be_told_apart(shapes, temperature, said):
+    with pytest.raises(ValueError, match=said):
+        contrastive_loss(*(torch.rand(shape) for shape in shapes), temperature)
+
+
+def test_views_of_other_images(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch
+        from vitbook.training import contrastive_loss
+        from vitbook.training.objectives.two_views import prediction_loss
+        for loss in (contrastive_loss, prediction_loss):
+            with pytest.raises(ValueError, match="views of shapes .3, 4. and .1, 4.: expected two"):
+                loss(torch.rand(3, 4), torch.rand(1, 4))
+        """
+    )
+
+
+def test_the_prediction_loss_and_its_gradient():
+    axis, other = torch.eye(2)
+    pairs = ((axis, axis, 0.0), (axis, other, 2.0), (axis, -3 * axis, 4.0))
+    for predicted, target, distance in pairs:
+        predicted, target = predicted[None].requires_grad_(), target[None].requires_grad_()
+        loss = prediction_loss(predicted, target)
+        assert loss.item() == pytest.approx(distance, abs=1e-6)
+        loss.backward()
+        assert target.grad is None
+
+
+def test_the_slow_copy_learns_by_following_alone():
+    torch.manual_seed(0)
+    learner = BYOL(vitbook.create_model("vit_micro_patch2_8"), momentum=0.9)
+    views = torch.rand(2, 4, 1, 8, 8)
+    learner.train()
+    learner(*views).loss.backward()
+    slow = learner.slow_model.tokenizer.projection.weight
+    fast = learner.model.tokenizer.projection.weight
+    assert slow.grad is None and fast.grad is not None
+    assert torch.equal(slow, fast)
+    before = slow.clone()
+    with torch.no_grad():
+        fast += 1
+    learner(*views)
+    assert torch.allclose(slow, before + 0.1, atol=1e-6)
+    learner.eval()
+    learner(*views)
+    assert torch.allclose(slow, before + 0.1, atol=1e-6)
+
+
+def learned(learner, steps):
+    """The spread of the projections over a short training on digits."""
+    digits, recipe = datasets.load("digits", "train"), get_recipe("digits")
+    batches = Batches(digits, recipe, 0, torch.device("cpu"))
+    weights = [weight for weight in learner.parameters() if weight.requires_grad]
+    optimizer, spreads = torch.optim.AdamW(weights, lr=2e-3, weight_decay=0.05), []
+    learner.train()
+    for step in range(steps):
+        shown = digits.images[batches.shown_at(step)]
+        views = [augment(shown, recipe, BatchRandom(64, seed, step)) for seed in (0, 1)]
+        found = learner(*views)
+        optimizer.zero_grad()
+        found.loss.backward()
+        optimizer.step()
+        spreads.append(spread(found.projections))
+    return spreads
+
+
+def micro():
+    torch.manual_seed(0)
+    return vitbook.create_model("vit_micro_patch2_8")
+
+
+def test_without_its_predictor_byol_collapses_and_with_it_does_not():
+    kept = learned(BYOL(micro()), 40)
+    alone = learned(BYOL(micro(), predictor=False), 40)  # its slow copy brakes the fall
+    lost = learned(BYOL(micro(), predictor=False, momentum=0), 40)
+    assert min(kept) > 0.3 > 0.15 > alone[-1] and lost[-1] < 0.03
+
+
+def test_simclr_spreads_the_images():
+    spreads = learned(SimCLR(micro()), 40)
+    assert spreads[-1] > 0.9 > spreads[0]
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1, math.nan])
+def test_a_copy_that_never_follows(momentum):
+    with pytest.raises(ValueError, match="momentum .*: expected 0 up to, but not, 1"):
+        BYOL(micro(), momentum=momentum)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        (SimCLR, dict(temperature=0), "temperature 0: expected more than 0, and finite"),
+        (SimCLR, dict(temperature=math.nan), "temperature nan: expected more than 0, and finite"),
+        (SimCLR, dict(dimensions=0), "dimensions 0: expected a whole number, 1 or more"),
+        (BYOL, dict(hidden=-1), "hidden -1: expected a whole number, 1 or more"),
+    ],
+)
+def test_a_learner_that_cannot_be(kind, options, said):
+    with pytest.raises(ValueError, match=said):
+        kind(micro(), **options)
+
+
+def test_the_spread_by_hand():
+    axes = torch.eye(4)
+    assert spread(axes) == pytest.approx(0.75)
+    assert spread(torch.cat([axes, -3 * axes])) == pytest.approx(1)
+    assert spread(axes[:1].expand(5, -1) * torch.arange(1, 6)[:, None]) == pytest.approx(0)
+    assert spread(torch.zeros(3, 4)) == 0  # all are one, and of no direction
+
+
+@pytest.mark.parametrize("objective", ["simclr", "byol"])
+def test_a_run_by_its_recipe(objective):
+    digits = datasets.load("digits", "train")
+    few = datasets.Dataset(digits.images[:256], digits.labels[:256], digits.class_names, {})
+    recipe = Recipe("views", 2, 64, 1e-3, shift=0.5, objective=objective)
+    outcomes = []
+    for labels in (few.labels, few.labels.flip(0)):  # which are looked at in the scores alone
+        model = micro()
+        head = model.head.classifier.weight.clone()
+        data = datasets.Dataset(few.images, labels, few.class_names, {})
+        outcome = train(model, data, recipe, test=few, progress=False, device="cpu")
+        assert torch.equal(head, model.head.classifier.weight)
+        assert {"accuracy", "spread"} <= set(outcome.curve[-1])
+        outcomes.append(outcome)
+    assert outcomes[0].curve == outcomes[1].curve
+    batches = Batches(few, recipe, 0, torch.device("cpu"))
+    views = batches[3][0], batches.second_view(3)
+    assert torch.equal(batches.second_view(3), views[1]) and not torch.equal(*views)
+
+
+def test_the_nearest_other_image():
+    features = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.1, 3.0], [-1.0, 0.0]])
+    assert nearest_other(features, torch.tensor([0, 0, 1, 1, 0])) == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="1 images: expected two at least"):
+        nearest_other(features[:1], torch.tensor([0]))
+
+
+def test_features_that_have_no_cosines():
+    labels = torch.tensor([0, 0, 1])
+    for value in (math.nan, math.inf, 1e30):
+        features = torch.eye(3)
+        features[1] = value
+        with pytest.raises(ValueError, match="hold NaN, or numbers too large to have a length"):
+            nearest_other(features, labels)
+    assert nearest_other(6e4 * torch.eye(3).half(), labels) <= 1  # squares beyond float16
+
+
+def test_views_and_labels_of_other_images(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook.training import BYOL
+        from vitbook.training.transfer.neighbours import nearest_other
+        learner = BYOL(vitbook.create_model("vit_micro_patch2_8"))
+        with pytest.raises(ValueError, match="expected two of each image, in the same order"):
+            learner(torch.zeros(3, 1, 8, 8), torch.zeros(1, 1, 8, 8))
+        with pytest.raises(ValueError, match="with labels of .4,.: expected .images, features."):
+            nearest_other(torch.eye(3), torch.zeros(4))
+        """
+    )
+
+
+def test_cosines_keep_their_digits_under_autocast():
+    views = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
+    plain = contrastive_loss(*views, 0.05)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(contrastive_loss(*views, 0.05), plain)
+
+
+def byol_run(wrapped, **changes):
+    digits = datasets.load("digits", "train")
+    few = datasets.Dataset(digits.images[:128], digits.labels[:128], digits.class_names, {})
+    recipe = Recipe("views", 2, 64, 1e-3, shift=0.5, objective="byol", **changes)
+    model = micro()
+    learner = make_learner(model, recipe, 0) if wrapped else model
+    outcome = train(learner, few, recipe, progress=False, device="cpu")
+    return outcome, learner
+
+
+def test_the_slow_projector_sees_the_statistics_of_the_batch():
+    _, learner = byol_run(wrapped=True)
+    fast, slow = learner.projector[1], learner.slow_projector[1]
+    assert slow.num_batches_tracked == fast.num_batches_tracked == 4
+    assert torch.allclose(slow.running_var, fast.running_var, atol=0.02)
+    assert (slow.running_var < 0.95).all()  # 1 is what it begins with
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [dict(adapter_rank=2), dict(weight_bits=4), dict(pruned=0.5), dict(drop_path=0.3)],
+)
+def test_a_learner_learns_as_the_model_inside_would(changes):
+    (ours, _), (theirs, _) = byol_run(True, **changes), byol_run(False, **changes)
+    assert ours.curve == theirs.curve
+
+
+@pytest.mark.parametrize("kind", [SimCLR, BYOL])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_body_of_another_precision_under_its_projector(kind, dtype):
+    torch.manual_seed(0)
+    learner = kind(vitbook.create_model("vit_micro_patch2_8").to(dtype))
+    views = torch.rand(2, 6, 1, 8, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    found = learner(*views)
+    found.loss.backward()
+    assert found.loss.isfinite() and found.projections.dtype == torch.float32
+    assert learner.model.tokenizer.projection.weight.grad.dtype == dtype
+    again = learner.eval()(*views).loss.item()
+    exact = learner.float()(*views.float()).loss.item()
+    assert again == pytest.approx(exact, rel=0.05)

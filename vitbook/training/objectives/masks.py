@@ -1,0 +1,166 @@
+"""Which patches of an image are masked, and learners of what they hide."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+
+from vitbook.errors import check_count, is_number
+from vitbook.models import VisionTransformer
+from vitbook.training.engine.batch_random import seed_of
+from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.learner import Learner
+
+# What becomes of a patch. The first is not asked for; the others are, and only they are.
+KEPT, MASKED, SWAPPED, UNCHANGED = range(4)
+# Shares of the last three among the patches that are asked for.
+PAPER_SHARES = (0.8, 0.1, 0.1)
+
+
+class ChosenPatches(NamedTuple):
+    """Which patches of each image are corrupted, and how.
+
+    Attributes:
+        kinds: of every patch: 0 kept, 1 masked, 2 swapped, 3 unchanged. All but the kept ones are
+            corrupted: their colours are to be predicted.
+        shown: of every patch, the patch whose embedding stands in its place, if it is not masked:
+            another one for the swapped, itself for the rest.
+        places: of the corrupted patches, in order; equally many of each image.
+    """
+
+    kinds: Int64[Tensor, "batch patches"]
+    shown: Int64[Tensor, "batch patches"]
+    places: Int64[Tensor, "batch corrupted"]
+
+    def to(self, device: torch.device | str) -> "ChosenPatches":
+        return ChosenPatches(*(each.to(device) for each in self))
+
+    def part(self, images: slice) -> "ChosenPatches":
+        """Of some of the images, such as those of one process."""
+        return ChosenPatches(*(each[images] for each in self))
+
+
+def choose_masked(
+    batch: int, patches: int, generator: torch.Generator, share: float = 0.5
+) -> ChosenPatches:
+    """Draw which patches are corrupted and how (ViT paper, appendix B.1.2).
+
+    Of each image ``round(share * patches)`` are. Each of these is masked with probability 0.8,
+    swapped with 0.1 and left unchanged with 0.1. A swapped patch shows another patch of the same
+    image, any of them: the paper says "a random other patch embedding" and not of which image.
+
+    Args:
+        generator: on the CPU; the same state draws the same.
+        share: of the patches that is corrupted, between 0 and 1; the paper has half.
+
+    Raises:
+        ValueError: a share that is not between 0 and 1, or of which no patch or every patch of the
+            grid would be.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.training import choose_masked
+        >>> chosen = choose_masked(1, 8, torch.Generator().manual_seed(1))
+        >>> chosen.places.tolist(), chosen.kinds.tolist()
+        ([[1, 2, 4, 6]], [[0, 1, 1, 0, 1, 0, 1, 0]])
+    """
+    check_count("batch", batch)
+    check_count("patches", patches)
+    corrupted = num_masked(patches, share)
+    order = torch.rand(batch, patches, generator=generator).argsort(dim=1)
+    places = order[:, :corrupted].sort(dim=1).values
+    bounds = torch.tensor(PAPER_SHARES[:2]).cumsum(dim=0)
+    drawn = MASKED + torch.bucketize(torch.rand(places.shape, generator=generator), bounds)
+    kinds = torch.full((batch, patches), KEPT).scatter(1, places, drawn)
+    # As far from itself as another patch can be, around the end: all others alike, never itself.
+    away = torch.randint(1, patches, (batch, patches), generator=generator)
+    own = torch.arange(patches).expand(batch, -1)
+    shown = torch.where(kinds == SWAPPED, (own + away) % patches, own)
+    return ChosenPatches(kinds, shown, places)
+
+
+def num_masked(patches: int, share: float = 0.5) -> int:
+    """How many patches of an image are corrupted: ``round(share * patches)``, halves to even.
+
+    Raises:
+        ValueError: as in :func:`choose_masked`.
+    """
+    if not is_number(share) or not 0 < share < 1:
+        raise ValueError(f"share {share!r}: expected more than 0 and less than 1")
+    if patches < 2:
+        raise ValueError(f"a grid of {patches} patch: expected 2 or more, to mask some of them")
+    corrupted = round(share * patches)
+    if not 0 < corrupted < patches:
+        raise ValueError(
+            f"a share of {share:g} of {patches} patches is {corrupted}: expected 1 to "
+            f"{patches - 1}; take another share, or smaller patches"
+        )
+    return corrupted
+
+
+def visible_places(
+    hidden: Int64[Tensor, "batch hidden"], patches: int
+) -> Int64[Tensor, "batch visible"]:
+    """The places of so many that are not hidden, in order.
+
+    Raises:
+        ValueError: one place twice for an image, or one that the grid has not.
+    """
+    if hidden.numel() and not 0 <= hidden.min() <= hidden.max() < patches:
+        raise ValueError(
+            f"hidden patches from {hidden.min()} to {hidden.max()}: expected 0 to {patches - 1}"
+        )
+    shown = torch.ones(len(hidden), patches, dtype=torch.bool, device=hidden.device)
+    shown = shown.scatter(1, hidden, False)
+    count = patches - hidden.shape[1]
+    places = shown.nonzero()[:, 1]
+    if len(places) != len(hidden) * count:
+        raise ValueError("a hidden patch came twice for one image: expected other ones")
+    return places.unflatten(0, (len(hidden), count))
+
+
+class MaskedLearner(Learner):
+    """A learner whose forward pass takes, after the images, which of their patches are masked.
+
+    Masks are drawn for the whole batch, of which each process takes those of its images.
+
+    Attributes:
+        share: of the patches that is masked.
+    """
+
+    share: float | int = 0.5
+
+    @property
+    def num_patches(self) -> int:
+        rows, columns = self.model.grid_size
+        return rows * columns
+
+    def choose(self, batch: int, generator: torch.Generator) -> ChosenPatches:
+        """Draw the masks of so many images, see :func:`choose_masked`."""
+        return choose_masked(batch, self.num_patches, generator, self.share)
+
+    def inputs(self, batches: Batches, step: int) -> tuple:
+        chance = torch.Generator().manual_seed(seed_of(batches.seed, step, "masks"))
+        chosen = self.choose(batches.recipe.batch_size, chance)
+        return (chosen.part(slice(batches.rank, None, batches.processes)),)
+
+    def trial_inputs(self, images: Tensor) -> tuple:
+        return (self.choose(len(images), torch.Generator().manual_seed(0)),)
+
+
+def check_plain(model: nn.Module, learner: str) -> None:
+    """Other tokenizers show a token the pixels of its neighbours, masked ones too."""
+    tokenizer = getattr(model, "tokenizer", None)
+    projection = getattr(tokenizer, "projection", None)
+    if not (
+        isinstance(model, VisionTransformer)
+        and isinstance(projection, nn.Conv2d)
+        and projection.kernel_size == projection.stride == getattr(tokenizer, "patch", None)
+        and not any(projection.padding)
+    ):
+        name = type(model).__name__ if tokenizer is None else type(tokenizer).__name__
+        raise ValueError(
+            f"{learner} of a model with {name}: expected a Vision Transformer whose tokens see one "
+            "patch each, such as vit_mini_patch4_32"
+        )

@@ -1,0 +1,201 @@
+"""Learning without labels from two views of each image: SimCLR and BYOL."""
+
+import copy
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.datasets import Dataset
+from vitbook.errors import check_count, check_temperature, is_number
+from vitbook.models.vit import VisionTransformer
+from vitbook.modes import evaluating
+from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.learner import Learner, mean_token, mean_tokens
+from vitbook.training.objectives.view_losses import (
+    Projections,
+    check_pairs,
+    contrastive_loss,
+    prediction_loss,
+    spread,
+)
+from vitbook.training.transfer.neighbours import nearest_other
+
+Views = Float[Tensor, "batch channels height width"]
+
+
+class Projected(NamedTuple):
+    """What a learner makes of the two views of a batch.
+
+    Attributes:
+        loss: to be lowered.
+        features: of the first views, as a probe reads them.
+        projections: of the first views; their spread tells a collapse.
+    """
+
+    loss: Float[Tensor, ""]
+    features: Float[Tensor, "batch features"]
+    projections: Projections
+
+
+class TwoViews(Learner):
+    """A body, and a projector of its mean token that learns with it and is then thrown away.
+
+    Args:
+        model: a Vision Transformer; its head does not learn.
+        hidden: width of the projector's middle.
+        dimensions: of a projection.
+
+    Raises:
+        ValueError: a model that is no Vision Transformer, or a width that is none.
+    """
+
+    one_process = True  # each would see the views of its own images alone
+
+    def __init__(self, model: nn.Module, hidden: int, dimensions: int):
+        super().__init__()
+        if not isinstance(model, VisionTransformer):
+            raise ValueError(
+                f"two views for a {type(model).__name__}: expected a Vision Transformer, whose "
+                "mean token is read"
+            )
+        check_count("hidden", hidden)
+        check_count("dimensions", dimensions)
+        self.model = model
+        token = model.prefix.shape[1]
+        width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
+        self.projector = projector(width, hidden, dimensions)
+
+    def inputs(self, batches: Batches, step: int) -> tuple[Views]:
+        return (batches.second_view(step),)
+
+    def trial_inputs(self, images: Views) -> tuple[Views]:
+        return (images,)
+
+    @torch.no_grad()
+    def score(self, dataset: Dataset, batch_size: int = 256) -> dict[str, float]:
+        """``accuracy``: the share of images whose nearest other one has their label; ``spread``.
+
+        The spread is that of the projections, see :func:`spread`.
+        """
+        features = mean_tokens(self.model, dataset.images, batch_size)
+        with evaluating(self):
+            projections = [self.projector(some) for some in features.split(batch_size)]
+        accuracy = nearest_other(features, dataset.labels.to(features.device))
+        return {"accuracy": accuracy, "spread": spread(torch.cat(projections))}
+
+
+class Projector(nn.Sequential):
+    """Layers of a precision of their own: a body in half precision has its tokens made float32."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return super().forward(features.to(self[0].weight.dtype))
+
+
+def projector(width: int, hidden: int, dimensions: int) -> Projector:
+    """Two linear layers with batch norm and ReLU between; BYOL's, and SimCLR's with one norm."""
+    return Projector(
+        nn.Linear(width, hidden, bias=False),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, dimensions, bias=False),
+    )
+
+
+class SimCLR(TwoViews):
+    """A body whose two views of an image shall be told from the views of other images.
+
+    Chen et al. 2020, section 2.
+
+    Args:
+        model, hidden, dimensions: see :class:`TwoViews`.
+        temperature: see :func:`contrastive_loss`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        hidden: int = 256,
+        dimensions: int = 64,
+        temperature: float | int = 0.5,
+    ):
+        super().__init__(model, hidden, dimensions)
+        check_temperature(temperature)
+        self.temperature = temperature
+
+    def forward(self, first: Views, second: Views) -> Projected:
+        check_pairs(first, second)
+        count = len(first)  # both views in one batch, whose statistics batch norm takes
+        features = mean_token(self.model, torch.cat([first, second]))
+        projections = self.projector(features)
+        loss = contrastive_loss(projections[:count], projections[count:], self.temperature)
+        return Projected(loss, features[:count], projections[:count])
+
+
+class BYOL(TwoViews):
+    """A body that predicts, from one view, what a slower copy of it makes of the other.
+
+    Grill et al. 2020, section 3.1. No other image is looked at. What keeps all images from getting
+    one projection is the predictor and the slow copy: ``predictor=False`` and ``momentum=0`` take
+    one of them away.
+
+    Args:
+        model, hidden, dimensions: see :class:`TwoViews`.
+        momentum: share that the slow copy keeps of itself at each step.
+        predictor: whether the prediction has layers of its own.
+    """
+
+    followers = ("slow_",)
+
+    def __init__(
+        self,
+        model: nn.Module,
+        hidden: int = 256,
+        dimensions: int = 64,
+        momentum: float | int = 0.99,
+        predictor: bool = True,
+    ):
+        super().__init__(model, hidden, dimensions)
+        if not is_number(momentum) or not 0 <= momentum < 1:
+            raise ValueError(f"momentum {momentum!r}: expected 0 up to, but not, 1")
+        self.momentum = momentum
+        self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Make the slow copy as the body and its projector are now, their layers included."""
+        self.slow_model, self.slow_projector = copy.deepcopy((self.model, self.projector))
+        for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
+            weight.requires_grad_(False)
+
+    def forward(self, first: Views, second: Views) -> Projected:
+        check_pairs(first, second)
+        if self.training:
+            self.follow()  # the step before: at the first one the copy is the body
+        count, both = len(first), torch.cat([first, second])
+        features = mean_token(self.model, both)
+        projections = self.projector(features)
+        predicted = self.predictor(projections)
+        with torch.no_grad():
+            target = self.slow_projector(mean_token(self.slow_model, both))
+        crossed = torch.cat([target[count:], target[:count]])  # each view predicts the other
+        return Projected(prediction_loss(predicted, crossed), features[:count], projections[:count])
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move the slow copy toward the learning one, and into its mode.
+
+        A loop that sets what does not learn to evaluation would take the batch's statistics from
+        the slow projector's norm, and leave it those of no image at all.
+        """
+        for behind, ahead in (
+            (self.slow_model, self.model),
+            (self.slow_projector, self.projector),
+        ):
+            for copied, part in zip(behind.modules(), ahead.modules(), strict=True):
+                copied.training = part.training
+        fast = (*self.model.parameters(), *self.projector.parameters())
+        slow = (*self.slow_model.parameters(), *self.slow_projector.parameters())
+        for copied, weight in zip(slow, fast, strict=True):
+            copied.lerp_(weight, 1 - self.momentum)
