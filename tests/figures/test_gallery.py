@@ -11,7 +11,7 @@ import vitbook_pages
 from browser import serve
 
 from vitbook.analysis import attention_distance, capture_attention
-from vitbook.figures import Figure
+from vitbook.figures import Figure, attention_gallery
 from vitbook.figures.attention_gallery.looks import lay_out
 from vitbook.figures.parts.packing import distances, pack, pack_tokens, quantize_rows
 
