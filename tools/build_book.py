@@ -24,16 +24,19 @@ RESULTS = (
     *("data/results/**/*", "data/measurements/**/*"),
     *("data/checkpoints/**/*", "data/heads/*", "data/published.json", "data/experiments.toml"),
 )
+PAGES = ("book/_ext/*.py", "book/_ext/stills/*.js")
 STATIC = {"VITBOOK_STATIC": "1"}  # no widgets: a page has no kernel
 PROGRESS = re.compile(r"([^/\s]+): (Execut\w+) notebook (?:using|(in [\d.]+ seconds))")
 SAID = "vitbook: "  # what an extension of the book tells who builds it
 COLOR = re.compile(r"\x1b\[[\d;]*m")
-TROUBLE = re.compile(r"\b(WARNING|ERROR|CRITICAL): |Traceback|Exception")
+TROUBLE = re.compile(
+    r"\b(WARNING|ERROR|CRITICAL): |Traceback|Exception|Error\b|error \(|could not be drawn"
+)
 
 
-def digest(root: Path) -> str:
+def digest(root: Path, patterns: tuple[str, ...] = SOURCES + RESULTS) -> str:
     """One hash of everything outside a chapter that its output depends on."""
-    files = {file for pattern in SOURCES + RESULTS for file in root.glob(pattern)}
+    files = {file for pattern in patterns for file in root.glob(pattern)}
     total = hashlib.sha256()
     for file in sorted(file for file in files if file.is_file()):
         total.update(f"{file.relative_to(root)}\0{file.stat().st_size}\0".encode())
@@ -51,8 +54,16 @@ def weights_are_here() -> bool:
 
 
 def forget_if_changed(root: Path) -> bool:
-    """Clear the execution cache, which knows only the chapters' own code, when the rest changed."""
+    """Clear the execution cache, which knows only the chapters' own code, when the rest changed.
+
+    When what makes pages of them changed, the pages alone are made anew.
+    """
     build, now = root / "_build", digest(root)
+    pages, made_by = build / "pages.sha256", digest(root, PAGES)
+    if not pages.exists() or pages.read_text() != made_by:
+        shutil.rmtree(build / ".doctrees", ignore_errors=True)
+        build.mkdir(exist_ok=True)
+        pages.write_text(made_by)
     known = build / "sources.sha256"
     if known.exists() and known.read_text() == now:
         return False

@@ -76,12 +76,10 @@ def report(root: Path) -> list[str]:
     for room, count in sorted(found.items(), key=lambda pair: -pair[1]["py"]):
         said.append(f"{room:18}{count['py']:9,}{count['js']:12,}{count['css']:6,}")
     total = sum(found.values(), Counter())
-    studies = found.get("studies", Counter())["py"]
     said += [
         f"{'all':18}{total['py']:9,}{total['js']:12,}{total['css']:6,}",
-        f"core {total['py'] - studies:,}, studies {studies:,}, "
         f"tests {lines((root / 'tests').rglob('*.py')):,}, tools and the book's extensions "
-        f"{lines([*root.glob('tools/*.py'), *root.glob('book/_ext/**/*.py')]):,}",
+        f"{lines([*root.glob('tools/*.py'), *root.glob('book/_ext/**/*.[pj][ys]')]):,}",
         "",
         "folded lines of code",
     ]

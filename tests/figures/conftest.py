@@ -60,6 +60,12 @@ def figure(request):
 
 
 @pytest.fixture
+def figures(request):
+    """All of them."""
+    return [request.getfixturevalue(name) for name in FIGURES]
+
+
+@pytest.fixture
 def lookup():
     return soft_lookup(
         keys=[[2, 1], [-1, 2], [-2, -1], [1, -2]],

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -21,6 +22,12 @@ def state(page, nth=0):
 
 def shot(page):
     return page.locator(".vitbook-figure").first.screenshot()
+
+
+def test_every_figure_is_tried(figures):
+    """But the photograph's reader, whose model has tests of its own."""
+    folders = {file.parent.name for file in files("vitbook.figures").glob("*/figure.js")}
+    assert {figure.name for figure in figures} == folders - {"photo_reader"}
 
 
 def test_the_data_stands_in_the_page_and_names_itself(figure):

@@ -24,10 +24,14 @@ function png(width, height, rgba) {
   return `data:image/png;base64,${file.toString("base64")}`;
 }
 
-/** "#fff" or "rgb(0 0 0 / .7)" as red, green, blue and the part that covers. */
+/** "#fff", "#d55e00" or "rgb(0 0 0 / .7)" as red, green, blue and the part that covers. */
 function parsed(color) {
-  if (color.startsWith("#")) return [...color.slice(1)].map((digit) => 17 * parseInt(digit, 16)).concat(1);
-  return color.match(/[\d.]+/g).map(Number);
+  const digits = color.match(/^#([\da-f]{3}|[\da-f]{6})$/i)?.[1];
+  const long = digits?.length === 3 ? digits.replace(/./g, "$&$&") : digits;
+  if (long) return [0, 2, 4].map((i) => parseInt(long.slice(i, i + 2), 16)).concat(1);
+  const parts = color.match(/^rgb\((.*)\)$/)?.[1].match(/[\d.]+/g)?.map(Number) ?? [];
+  if (parts.length < 3) throw new Error(`a colour of another form: ${color}`);
+  return parts.length === 3 ? [...parts, 1] : parts;
 }
 
 /** Of a canvas's context: whole images, and discs with their rims. */
@@ -41,18 +45,24 @@ export class Canvas {
     return this.kept;
   }
   createImageData(width, height) { return { width, height, data: new Uint8ClampedArray(4 * width * height) }; }
-  putImageData(image) { this.sheet.data.set(image.data); }
+  clear() { this.kept = null; }
+  putImageData(image, x = 0, y = 0) {
+    const { width, height, data } = this.sheet;
+    if (x || y || image.width !== width || image.height !== height) throw new Error("an image beside its canvas");
+    data.set(image.data);
+  }
 
   beginPath() { this.discs = []; }
   arc(x, y, radius) { this.discs.push([x, y, radius]); }
   fill() { this.cover(parsed(this.fillStyle), (away, radius) => away < radius); }
   stroke() { this.cover(parsed(this.strokeStyle), (away, radius) => Math.abs(away - radius) < this.lineWidth / 2); }
   cover([red, green, blue, part], inside) {
-    const { width, data } = this.sheet;
+    const { width, height, data } = this.sheet;
     for (const [x, y, radius] of this.discs) {
       const reach = Math.ceil(radius + 2);
       for (let row = Math.floor(y) - reach; row <= y + reach; row++) {
         for (let column = Math.floor(x) - reach; column <= x + reach; column++) {
+          if (row < 0 || column < 0 || row >= height || column >= width) continue;
           if (!inside(Math.hypot(column + 0.5 - x, row + 0.5 - y), radius)) continue;
           const at = 4 * (row * width + column);
           [red, green, blue].forEach((level, i) => (data[at + i] += part * (level - data[at + i])));

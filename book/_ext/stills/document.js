@@ -1,41 +1,46 @@
 /**
  * A document that can only be built and written out: all that a figure asks for to draw its start.
  *
- * What a figure uses and what is not here fails the build by its name, so that no still is drawn
- * wrong in silence. A browser is no part of building the book, and a whole document of another
- * library would bring a second package manager and still no canvas.
+ * A method or a property that a figure calls or sets and that is not here ends the build, so that
+ * no still is drawn wrong in silence. A browser is no part of building the book, and a whole
+ * document of another library would bring a second package manager and still no canvas.
  */
 import { Canvas } from "./canvas.js";
 
 const VOID = new Set(["br", "img", "input"]);
 const CONTROLS = new Set(["button", "input", "select"]);
 // What a picture does not say: it cannot be walked, and nothing in it changes.
-const OF_THE_LIVE = new Set(["aria-live", "data-control", "draggable", "id", "tabindex", "type"]);
-const PHONE = 720; // px, wide enough for the layout of a page: stills are drawn for one width
+const OF_THE_LIVE = new Set(["aria-live", "data-control", "draggable", "tabindex", "type"]);
+const WIDTH = 720; // px: a start is drawn for the width of a page
 
 const escaped = (text) =>
   String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/"/g, "&quot;");
 const dashed = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 /** An object whose properties are kept by `keep(name, value)` and read by `get(name)`. */
-const reflecting = (get, keep) => new Proxy({}, {
+const reflecting = (get, keep) => new Proxy(Object.preventExtensions({}), {
   get: (_, name) => name === "setProperty" ? keep : get(name),
   set: (_, name, value) => (keep(name, value), true),
 });
 
 class Element {
   constructor(name) {
-    Object.assign(this, { name, parent: null, childNodes: [], attributes: new Map(), styles: new Map() });
+    Object.assign(this, {
+      name, parent: null, childNodes: [], attributes: new Map(), styles: new Map(),
+      canvas: name === "canvas" ? new Canvas(this) : null,
+    });
     this.dataset = reflecting((key) => this.attributes.get(`data-${dashed(key)}`),
       (key, value) => this.setAttribute(`data-${dashed(key)}`, value));
     this.style = reflecting((key) => this.styles.get(dashed(key)) ?? "",
       (key, value) => this.styles.set(dashed(key), value));
-    if (name === "canvas") this.canvas = new Canvas(this);
+    ["dataset", "style"].forEach((part) => Object.defineProperty(this, part, { writable: false }));
   }
 
   getAttribute(name) { return this.attributes.get(name) ?? null; }
   setAttribute(name, value) {
+    if (name === "id") throw new Error(`id="${value}" would stand twice in the page`);
     if (name === "style") this.styles.clear();
+    if (this.canvas && (name === "width" || name === "height")) this.canvas.clear();
     this.attributes.set(name, String(value));
   }
   removeAttribute(name) { this.attributes.delete(name); }
@@ -59,7 +64,10 @@ class Element {
     const shown = children.filter((child) => child !== "");
     return shown.map((child) => child instanceof Element ? (child.remove(), Object.assign(child, { parent: this })) : String(child));
   }
-  append(...children) { this.childNodes.push(...this.taken(children)); }
+  append(...children) {
+    const all = this.taken(children); // first, since a child may move within its parent
+    this.childNodes.push(...all);
+  }
   replaceChildren(...children) {
     this.children.forEach((child) => (child.parent = null));
     this.childNodes = [];
@@ -90,8 +98,8 @@ class Element {
   contains() { return false; }
   addEventListener() {}
   getContext() { return this.canvas; }
-  get clientWidth() { return PHONE; }
-  getBoundingClientRect() { return { left: 0, top: 0, width: PHONE, height: PHONE }; }
+  get clientWidth() { return WIDTH; }
+  getBoundingClientRect() { return { left: 0, top: 0, width: WIDTH, height: WIDTH }; }
 
   set value(value) {
     if (this.name !== "select") return this.setAttribute("value", value);
@@ -112,10 +120,11 @@ class Element {
     if (name === "a") attributes.delete("href"); // it leads to a state of the live figure
     if (CONTROLS.has(name)) attributes.set("disabled", "");
     if (this.canvas) {
-      if (!this.canvas.address()) return ""; // nothing was drawn on it
+      const address = this.canvas.address();
+      if (!address) return ""; // nothing was drawn on it
       ["width", "height"].forEach((each) => attributes.delete(each));
       attributes.set("class", `${attributes.get("class") ?? ""} vb-canvas`.trim());
-      attributes.set("src", this.canvas.address()).set("alt", "");
+      attributes.set("src", address).set("alt", "");
     }
     const told = [...attributes].map(([key, value]) => value === "" && key !== "alt"
       ? ` ${key}` : ` ${key}="${escaped(value)}"`).join("");
@@ -145,8 +154,8 @@ export function install() {
     window: globalThis,
     document: {
       readyState: "complete",
-      createElement: (name) => new Element(name),
-      createElementNS: (_, name) => new Element(name),
+      createElement: (name) => Object.preventExtensions(new Element(name)),
+      createElementNS: (_, name) => Object.preventExtensions(new Element(name)),
       querySelectorAll: () => [],
       addEventListener() {},
     },
@@ -157,6 +166,7 @@ export function install() {
   });
 }
 
+/** An element of the page around the figures, to which a figure may add what it tells others. */
 export const element = (name, attributes = {}, ...children) => {
   const made = new Element(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);

@@ -1,19 +1,26 @@
 /**
- * From the standard input a JSON list of figures, `{module, data, pieces}`, a module's path, what
- * it draws, and the blocks that it may ask for; to the standard output the list of their stills.
+ * From the standard input a JSON list of figures, `{name, module, data, pieces}`, a module's path,
+ * what it draws, and the blocks that it may ask for; to the standard output the list of their starts.
  */
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { element, install } from "./document.js";
 
+console.log = console.error; // the standard output is the answer
 install();
 const drawn = [];
-for (const { module, data, pieces } of JSON.parse(readFileSync(0, "utf8"))) {
-  const { render } = await import(pathToFileURL(module));
+for (const { name, module, data, pieces } of JSON.parse(readFileSync(0, "utf8"))) {
   const blocks = pieces.map(([key, text]) => element("script", { class: "vb-piece", "data-key": key }, text));
   const root = element("div", {}, element("div", { class: "vb-still" }), ...blocks);
-  render(root, data);
-  drawn.push(root.querySelector(".vb-live"));
+  try {
+    const { render } = await import(pathToFileURL(module));
+    render(root, data);
+  } catch (error) {
+    throw new Error(`${name}: ${error.message}`, { cause: error });
+  }
+  const live = root.querySelector(".vb-live");
+  if (!live) throw new Error(`${name}: render() put nothing on its stage`);
+  drawn.push(live);
 }
 // Pieces are unpacked in the meantime: when nothing is left to do, all figures are drawn.
 process.once("beforeExit", () =>
