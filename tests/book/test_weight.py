@@ -64,8 +64,7 @@ def sent(path: Path) -> int:
 
 @pytest.mark.parametrize("name", SEEN)
 def test_a_page_asks_for_little(visit, name):
-    # The pictures of a figure's start count, and its data do not.
-    files = {path for path in visit(name) if (path.parent.name, path.suffix) != ("_figures", ".js")}
+    files = {path for path in visit(name) if path.parent.name != "_figures"}
     limit = FRONT_LIMIT if name in FRONT else LIMIT
     total = sum(map(sent, files))
     heaviest = sorted(files, key=sent)[-4:]
