@@ -20,6 +20,7 @@ from pathlib import Path
 from PIL import Image
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
+from vitbook_pages import DATA
 
 from vitbook.files import write_atomically
 
@@ -27,11 +28,6 @@ from vitbook.files import write_atomically
 FIGURE = re.compile(
     r'(?P<before><div class="vitbook-figure" [^>]*data-figure="(?P<name>\w+)"[^>]*>'
     r'(?:(?!<script).)*?<div class="vb-still"[^>]*>)(?P<after></div>.*?<script type="module">)',
-    re.DOTALL,
-)
-BLOCK = re.compile(
-    r'<script type="application/json" class="(?P<kind>vb-data|vb-piece)" '
-    r'data-key="(?P<key>\w+)">(?P<json>.*?)</script>',
     re.DOTALL,
 )
 PICTURE = re.compile(r'"data:image/(?:png|jpeg);base64,(?P<bytes>[\w+/=]{1000,})"')
@@ -110,7 +106,7 @@ def with_stills(body: str, folder: Path, href: str) -> str:
     """A page whose figures show their start; its pictures are in `folder`, at `href`."""
     home, asked = files("vitbook.figures"), []
     for figure in FIGURE.finditer(body):
-        blocks = list(BLOCK.finditer(figure["after"]))
+        blocks = list(DATA.finditer(figure["after"]))
         (data,) = (json.loads(block["json"]) for block in blocks if block["kind"] == "vb-data")
         pieces = [[block["key"], block["json"]] for block in blocks if block["kind"] == "vb-piece"]
         module = str(home / figure["name"] / "figure.js")

@@ -38,11 +38,10 @@ function parsed(color) {
 export class Canvas {
   constructor(element) { this.element = element; }
 
-  /** What is drawn lies on a sheet as large as the element says; another size is a new sheet. */
+  /** What is drawn lies on a sheet as large as the element says, until its size is set again. */
   get sheet() {
     const [width, height] = ["width", "height"].map((side) => Number(this.element.getAttribute(side)));
-    if (this.kept?.width !== width || this.kept?.height !== height) this.kept = this.createImageData(width, height);
-    return this.kept;
+    return this.kept ??= this.createImageData(width, height);
   }
   createImageData(width, height) { return { width, height, data: new Uint8ClampedArray(4 * width * height) }; }
   clear() { this.kept = null; }
