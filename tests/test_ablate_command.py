@@ -9,8 +9,8 @@ from vitbook import datasets, results
 from vitbook.__main__ import app, main
 from vitbook.analysis import ablate_heads
 from vitbook.analysis.attention.kinds import HeadKinds
-from vitbook.commands import ablate as command
-from vitbook.commands.head_sets import (
+from vitbook.cli import ablate as command
+from vitbook.cli.head_sets import (
     Trial,
     comparable,
     compare_kinds,

@@ -5,8 +5,8 @@ import torch
 
 import vitbook
 from vitbook.__main__ import app, main
-from vitbook.commands import collages as command
-from vitbook.commands.collages import known_classes
+from vitbook.cli import collages as command
+from vitbook.cli.collages import known_classes
 from vitbook.models.pretrained import Pretrained
 
 

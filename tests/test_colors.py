@@ -13,11 +13,11 @@ from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import black_level, integrated_gradients
+from vitbook.cli import rank
+from vitbook.cli import train as train_command
+from vitbook.cli.frozen_readers import frozen_body
+from vitbook.cli.probed_model import load_probed_model
 from vitbook.colors import OURS, Colors, colors_of, recoloring, say_colors
-from vitbook.commands import rank
-from vitbook.commands import train as train_command
-from vitbook.commands.frozen_readers import frozen_body
-from vitbook.commands.probed_model import load_probed_model
 from vitbook.datasets import Dataset
 from vitbook.models.timm_weights import load_timm
 from vitbook.training import evaluate, get_recipe, predict, save_checkpoint, train

@@ -61,7 +61,7 @@ def test_each_model_runs_at_each_size(tmp_path):
 
 
 def test_a_device_that_counts_no_memory_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("vitbook.commands.costs._memory", lambda *_: None)
+    monkeypatch.setattr("vitbook.cli.costs._memory", lambda *_: None)
     told = costs(tmp_path, NAMES[0])
     assert told.exit_code == 0 and "not counted" in told.output
     (found,) = results.measurements("costs", folder=tmp_path)

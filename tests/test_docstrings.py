@@ -10,7 +10,7 @@ import pytest
 import vitbook
 
 # What draws is seen, not printed; a command is tried by its own tests.
-WITHOUT = ("vitbook.commands", "vitbook.figures", "vitbook.plotting", "vitbook.__main__")
+WITHOUT = ("vitbook.cli", "vitbook.figures", "vitbook.plots", "vitbook.__main__")
 
 
 def examples() -> dict[str, doctest.DocTest]:

@@ -16,9 +16,9 @@ from safetensors import safe_open
 from vitbook import results
 from vitbook.__main__ import main
 from vitbook.audit import macs
-from vitbook.commands import experiments, worker
-from vitbook.commands.rates import Rates
-from vitbook.commands.workplace import WorkError, Workplace
+from vitbook.cli import experiments, worker
+from vitbook.cli.rates import Rates
+from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.models import create_model
 from vitbook.training import PlannedRun, read_experiments, save_checkpoint
 

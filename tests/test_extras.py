@@ -91,7 +91,7 @@ def test_every_module_is_imported_or_says_what_it_lacks():
         names = [
             module.name
             for module in pkgutil.walk_packages(vitbook.__path__, "vitbook.", lambda name: None)
-            if not module.name.startswith("vitbook.commands")
+            if not module.name.startswith("vitbook.cli")
         ]
         print(json.dumps({name: said(lambda: importlib.import_module(name)) for name in names}))
     """)
@@ -99,7 +99,7 @@ def test_every_module_is_imported_or_says_what_it_lacks():
     for sentence in lacking.values():
         check_advice(sentence)
     assert {name.split(".")[1] for name in lacking} == {
-        *("__main__", "datasets", "figures", "export", "plotting")
+        *("__main__", "datasets", "figures", "export", "plots")
     }
     assert answers["vitbook.datasets"] is None  # the rooms themselves are imported
     assert (
@@ -127,7 +127,7 @@ def uses():
             "photos": lambda: datasets.load("photos", "all"),
             "stored": lambda: datasets.load("cifar10", "test"),
             "training": lambda: training.train(own, tiny, training.RECIPES["digits"]),
-            "drawing": lambda: vitbook.plotting,
+            "drawing": lambda: vitbook.plots,
             "laying on": lambda: analysis.overlay(tiny.images, torch.ones(64, 2, 2)),
             "attribution": lambda: analysis.patch_occlusion(own, images),
             "others' weights": lambda: load_timm(own, "vit_tiny_patch16_224"),

@@ -52,7 +52,7 @@ def test_what_linear_probe_computed_is_read(tmp_path, monkeypatch):
     small = vitbook.load_checkpoint(MICRO).model
     loaded = Pretrained(MICRO, small, (), {"digest": "d", "learned": "w"}, (0.5,), (0.5,))
     for module in ("frozen_readers", "linear_probe"):
-        name = f"vitbook.commands.{module}.load_pretrained"
+        name = f"vitbook.cli.{module}.load_pretrained"
         monkeypatch.setattr(name, lambda *given, **named: loaded)
     app(
         ["linear-probe", "digits", "--share", "0.4", "--out", str(tmp_path), "--device", "cpu"],
@@ -91,7 +91,7 @@ def test_some_test_images_are_drawn_and_the_same_again(tmp_path, monkeypatch):
             train_features, train_labels, test_features, test_labels, *rest
         )
 
-    monkeypatch.setattr("vitbook.commands.few_shot.few_shot_curve", curve)
+    monkeypatch.setattr("vitbook.cli.few_shot.few_shot_curve", curve)
     given = "--model", MICRO, "--test-images", 50, "--out", tmp_path, *QUICK
     run(*given)
     run(*given)
@@ -130,7 +130,7 @@ def test_some_test_images_are_drawn_and_the_same_again(tmp_path, monkeypatch):
 )
 def test_bad_words_are_refused_at_once(words, said, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["vitbook", "few-shot", *words])
-    monkeypatch.setattr("vitbook.commands.few_shot.few_shot_curve", None)
+    monkeypatch.setattr("vitbook.cli.few_shot.few_shot_curve", None)
     with pytest.raises(SystemExit, match="2"):
         main()
     assert said in capsys.readouterr().err

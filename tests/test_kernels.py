@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from vitbook import results
-from vitbook.commands import kernels
+from vitbook.cli import kernels
 
 ASK = """
 import ctypes, os, torch

@@ -108,7 +108,7 @@ def test_images_for_which_there_is_no_memory(tmp_path, capsys, monkeypatch):
     def full(*given):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 64 TB\nframe #0: ...")
 
-    monkeypatch.setattr("vitbook.commands.few_shot.frozen_body", full)
+    monkeypatch.setattr("vitbook.cli.few_shot.frozen_body", full)
     words = ["few-shot", "digits", "--image-size", "1000000", "--shots", "1"]
     monkeypatch.setattr("sys.argv", ["vitbook", *words, "--out", str(tmp_path / "runs")])
     with pytest.raises(SystemExit, match="2"):

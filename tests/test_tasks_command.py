@@ -5,7 +5,7 @@ import torch
 
 from vitbook import create_model, datasets, results
 from vitbook.__main__ import app, main
-from vitbook.commands.frozen_readers import shuffled
+from vitbook.cli.frozen_readers import shuffled
 from vitbook.training.transfer.few_shot import t_interval
 
 
@@ -13,7 +13,7 @@ from vitbook.training.transfer.few_shot import t_interval
 def small(monkeypatch):
     body = create_model("vit_mini_patch8_32").eval()
     loaded = body, datasets.normalize, {"weights": "w", "learned_from": "nothing"}
-    monkeypatch.setattr("vitbook.commands.tasks.frozen_body", lambda name, size: loaded)
+    monkeypatch.setattr("vitbook.cli.tasks.frozen_body", lambda name, size: loaded)
 
 
 def test_a_row_for_each_kind_of_features(tmp_path, small, capsys):

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import vitbook
-from vitbook import datasets, plotting
+from vitbook import datasets, plots
 from vitbook.analysis import capture_attention, object_mask, token_colors
-from vitbook.plotting.style import COLORS, INK
+from vitbook.plots.style import COLORS, INK
 
 OUT = Path(__file__).resolve().parent.parent / "book" / "_static"
 MOST_BYTES = 200_000
@@ -36,7 +36,7 @@ def tokens() -> Figure:
     images, sheets = photos_and_tokens(518, SHOWN)
     panels = dict(zip(SHOWN, images[..., ::2, ::2], strict=True))
     panels |= {f"{name}, its tokens": sheet for name, sheet in zip(SHOWN, sheets, strict=True)}
-    return plotting.image_grid(
+    return plots.image_grid(
         panels, "A Vision Transformer gives like things one colour", columns=len(SHOWN)
     )
 
@@ -75,7 +75,7 @@ def attention() -> Figure:
         last = list(maps.values())[-1][0, :, 0, model.num_prefix_tokens :]
         for head, weights in enumerate(last):
             panels[f"{label}, head {head}"] = weights.reshape(model.grid_size)
-    return plotting.heat_maps(
+    return plots.heat_maps(
         panels,
         "What the class token reads: trained heads choose, random ones do not",
         image=test.images[index],

@@ -13,7 +13,7 @@ __all__ = ["__version__", "create_model", "list_models", "load_checkpoint", "loa
 __version__ = "0.1.0"
 # Found on first use: training and drawing take seconds to import, and probing needs neither.
 _ROOMS = {
-    *("analysis", "audit", "datasets", "export", "figures", "layers", "measure", "plotting"),
+    *("analysis", "audit", "datasets", "export", "figures", "layers", "measure", "plots"),
     *("results", "training"),
 }
 _FUNCTIONS = {

@@ -10,29 +10,29 @@ try:
     with from_extra("train"):
         import typer
 
-        from vitbook.commands import data, experiments, weights
-        from vitbook.commands.ablate import ablate
-        from vitbook.commands.bench import bench
-        from vitbook.commands.checkpoint_data import load_with_data
-        from vitbook.commands.collages import collages
-        from vitbook.commands.costs import costs
-        from vitbook.commands.export import export
-        from vitbook.commands.few_shot import few_shot
-        from vitbook.commands.linear_probe import linear_probe
-        from vitbook.commands.mirrors import mirrors
-        from vitbook.commands.models import models
-        from vitbook.commands.moves import moves
-        from vitbook.commands.options import Device, data_name
-        from vitbook.commands.probe import probe
-        from vitbook.commands.quantize import quantize
-        from vitbook.commands.rank import rank
-        from vitbook.commands.redundancy import redundancy
-        from vitbook.commands.results import show
-        from vitbook.commands.score import score
-        from vitbook.commands.sharpness import sharpness
-        from vitbook.commands.tasks import tasks
-        from vitbook.commands.train import train
-        from vitbook.commands.workplace import WorkError
+        from vitbook.cli import data, experiments, weights
+        from vitbook.cli.ablate import ablate
+        from vitbook.cli.bench import bench
+        from vitbook.cli.checkpoint_data import load_with_data
+        from vitbook.cli.collages import collages
+        from vitbook.cli.costs import costs
+        from vitbook.cli.export import export
+        from vitbook.cli.few_shot import few_shot
+        from vitbook.cli.linear_probe import linear_probe
+        from vitbook.cli.mirrors import mirrors
+        from vitbook.cli.models import models
+        from vitbook.cli.moves import moves
+        from vitbook.cli.options import Device, data_name
+        from vitbook.cli.probe import probe
+        from vitbook.cli.quantize import quantize
+        from vitbook.cli.rank import rank
+        from vitbook.cli.redundancy import redundancy
+        from vitbook.cli.results import show
+        from vitbook.cli.score import score
+        from vitbook.cli.sharpness import sharpness
+        from vitbook.cli.tasks import tasks
+        from vitbook.cli.train import train
+        from vitbook.cli.workplace import WorkError
         from vitbook.devices import choose_device
         from vitbook.training import (
             RunStoppedError,

@@ -1,6 +1,6 @@
 """The plots of a page: four files each, for light and dark, for a wide window and for a phone.
 
-:mod:`vitbook.plotting.page` writes both sizes into one SVG. An image in a file of its own loads
+:mod:`vitbook.plots.page` writes both sizes into one SVG. An image in a file of its own loads
 when it comes near, and its names and clips meet no other's.
 """
 
@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import unquote
 
-from vitbook.plotting.page import NARROW
+from vitbook.plots.page import NARROW
 
 PLOT = re.compile(
     r'<img (?P<before>[^>]*?)src="(?P<folder>[^"]*_images/)(?P<name>[^"/]+\.svg)"[^>]*>'

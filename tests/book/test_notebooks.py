@@ -72,6 +72,12 @@ def test_it_opens_with_its_title_badge_and_install_cell(notebook):
     assert {"remove-cell", "hide-cell"} & set(tags(second))
 
 
+def test_it_takes_from_its_own_study_at_most(notebook):
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    named = re.findall(r"from vitbook\.studies import (\w+)|vitbook\.studies\.(\w+)", code)
+    assert {first or second for first, second in named} <= {notebook.path.stem}
+
+
 def test_it_has_numbers_that_nbval_compares(notebook):
     checked = [cell for cell in notebook.cells if "check-output" in tags(cell)]
     assert checked, "no cell is tagged check-output"

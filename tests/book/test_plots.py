@@ -4,7 +4,7 @@ import re
 
 import vitbook_plots
 
-from vitbook.plotting.page import NARROW
+from vitbook.plots.page import NARROW
 
 WIDE = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="400.0pt" height="200pt" viewBox="0 0 400 200">'

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vitbook.commands.probed_model import read_images
+from vitbook.cli.probed_model import read_images
 from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image
 
 

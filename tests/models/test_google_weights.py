@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import vitbook
 from vitbook.__main__ import app
-from vitbook.commands.probed_model import fresh_twin
+from vitbook.cli.probed_model import fresh_twin
 from vitbook.layers import resize_positions
 from vitbook.models.google_weights import google_state, load_google
 from vitbook.models.vit import MICRO_BODY, vit

@@ -2,7 +2,7 @@
 
 A probe is a pure function: tensors, or a model and images, in; tensors or a small dataclass out.
 It works for any grid and any number of prefix tokens, and leaves the model as it was. Drawing
-belongs in `plotting` and `figures`, loading in `datasets`. `capture` is what all of it stands on.
+belongs in `plots` and `figures`, loading in `datasets`. `capture` is what all of it stands on.
 """
 
 from vitbook.analysis.attention.ablation import ablate_heads, mean_head_outputs

@@ -2,7 +2,7 @@
 
 Data sets that come with the book, those that are fetched, and a folder of the reader's own
 (`own`). All become one `Dataset` of uint8 images and labels, checked once. What changes images
-while a model trains belongs in `training`; what is drawn on them, in `plotting`.
+while a model trains belongs in `training`; what is drawn on them, in `plots`.
 """
 
 from dataclasses import replace

@@ -3,7 +3,7 @@
 In a figure's folder `__init__.py` checks and prepares data, `figure.js` draws and answers the
 reader, `figure.css` is its style. A drawing exists once, in JavaScript: a build runs it for the
 picture that a page shows first, but for the two figures that decode photographs. Still plots do
-not belong here (`plotting`), nor does what computes anything about a model (`analysis`).
+not belong here (`plots`), nor does what computes anything about a model (`analysis`).
 """
 
 from vitbook.figures.alike_patches import alike_patches

@@ -1,7 +1,7 @@
 """The ledger: every number that the book did not compute in a cell, with its provenance.
 
 A row is a small JSON file that is read strictly. Here rows are written, read, asked for and
-compared; what makes them belongs in `training` and `commands`, what draws them in `plotting`.
+compared; what makes them belongs in `training` and `cli`, what draws them in `plots`.
 """
 
 from vitbook.results.gains import Gain, gain

@@ -216,7 +216,7 @@ def test_a_head_on_the_real_body(head, tmp_path):
 def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
     small = vitbook.load_checkpoint(MICRO).model
     loaded = Pretrained(MICRO, small, (), {"digest": "d"}, (0.5,), (0.5,))
-    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: loaded)
+    monkeypatch.setattr("vitbook.cli.linear_probe.load_pretrained", lambda *a, **k: loaded)
     app(
         ["linear-probe", "digits", "--share", "0.3", "--out", str(tmp_path), "--device", "cpu"],
         standalone_mode=False,
@@ -232,7 +232,7 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["{}.safetensors", "linear_probe-{}.json"])
 def test_a_place_that_is_taken_is_told_before_the_work(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("vitbook.commands.linear_probe.load_pretrained", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("vitbook.cli.linear_probe.load_pretrained", lambda *a, **k: 1 / 0)
     (tmp_path / name.format("vit_small_patch14_focus-digits")).mkdir()
     with pytest.raises(OSError, match="it is no plain file; choose another folder"):
         app(["linear-probe", "digits", "--out", str(tmp_path)], standalone_mode=False)

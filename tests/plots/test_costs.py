@@ -1,0 +1,58 @@
+import pytest
+
+from vitbook.plots import accuracy_against_cost
+
+ROWS = [
+    dict(zip(("name", "family", "accuracy", "macs", "time"), row, strict=True))
+    for row in (("a", "conv", 0.6, 1, 2), ("b", "conv", 0.7, 2, 1), ("c", "ViT", 0.65, 4, 3),
+                ("d", "ViT", 0.8, 8, 3))
+]  # fmt: skip
+
+
+def test_a_panel_for_each_cost_with_the_steps_that_no_other_beats():
+    figure = accuracy_against_cost(ROWS, {"macs": "multiply-adds, G", "time": "time"}, "A claim")
+    assert figure.get_suptitle() == "A claim"
+    macs, time = figure.axes
+    assert (macs.get_xlabel(), time.get_xlabel()) == ("multiply-adds, G", "time")
+    assert macs.get_xscale() == "log" and macs.get_ylim() == time.get_ylim()
+    for axes, key, named in ((macs, "macs", "abd"), (time, "time", "bd")):
+        conv, vit, steps = axes.lines
+        assert list(conv.get_xdata()) == [row[key] for row in ROWS[:2]]
+        assert list(vit.get_ydata()) == pytest.approx([65, 80])
+        assert conv.get_marker() != vit.get_marker() and conv.get_color() != vit.get_color()
+        assert "".join(text.get_text() for text in axes.texts) == named
+        assert list(steps.get_xdata()) == [row[key] for row in ROWS if row["name"] in named]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["conv", "ViT"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "costs"),
+    [([], {"macs": "G"}), (ROWS, {}), ([ROWS[0] | {"family": i} for i in range(7)], {"macs": "G"})],
+)
+def test_nothing_to_draw_or_too_much(rows, costs):
+    with pytest.raises(ValueError, match="expected at least one of each, and at most 6 families"):
+        accuracy_against_cost(rows, costs, "A claim")
+
+
+def test_a_name_does_not_cross_the_axis():
+    rows = [{"name": "a long name", "family": "a", "accuracy": 0.5, "cost": 1}]
+    rows += [
+        {"name": f"{n}", "family": "a", "accuracy": 0.5 + n / 100, "cost": 10**n} for n in (1, 2)
+    ]
+    figure = accuracy_against_cost(rows, {"cost": "cost"}, "A claim")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert [name.get_ha() for name in axes.texts] == ["left", "right", "right"]
+    assert all(name.get_window_extent().x0 >= axes.bbox.x0 for name in axes.texts)
+    rows[0]["name"] = "a name that has no room on either side, as it is longer than a panel is wide"
+    assert (
+        accuracy_against_cost(rows, {"cost": "cost"}, "A claim").axes[0].texts[0].get_ha()
+        == "right"
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"macs": 0}, {"macs": float("nan")}, {"accuracy": 60}])
+def test_a_number_out_of_its_range(wrong):
+    with pytest.raises(ValueError, match="a has accuracy .*, macs .*: expected an accuracy from 0"):
+        accuracy_against_cost([ROWS[0] | wrong, *ROWS[1:]], {"macs": "G"}, "A claim")

@@ -1,0 +1,170 @@
+"""``vitbook bench``: speed, memory and costs of models, measured side by side."""
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from vitbook import measure, results
+from vitbook.cli.benchmarked_model import (
+    FORWARD,
+    TRAINING,
+    BenchmarkedModel,
+    load_benchmarked_model,
+)
+from vitbook.cli.options import Device
+from vitbook.cli.tables import interval, print_table
+from vitbook.devices import choose_device
+from vitbook.files import check_writable
+
+PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
+LONGEST_NAME = 150  # a file's has room for 255 bytes, and its kind is put in front
+READING = """\
+Utilisation: multiply-adds a second, over those of a {side:,} x {side:,} matrix product in the same
+rounds ({peak:,.0f} G a second). On a processor that others use too, compare ratios, not images/s.
+Memory: the most at once, with weights and, in training, AdamW's two moments."""
+
+
+def bench(
+    models: Annotated[
+        list[str],
+        typer.Argument(help="Names from `vitbook models`, timm:NAME, or checkpoints."),
+    ],
+    batch: Annotated[int, typer.Option(help="Images at once.", min=1)] = 16,
+    rounds: Annotated[int, typer.Option(help="In each, all are timed in turn.", min=2)] = 20,
+    precision: Annotated[str, typer.Option(help="float32, or bf16 by autocast.")] = "float32",
+    compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
+    training: Annotated[bool, typer.Option(help="Time a training step too.")] = True,
+    pre_training: Annotated[
+        str, typer.Option(help="Images x passes; by default ImageNet-1k and DeiT's 300.")
+    ] = "1281167x300",
+    fine_tuning: Annotated[
+        str, typer.Option(help="Likewise; by default CIFAR-10 and 100 passes.")
+    ] = "50000x100",
+    answers: Annotated[
+        int, typer.Option(help="Images that the finished model answers.", min=1)
+    ] = 1_000_000,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder in which to keep the table; by default nowhere.")
+    ] = None,
+    device: Device = None,
+) -> None:
+    """Time models in turn, the first being what speeds refer to; and count what each costs."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"--precision {precision}: expected {' or '.join(PRECISIONS)}")
+    first_run, second_run = (
+        _schedule("--pre-training", pre_training),
+        _schedule("--fine-tuning", fine_tuning),
+    )
+    if twice := [name for name in models if models.count(name) > 1]:
+        raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
+    place = choose_device(device)
+    if out is not None:
+        check_writable(out)
+    dtype = PRECISIONS[precision]
+    benchmarked = [
+        load_benchmarked_model(name, batch, place, dtype, compile=compile, training=training)
+        for name in models
+    ]
+    matmul = measure.Matmul(place, dtype)
+    rows = []
+    for kind in benchmarked[0].passes:
+        works = [model.passes[kind] for model in benchmarked]
+        throughputs, peak = measure.measure_throughput(works, matmul, rounds, label=kind)
+        rows += [_row(c, kind, t, peak) for c, t in zip(benchmarked, throughputs, strict=True)]
+    print_table([_line(row) for row in rows])
+    typer.echo(READING.format(side=matmul.side, peak=rows[-1]["matmul_macs_per_second"] / 1e9))
+    if training:
+        typer.echo()
+        print_table([_costs(rows, name, first_run, second_run, answers) for name in models])
+        name = results.device_name(place)
+        typer.echo(f"Hours are carried on from the rates above, on {name}; nothing was trained.")
+    if out is not None:
+        measured = results.Measurement(
+            kind="bench",
+            subject=_file_name(models),
+            settings={
+                "batch": batch, "rounds": rounds, "precision": precision, "compiled": compile,
+                "matmul_side": matmul.side,
+            },
+            rows=rows,
+            **results.made_on(place),
+        )  # fmt: skip
+        typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _file_name(models: list[str]) -> str:
+    """After all of them, or after the first and a digest where that is too long for a file."""
+    name = "-".join(name.replace(":", "_").replace("/", "_") for name in models)
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{name[:60]}-and-{len(models) - 1}-more-{digest}"
+
+
+def _row(model: BenchmarkedModel, kind: str, found: measure.Throughput, peak: float) -> dict:
+    work, used, speed = model.passes[kind], found.utilisation, found.speed
+    return {
+        "model": model.name,
+        "pass": kind,
+        "parameters": model.parameters,
+        "macs_per_image": work.macs // work.images,
+        "images_per_second": found.images_per_second,
+        "utilisation": [used.median, used.low, used.high],
+        "speed_over_first": [speed.median, speed.low, speed.high],
+        "memory_bytes": model.memory[kind],
+        "matmul_macs_per_second": peak,
+    }
+
+
+def _line(row: dict) -> dict[str, str]:
+    return {
+        "model": row["model"],
+        "pass": row["pass"],
+        "parameters": f"{row['parameters']:,}",
+        "MACs/image": f"{row['macs_per_image'] / 1e6:,.1f} M",
+        "images/s": f"{row['images_per_second']:,.0f}",
+        "utilisation": interval(row["utilisation"], ".0%"),
+        "speed over the first": interval(row["speed_over_first"], ".3f"),
+        "memory": f"{row['memory_bytes'] / 2**20:,.1f} MiB",
+    }
+
+
+def _costs(
+    rows: list[dict],
+    model: str,
+    first_run: tuple[int, float | int],
+    second_run: tuple[int, float | int],
+    answers: int,
+) -> dict[str, str]:
+    """The three costs: counted in multiply-adds, their hours carried on from measured rates."""
+
+    def run(kind: str, images: int, passes: float | int) -> measure.Run:
+        row = next(row for row in rows if (row["model"], row["pass"]) == (model, kind))
+        return measure.Run(images, passes, row["macs_per_image"], row["images_per_second"])
+
+    costs = measure.Costs(
+        pre_training=run(TRAINING, *first_run),
+        practitioner=run(TRAINING, *second_run),
+        deployment=run(FORWARD, answers, 1),
+    )
+    told = {name: f"{c.total_macs:.3g} MACs, {c.hours:.3g} h" for name, c in vars(costs).items()}
+    return {
+        "model": model,
+        "pre-training": told["pre_training"],
+        "practitioner": told["practitioner"],
+        f"deployment, {answers:,} answers": told["deployment"],
+    }
+
+
+def _schedule(option: str, words: str) -> tuple[int, float | int]:
+    try:
+        images, passes = words.lower().split("x")
+        schedule = int(images), float(passes)
+    except ValueError:
+        schedule = (0, 0.0)
+    if not all(number > 0 for number in schedule):
+        raise ValueError(f"{option} {words}: expected images x passes, such as 50000x100")
+    return schedule

@@ -1,0 +1,231 @@
+"""``vitbook collages``: do explanations of a pretrained model find the right one of four?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from torch import Tensor
+from tqdm import tqdm
+
+from vitbook import datasets, results
+from vitbook.analysis.attribution.grid_pointing import (
+    COLLAGE_EXPLANATIONS,
+    collage_rows,
+    explain_collages,
+    quarter_drops,
+)
+from vitbook.cli.options import MOST_SEED, Device, data_name, stem
+from vitbook.cli.probed_model import check_classes, fresh_twin
+from vitbook.cli.tables import interval, print_table
+from vitbook.devices import choose_device, set_threads
+from vitbook.extras import from_extra
+from vitbook.layers import ClassAndMeanHead
+from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.training.transfer.frozen_features import frozen_features
+from vitbook.training.transfer.linear_probe import (
+    LinearProbe,
+    accuracy_interval,
+    check_labels,
+    fit_linear_probe,
+)
+
+# Right so often among the classes that are asked about, by folds of the training data.
+RIGHT = 0.9
+FEWEST, MOST = 4, 16
+SCORES = ("pointing", "energy")
+# The quarter without which the logit falls furthest.
+LARGEST_DROP = "largest drop of a quarter"
+# Explanations that a few passes make: again for a twin of fresh weights, and for heads that read a
+# part of the tokens. From the last norm on a head that reads the class token sees no patch.
+QUICK = ("relevance", "Grad-CAM", "Grad-CAM, tool's layer")
+PARTS = {"class token": QUICK, "mean of patches": ("CAM", *QUICK)}
+
+
+def collages(
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            help="That the book has a linear head for, as tiny_imagenet.", callback=data_name
+        ),
+    ] = "tiny_imagenet",
+    number: Annotated[int, typer.Option("--collages", min=2, help="Of four images each.")] = 40,
+    model: Annotated[
+        str, typer.Option(help="A name from `vitbook weights list`.")
+    ] = "vit_small_patch14_focus",
+    share: Annotated[
+        float, typer.Option(help="Of each class's training images, to fit the few classes on.")
+    ] = 0.2,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the draw, and of the fit.")
+    ] = 0,
+    out: Annotated[Path, typer.Option(help="Folder of features and measurement.")] = Path("runs"),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Device = None,
+) -> None:
+    """Ask explanations of a pretrained ViT where in a collage of four images each class lies."""
+    set_threads(threads)
+    subject = f"{stem(model)}-{dataset}"
+    results.check_place("collages", subject, out)
+    with from_extra("chapters"):
+        import captum  # noqa: F401  integrated gradients would ask for it after minutes
+    place = choose_device(device)
+    headed = load_pretrained(model, head=dataset)
+    size = headed.model.spec.image_size
+    features = _Features(load_pretrained(model, image_size=size), out / "features", place)
+    split = datasets.held_out_split(dataset)
+    train = datasets.take_share(datasets.load(dataset, "train"), share)
+    test = datasets.load(dataset, split)
+    check_classes(headed, test)
+    check_labels(train.labels, train.num_classes)
+    if 4 * number > len(test):
+        raise ValueError(
+            f"{number} collages of four images: {dataset}, {split} has {len(test)}; ask for fewer"
+        )
+    known = features(train.images, "training images")
+    recall = torch.tensor(headed.provenance["head"]["recall_in_training"])
+    kept, found = known_classes(known, train.labels, recall, seed)
+    asked = _only(test, kept)
+    held_out = features(asked.images, "held-out images")
+    made = datasets.make_collages(
+        asked.images, asked.labels, number, image_size=2 * size, seed=seed
+    )
+    body = load_pretrained(model, image_size=2 * size)
+    game = _Game(body.normalize(made.images).to(place), made.labels.to(place), made.masks)
+    explained = _with_head(body.model, found).to(place)
+    drops = quarter_drops(explained, game.images, game.labels).cpu()
+    rows = game.rows(explained, "both", COLLAGE_EXPLANATIONS)
+    fresh = _with_head(fresh_twin(body.model), found).to(place)
+    rows += game.rows(fresh, "both, untrained twin", PARTS["mean of patches"])
+    accuracy = {"both": accuracy_interval(found.logits(held_out), asked.labels)}
+    inside = torch.isin(train.labels, kept)
+    for part, names in PARTS.items():
+        gone = _columns(known.shape[1], part)
+        labels = _renumbered(train.labels[inside], kept)
+        of_part = fit_linear_probe(known[inside].masked_fill(gone, 0), labels, seed)
+        accuracy[part] = accuracy_interval(of_part.logits(held_out), asked.labels)
+        rows += game.rows(_with_head(explained, of_part).to(place), part, names)
+    print_table(
+        [
+            {"explanation": row["name"], "the head reads": row["reads"]}
+            | {score: interval(row[score], ".3f") for score in SCORES}
+            for row in rows
+        ]
+    )
+    right = torch.eye(4, dtype=torch.bool)
+    measured = results.Measurement(
+        kind="collages",
+        subject=subject,
+        settings={
+            "dataset": train.provenance["name"], "split": split, "collages": number,
+            "quarters": 4, "image_size": 2 * size, "seed": seed,
+            "classes": [test.class_names[each] for each in kept.tolist()],
+            "chosen": f"the most classes, best recall in training first, on which a head for them "
+            f"alone is right on {RIGHT:.0%} of the training images by folds",
+            "recall_in_training": round(sum(found.recall) / len(found.recall), 4),
+            "accuracy": accuracy, "held_out_images": len(asked),
+            "training_images": int(inside.sum()),
+            "logit_drop_of_right_quarter": round(drops[:, right].mean().item(), 4),
+            "logit_drop_of_other_quarters": round(drops[:, ~right].mean().item(), 4),
+            "removed": "to the mean colour", "interval": "bootstrap over collages, 95 %",
+            "twin": "body of fresh weights, seed 0, under the trained head",
+            "parts": "heads fitted anew on one half of the features, the other set to 0",
+            "weights": headed.provenance["digest"],
+        },
+        rows=rows,
+        **results.made_on(place),
+    )  # fmt: skip
+    typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def known_classes(
+    features: Tensor, labels: Tensor, recall: Tensor, seed: int = 0
+) -> tuple[Tensor, LinearProbe]:
+    """The most classes on which a head of their own is right nine times in ten, and that head.
+
+    They are taken in order of ``recall`` under the head of all classes. Training data alone
+    decides.
+
+    Raises:
+        ValueError: not even four classes are known so well.
+    """
+    order = recall.argsort(descending=True, stable=True)
+    for number in range(min(MOST, len(order)), FEWEST - 1, -1):
+        kept = order[:number]
+        rows = torch.isin(labels, kept)
+        found = fit_linear_probe(features[rows], _renumbered(labels[rows], kept), seed)
+        if sum(found.recall) / number >= RIGHT:
+            return kept, found
+    raise ValueError(
+        f"the head is right on {sum(found.recall) / FEWEST:.0%} of its {FEWEST} best classes: "
+        f"expected {RIGHT:.0%}; take a larger share, or another data set"
+    )
+
+
+class _Features:
+    """Tokens of a frozen body, kept from run to run."""
+
+    def __init__(self, body: Pretrained, folder: Path, place: torch.device) -> None:
+        self.body, self.folder = body, folder
+        self.model = body.model.to(place)
+
+    def __call__(self, images: Tensor, name: str) -> Tensor:
+        given = self.model, self.body.normalize, images, self.model.spec.image_size, self.folder
+        with tqdm(total=len(images), desc=name, unit="image") as bar:
+            chunks = []
+            for chunk in frozen_features(*given):
+                chunks.append(chunk)
+                bar.update(len(chunk))
+        return torch.cat(chunks)
+
+
+def _only(dataset: datasets.Dataset, kept: Tensor) -> datasets.Dataset:
+    """The images of some classes, numbered by their place among them."""
+    rows = torch.isin(dataset.labels, kept)
+    return replace(
+        dataset,
+        images=dataset.images[rows],
+        labels=_renumbered(dataset.labels[rows], kept),
+        class_names=tuple(dataset.class_names[each] for each in kept.tolist()),
+    )
+
+
+def _renumbered(labels: Tensor, kept: Tensor) -> Tensor:
+    return (labels[:, None] == kept).long().argmax(1)
+
+
+def _columns(width: int, part: str) -> Tensor:
+    """The features that a head on one part does not read: class token first, then the mean."""
+    first = torch.arange(width) < width // 2
+    return ~first if part == "class token" else first
+
+
+def _with_head(body: torch.nn.Module, found: LinearProbe) -> torch.nn.Module:
+    body.head = ClassAndMeanHead(found.weight.shape[1] // 2, len(found.weight))
+    with torch.no_grad():
+        body.head.classifier.weight.copy_(found.weight)
+        body.head.classifier.bias.copy_(found.bias)
+    return body.eval()
+
+
+@dataclass(frozen=True)
+class _Game:
+    """Collages as the model takes them, and what is asked of each."""
+
+    images: Tensor
+    labels: Tensor
+    masks: Tensor
+
+    def rows(self, model: torch.nn.Module, reads: str, names: Iterable[str]) -> list[dict]:
+        """Of some explanations, and of the best answer that there is."""
+        maps = explain_collages(model, self.images, self.labels, names, progress=_say)
+        drops = quarter_drops(model, self.images, self.labels)
+        best = torch.nn.functional.one_hot(drops.argmax(2), 4).float().unflatten(2, (2, 2))
+        told = {name: each.cpu() for name, each in (maps | {LARGEST_DROP: best}).items()}
+        return [{"reads": reads} | row for row in collage_rows(told, self.masks)]
+
+
+def _say(name: str) -> None:
+    typer.echo(f"{name} ...", err=True)

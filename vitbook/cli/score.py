@@ -1,0 +1,157 @@
+"""``vitbook score``: explanations of a checkpoint, scored on images whose answer is known."""
+
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from torch import nn
+
+from vitbook import datasets, results
+from vitbook.analysis.attribution.scoring import (
+    SCORES,
+    explanations_of,
+    mean_interval,
+    null_explanations,
+    rank_correlation,
+    score_explanations,
+    score_rows,
+)
+from vitbook.cli.options import Device, stems
+from vitbook.cli.probed_model import fresh_twin
+from vitbook.cli.tables import interval, print_table
+from vitbook.colors import OURS, colors_of
+from vitbook.devices import choose_device, set_threads
+from vitbook.errors import UnknownNameError
+from vitbook.extras import from_extra
+from vitbook.training import load_checkpoint
+from vitbook.training.engine.evaluation import as_pixels
+
+MASKS = {"cluttered_digits": datasets.digit_masks}
+STEPS = 16
+TWIN = "untrained twin"
+
+
+def score(
+    checkpoint: Annotated[
+        str, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
+    ],
+    beside: Annotated[
+        str | None,
+        typer.Option(help="Another checkpoint of the same data, for example of a CNN."),
+    ] = None,
+    against: Annotated[
+        str, typer.Option(help="The explanation that the leads of the others are counted from.")
+    ] = "edges",
+    num_images: Annotated[
+        int | None, typer.Option("--images", min=2, help="Held-out images to use; by default all.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
+    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    device: Device = None,
+) -> None:
+    """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls.
+
+    Explanations of another checkpoint are scored on that model, and have its name behind theirs;
+    leads are then counted by pointing alone.
+    """
+    set_threads(threads)
+    asked = [checkpoint] if beside is None else [checkpoint, beside]
+    names = stems(asked)
+    subject = "-beside-".join(names)
+    results.check_place("explanations", subject, out)
+    with from_extra("chapters"):
+        import captum  # noqa: F401  integrated gradients would ask for it after minutes
+    models, learned = _of_one_data_set(asked)
+    device = choose_device(device)
+    split = datasets.held_out_split(learned)
+    held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:num_images]
+    images = as_pixels(held_out.images[:num_images], models[0].to(device))
+    targets = held_out.labels[:num_images].to(device)
+    nulls = null_explanations(images, masks.to(device), models[0].grid_size)
+    for file, model in zip(asked, models, strict=True):
+        _check_fits(file, model, held_out)
+    subjects = dict(zip(["", *(f", {name}" for name in names[1:])], models, strict=True))
+    known = [f"{name}{of}" for of, model in subjects.items() for name in explanations_of(model)]
+    every = [*known, *(f"{name}, {TWIN}" for name in known), *nulls]
+    if len(set(every)) < len(every):
+        raise ValueError(f"{names[1]} is called as an explanation is: rename the file")
+    if against not in every:
+        raise UnknownNameError("explanation", against, every)
+    scores, likeness = {}, {}
+    for of, model in subjects.items():
+        model, fresh = model.to(device), fresh_twin(model).to(device)
+        maps = {}
+        for name, explain in explanations_of(model).items():
+            typer.echo(f"{name}{of} of {len(images)} images", err=True)
+            own, twins = explain(model, images, targets), explain(fresh, images, targets)
+            maps |= {f"{name}{of}": own, f"{name}{of}, {TWIN}": twins}
+            alike = rank_correlation(own.abs(), twins.abs())
+            likeness[f"{name}{of}"] = mean_interval(alike[alike.isfinite()])
+        maps |= nulls if model is models[0] else {}
+        scores |= score_explanations(model, images, targets, masks, maps, steps=STEPS)
+    rows = [
+        {"knows_model": row["name"] in known, "twin": likeness.get(row["name"])} | row
+        for row in score_rows(scores, against)
+    ]
+    if beside is not None:  # how sure two models are cannot be compared, only where they point
+        for row, key in product(rows, ("deletion", "insertion")):
+            row |= {f"{key} lead": None, f"{key} wins": None}
+    print_table(
+        [
+            {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
+            for row in rows
+        ]
+    )
+    measured = results.Measurement(
+        kind="explanations",
+        subject=subject,
+        settings={
+            "dataset": learned, "split": split, "pictures": len(images), "against": against,
+            "steps": STEPS, "deletion": "to the mean colour",
+            "insertion": "from the blurred image",
+            "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
+            "untrained twin": "fresh weights, seed 0",
+            "twin": "rank correlation with its cells, signs left out, where neither map is even",
+        },
+        rows=rows,
+        **results.made_on(device),
+    )  # fmt: skip
+    typer.echo(f"wrote {results.record(measured, out)}")
+
+
+def _check_fits(file: str, model: nn.Module, data: datasets.Dataset) -> None:
+    """Refuse a checkpoint for other images or classes, before any is explained."""
+    spec, (channels, height, width) = model.spec, data.images.shape[1:]
+    takes = (spec.channels, spec.image_size, spec.num_classes)
+    expected = (channels, height if height == width else (height, width), data.num_classes)
+    if takes != expected:
+        raise ValueError(
+            f"{file} takes {takes[0]} channels of {takes[1]} px and {takes[2]} classes: expected "
+            "{} channels of {} px and {} classes".format(*expected)
+        )
+
+
+def _of_one_data_set(checkpoints: list[str]) -> tuple[list[nn.Module], str]:
+    """The models, and the name of what they learned from.
+
+    Raises:
+        ValueError: data without masks, or two that differ.
+    """
+    models, sources = [], []
+    for checkpoint in checkpoints:
+        loaded = load_checkpoint(checkpoint)
+        learned = loaded.provenance.get("dataset", "what it does not say")
+        if learned not in MASKS:
+            raise ValueError(
+                f"{checkpoint} learned from {learned}, whose images do not say where their answer "
+                f"lies: expected a checkpoint of {', '.join(MASKS)}"
+            )
+        models.append(loaded.model)
+        sources.append(learned)
+    if len({*sources}) > 1:
+        told = " and ".join(sources)
+        raise ValueError(f"the two learned from {told}: expected checkpoints of one data set")
+    if len({colors_of(model) or OURS for model in models}) > 1:
+        raise ValueError("the two take their colours differently: score each alone")
+    return models, sources[0]

@@ -1,0 +1,74 @@
+"""Still figures of what accuracy costs."""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from vitbook.plots.page import for_pages
+from vitbook.plots.style import COLORS, INK, finish, fitted, in_line, legend_below, lift, named
+
+MARKERS = "osv^DP"
+
+
+@for_pages
+def accuracy_against_cost(rows: Sequence[Mapping], costs: Mapping[str, str], title: str) -> Figure:
+    """Accuracy against each cost, a panel for each; steps join the models that no other beats.
+
+    These have their names; families have a colour and a marker.
+
+    Args:
+        rows: of the models: "name", "family", "accuracy" from 0 to 1, and a number for each cost.
+        costs: key of the rows -> words under the axis, which is logarithmic.
+
+    Raises:
+        ValueError: no rows, no costs, more families than there are markers, or a number out of
+            its range.
+    """
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    if not rows or not costs or len(families) > len(MARKERS):
+        raise ValueError(
+            f"{len(rows)} models of {len(families)} families and {len(costs)} costs came: expected "
+            f"at least one of each, and at most {len(MARKERS)} families"
+        )
+    for row in rows:
+        if not 0 <= row["accuracy"] <= 1 or not all(0 < row[cost] < inf for cost in costs):
+            told = ", ".join(f"{cost} {row[cost]:g}" for cost in costs)
+            raise ValueError(
+                f"{row['name']} has accuracy {row['accuracy']:g}, {told}: expected an accuracy "
+                "from 0 to 1, and costs above 0"
+            )
+    down, across = in_line(len(costs))
+    figure, panels = plt.subplots(
+        down, across, figsize=fitted(4.2 * across, 3.6 * down + 0.4), sharey=True, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    names = []
+    for axes, (cost, words) in zip(panels.flat, costs.items(), strict=True):
+        for family, color, marker in zip(families, COLORS, MARKERS, strict=False):
+            own = [(row[cost], 100 * row["accuracy"]) for row in rows if row["family"] == family]
+            axes.plot(*zip(*own, strict=True), marker, color=color, label=family)
+        steps = []
+        for row in sorted(rows, key=lambda row: (row[cost], -row["accuracy"])):
+            if not steps or row["accuracy"] > steps[-1]["accuracy"]:
+                steps.append(row)
+        places = [(row[cost], 100 * row["accuracy"]) for row in steps]
+        axes.step(*zip(*places, strict=True), where="post", color=INK, linewidth=1, zorder=0)
+        for row, place in zip(steps, places, strict=True):
+            names.append(axes.annotate(
+                row["name"], place, (-4, 4), textcoords="offset points", ha="right", fontsize=7
+            ))  # fmt: skip
+        axes.set(xscale="log", xlabel=words)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("accuracy, %")
+    legend_below(figure, named(*panels.flat))
+    sns.despine(figure)
+    figure.draw_without_rendering()
+    for name in names:
+        box, axes = name.get_window_extent(), name.axes.bbox
+        if box.x0 < axes.x0 and box.x1 + box.width < axes.x1:  # else it would cross the axis
+            name.set(ha="left", x=4, in_layout=False)
+    lift(figure, names)
+    return finish(figure, title)

@@ -1,0 +1,118 @@
+"""Still figures of scores with their intervals."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import cycle
+from math import isfinite
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vitbook.plots.page import for_pages
+from vitbook.plots.style import COLORS, finish, fitted, in_line, legend_below, named, wrapped
+
+Span = Sequence[float | int]
+
+
+@for_pages
+def leads(
+    first: Mapping[str, Span],
+    second: Mapping[str, Span],
+    title: str,
+    *,
+    labels: tuple[str, str],
+    x_label: str,
+) -> Figure:
+    """Two panels of intervals around zero, a line for each name, on one shared scale.
+
+    The dot is hollow where the interval holds zero.
+
+    Args:
+        first, second: name -> (mean, low, high), the same names in both.
+        labels: of the two panels.
+
+    Raises:
+        ValueError: other names in the second than in the first, or not three finite numbers.
+    """
+    if list(first) != list(second):
+        raise ValueError(
+            f"{', '.join(first)} beside {', '.join(second)}: expected the same names in one order"
+        )
+    _check(first)
+    _check(second)
+    rows, columns = in_line(2)
+    height = rows * (_height(first, 0.34) + 0.5) + 0.8
+    figure, axes = plt.subplots(
+        rows, columns, figsize=fitted(6.6, height), sharex=True, sharey=True, layout="constrained"
+    )
+    for axis, label, spans in zip(axes, labels, (first, second), strict=True):
+        axis.axvline(0, color="gray", linewidth=1.2, linestyle="--")
+        _spans(axis, spans, hollow=lambda low, high: low <= 0 <= high)
+        axis.set_title(label, fontsize=10)
+    axes[0].invert_yaxis()
+    figure.supxlabel(wrapped(x_label), fontsize=10)
+    sns.despine(figure)
+    return finish(figure, title)
+
+
+@for_pages
+def intervals(
+    spans: Mapping[str, Span],
+    title: str,
+    *,
+    x_label: str,
+    levels: Mapping[str, float | int] | None = None,
+) -> Figure:
+    """A dot with its interval for each name, one below the other.
+
+    Args:
+        spans: name -> (mean, low, high).
+        levels: name -> place of a dashed upright line to compare with.
+
+    Raises:
+        ValueError: no names, or not three finite numbers for one.
+    """
+    if not spans:
+        raise ValueError("no intervals: expected one name at least")
+    _check(spans)
+    figure, axis = plt.subplots(
+        figsize=fitted(6.2, _height(spans, 0.36) + 1.6), layout="constrained"
+    )
+    for (name, place), style in zip((levels or {}).items(), cycle(("--", "-.", ":")), strict=False):
+        axis.axvline(place, color="gray", linestyle=style, linewidth=1.2, label=name)
+    _spans(axis, spans)
+    legend_below(figure, named(axis))
+    axis.invert_yaxis()
+    axis.set_xlabel(x_label)
+    sns.despine(figure)
+    return finish(figure, title)
+
+
+def _name(words: str) -> str:
+    return wrapped(words, 1.7)
+
+
+def _height(names: Iterable[str], line: float) -> float:
+    """What the names take below one another, in inches: more where they go on in a third line."""
+    names = [_name(name) for name in names]
+    return len(names) * max([line, *(0.15 * name.count("\n") + 0.2 for name in names)])
+
+
+def _check(spans: Mapping[str, Span]) -> None:
+    """Before a figure is made, which nobody would close."""
+    for name, span in spans.items():
+        if len(span) != 3 or not all(map(isfinite, span)):
+            raise ValueError(f"{name}: {tuple(span)}: expected a finite mean, low and high")
+
+
+def _spans(
+    axis: Axes,
+    spans: Mapping[str, Span],
+    hollow: Callable[[float, float], bool] = lambda low, high: False,
+) -> None:
+    for line, (mean, low, high) in enumerate(spans.values()):
+        axis.plot([low, high], [line, line], color=COLORS[0], linewidth=2.5)
+        face = "white" if hollow(low, high) else None
+        axis.plot(mean, line, "o", color=COLORS[0], markerfacecolor=face)
+    axis.set_yticks(range(len(spans)), [_name(name) for name in spans])
