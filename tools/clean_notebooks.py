@@ -15,6 +15,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+KEPT = ("thumbnail",)
 CELL_METADATA = ("mystnb", "tags")
 
 
@@ -48,7 +49,8 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
             checked = "check-output" in metadata.get("tags", ())
             cell.execution_count = count if checked else None
             cell.outputs = text_outputs(cell.outputs, count) if checked else []
-    notebook.metadata = nbformat.from_dict(METADATA)
+    kept = {key: notebook.metadata[key] for key in KEPT if key in notebook.metadata}
+    notebook.metadata = nbformat.from_dict(METADATA | kept)
     notebook.nbformat_minor = 5
     nbformat.validate(notebook)
     return notebook
