@@ -8,11 +8,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from vitbook.__main__ import app
-from vitbook.datasets import download
-from vitbook.datasets.download import DownloadError
-from vitbook.datasets.placed_digits import PLACED_DIGITS
-from vitbook.datasets.shard_writer import write_shard
-from vitbook.datasets.shards import Row, Shard, shard_name
+from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
+from vitbook.datasets.fetched import download
+from vitbook.datasets.fetched.download import DownloadError
+from vitbook.datasets.stored.shard_writer import write_shard
+from vitbook.datasets.stored.shards import Row, Shard, shard_name
 
 NAMES = ["daisy", "dandelion", "roses", "sunflowers", "tulips"]
 

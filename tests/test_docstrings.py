@@ -9,8 +9,8 @@ import pytest
 
 import vitbook
 
-# What draws is seen, not printed; a command is tried by its own tests.
-WITHOUT = ("vitbook.cli", "vitbook.figures", "vitbook.plots", "vitbook.__main__")
+# What draws is seen, not printed; a command is tried by its own tests, a study by its chapter.
+WITHOUT = ("vitbook.cli", "vitbook.figures", "vitbook.plots", "vitbook.studies", "vitbook.__main__")
 
 
 def examples() -> dict[str, doctest.DocTest]:

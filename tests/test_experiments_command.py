@@ -15,11 +15,11 @@ from safetensors import safe_open
 
 from vitbook import results
 from vitbook.__main__ import main
-from vitbook.audit import macs
 from vitbook.cli import experiments, worker
 from vitbook.cli.rates import Rates
 from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.models import create_model
+from vitbook.published_counts import macs
 from vitbook.training import PlannedRun, read_experiments, save_checkpoint
 
 RUNS = """

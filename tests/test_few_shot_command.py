@@ -6,7 +6,7 @@ import torch
 import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app, main
-from vitbook.digest import digest
+from vitbook.model_utilities import digest
 from vitbook.models.pretrained import Pretrained
 from vitbook.training import save_checkpoint
 from vitbook.training.transfer import few_shot

@@ -13,8 +13,8 @@ __all__ = ["__version__", "create_model", "list_models", "load_checkpoint", "loa
 __version__ = "0.1.0"
 # Found on first use: training and drawing take seconds to import, and probing needs neither.
 _ROOMS = {
-    *("analysis", "audit", "datasets", "export", "figures", "layers", "measure", "plots"),
-    *("results", "training"),
+    *("analysis", "datasets", "export", "figures", "layers", "measure", "plots"),
+    *("published_counts", "results", "training"),
 }
 _FUNCTIONS = {
     "load_checkpoint": "vitbook.training",

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.wrappers import unwrapped
+from vitbook.model_utilities import unwrapped
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitbook.datasets import download
 from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.fetched import download
 
 
 @pytest.fixture(autouse=True)
@@ -302,8 +302,8 @@ def make_pickle():
 @pytest.fixture
 def small(cifar10, tmp_path):
     """Folder of data sets that holds a CIFAR-10 of 20 and 10 images."""
-    from vitbook.datasets.cifar import convert_cifar10
-    from vitbook.datasets.conversion import write_converted
+    from vitbook.datasets.fetched.cifar import convert_cifar10
+    from vitbook.datasets.fetched.conversion import write_converted
 
     (tmp_path / "archive.tar.gz").write_bytes(cifar10[0])
     root = tmp_path / "data"

@@ -12,8 +12,8 @@ import pytest
 
 from vitbook import datasets
 from vitbook.datasets import DatasetError
-from vitbook.datasets.archives import read_members
-from vitbook.datasets.unpickle import read_pickle
+from vitbook.datasets.fetched.archives import read_members
+from vitbook.datasets.fetched.unpickle import read_pickle
 
 
 def everything(path):

@@ -12,7 +12,7 @@ import pytest
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS, Archive
-from vitbook.datasets.download import TRIES, DownloadError, address, download
+from vitbook.datasets.fetched.download import TRIES, DownloadError, address, download
 
 
 @pytest.fixture

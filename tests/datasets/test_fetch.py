@@ -13,10 +13,10 @@ from PIL import Image
 
 from vitbook import datasets
 from vitbook.datasets import DatasetError
-from vitbook.datasets import fetch as fetching
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.datasets.fetch import fetch
-from vitbook.datasets.shards import find_shards
+from vitbook.datasets.fetched import fetch as fetching
+from vitbook.datasets.fetched.fetch import fetch
+from vitbook.datasets.stored.shards import find_shards
 
 
 def images_of(dataset):

@@ -16,11 +16,12 @@ import torch
 from PIL import Image
 
 from vitbook import datasets
-from vitbook.datasets import DatasetError, shards
-from vitbook.datasets.conversion import Converted, write_converted
+from vitbook.datasets import DatasetError
+from vitbook.datasets.fetched.conversion import Converted, write_converted
 from vitbook.datasets.images import ANYONES, as_shown, open_image, pixels, square
 from vitbook.datasets.own import kept
-from vitbook.datasets.shards import Row
+from vitbook.datasets.stored import shards
+from vitbook.datasets.stored.shards import Row
 from vitbook.errors import UnknownNameError
 
 
@@ -359,7 +360,7 @@ def test_a_second_start_opens_no_picture(split_folder, monkeypatch):
     def opened(*_):
         raise AssertionError("a picture was opened")
 
-    for module in ("own.kept", "stored"):
+    for module in ("own.kept", "stored.reading"):
         monkeypatch.setattr(f"vitbook.datasets.{module}.open_image", opened)
     again = datasets.load(split_folder, "train")
     assert torch.equal(again.images, first.images) and torch.equal(again.labels, first.labels)

@@ -17,9 +17,9 @@ from PIL import Image
 from vitbook import datasets
 from vitbook.datasets import DatasetError
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.datasets.pack import pack
-from vitbook.datasets.shard_writer import write_shard
-from vitbook.datasets.shards import Row, Shard, find_shards, shard_name
+from vitbook.datasets.stored.pack import pack
+from vitbook.datasets.stored.shard_writer import write_shard
+from vitbook.datasets.stored.shards import Row, Shard, find_shards, shard_name
 
 CIFAR10 = IMAGE_SETS["cifar10"]
 
@@ -123,7 +123,7 @@ def test_a_full_disk_leaves_nothing(small, tmp_path, plain_vitbook):
         import pytest, resource, signal
         from pathlib import Path
         from vitbook.datasets.catalog import IMAGE_SETS
-        from vitbook.datasets.pack import pack
+        from vitbook.datasets.stored.pack import pack
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         with pytest.raises(OSError, match="could not write .*: .*free some space"):

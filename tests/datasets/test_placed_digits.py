@@ -5,7 +5,7 @@ import torch
 from sklearn.neighbors import KNeighborsClassifier
 
 from vitbook import datasets
-from vitbook.datasets.placed_digits import PLACED_DIGITS
+from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
 from vitbook.errors import UnknownNameError
 
 

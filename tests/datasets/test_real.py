@@ -9,8 +9,8 @@ import torch
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.datasets.shards import find_shards
-from vitbook.datasets.stored import Contents, read_images
+from vitbook.datasets.stored.reading import Contents, read_images
+from vitbook.datasets.stored.shards import find_shards
 
 ROOT = Path(
     os.environ.get("VITBOOK_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -110,7 +110,7 @@ def test_tiny_imagenet_to_validate_on():
 
 @real("tiny_imagenet")
 def test_tiny_imagenet_says_what_is_missing():
-    from vitbook.datasets.stored import provenance
+    from vitbook.datasets.stored.reading import provenance
 
     image_set = IMAGE_SETS["tiny_imagenet"]
     shards = find_shards(ROOT / "tiny_imagenet", "train")

@@ -14,8 +14,8 @@ from PIL import Image
 from vitbook import datasets
 from vitbook.datasets import DatasetError
 from vitbook.datasets.images import ImageError, encode_png, open_image, pixels, square
-from vitbook.datasets.shard_writer import write_shard
-from vitbook.datasets.shards import Row, Shard, shard_name
+from vitbook.datasets.stored.shard_writer import write_shard
+from vitbook.datasets.stored.shards import Row, Shard, shard_name
 
 
 def rewrite(path, change):

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 import vitbook
-from vitbook.digest import weights_digest
+from vitbook.model_utilities import weights_digest
 from vitbook.models.published import load_deit
 from vitbook.models.weight_names import DEIT_NAMES
 from vitbook.models.weights import load_renamed

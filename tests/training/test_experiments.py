@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vitbook import results
-from vitbook.datasets.placed_digits import PLACED_DIGITS
+from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
 from vitbook.models import default_image_size
 from vitbook.training import (
     ExperimentError,

@@ -7,12 +7,12 @@ import typer
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
-from vitbook.datasets.check import check
-from vitbook.datasets.fetch import fetch
+from vitbook.datasets.fetched.fetch import fetch
 from vitbook.datasets.folders import data_root, is_path
 from vitbook.datasets.own.kept import adopt, find_adopted, list_adopted
-from vitbook.datasets.pack import MANIFEST, pack
-from vitbook.datasets.shards import find_splits
+from vitbook.datasets.stored.check import check
+from vitbook.datasets.stored.pack import MANIFEST, pack
+from vitbook.datasets.stored.shards import find_splits
 from vitbook.errors import UnknownNameError, first_few
 
 app = typer.Typer(help="Data sets: what is here, fetch, check, pack.", no_args_is_help=True)

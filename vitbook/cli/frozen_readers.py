@@ -14,7 +14,7 @@ from tqdm import tqdm
 from vitbook import datasets
 from vitbook.cli.probed_model import fresh_twin, square_side
 from vitbook.datasets.resizing import resize
-from vitbook.digest import weights_digest
+from vitbook.model_utilities import weights_digest
 from vitbook.models.pretrained import PRETRAINED, load_pretrained
 from vitbook.models.weight_files import ENDINGS
 from vitbook.training import load_checkpoint

@@ -6,7 +6,7 @@ from typing import Annotated
 import torch
 import typer
 
-from vitbook import audit
+from vitbook import published_counts as audit
 from vitbook.cli.tables import print_table
 from vitbook.measure import count_parameters
 from vitbook.models import create_model, list_models

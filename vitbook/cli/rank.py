@@ -11,9 +11,9 @@ from vitbook.cli.frozen_readers import READ, checked_size, frozen_body, kept_fea
 from vitbook.cli.options import DataName, Device
 from vitbook.cli.tables import print_table
 from vitbook.devices import choose_device, set_threads
-from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
 from vitbook.files import check_writable
+from vitbook.model_utilities import weights_digest
 from vitbook.models import create_model, list_models
 from vitbook.models.weight_files import ENDINGS
 from vitbook.training.transfer.few_shot import NEIGHBOURS

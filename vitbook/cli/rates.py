@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 
-from vitbook.audit import macs
+from vitbook.published_counts import macs
 from vitbook.results import Result
 from vitbook.training import PlannedRun
 

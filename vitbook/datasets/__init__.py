@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.datasets.cluttered_digits import digit_masks, load_cluttered_digits
 from vitbook.datasets.collages import Collages, make_collages
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
-from vitbook.datasets.digits import load_digits
+from vitbook.datasets.embedded.cluttered_digits import digit_masks, load_cluttered_digits
+from vitbook.datasets.embedded.digits import load_digits
+from vitbook.datasets.embedded.photos import load_photos
+from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS, load_placed_digits
 from vitbook.datasets.folders import data_root, is_path
-from vitbook.datasets.photos import load_photos
-from vitbook.datasets.placed_digits import PLACED_DIGITS, load_placed_digits
 from vitbook.datasets.resizing import resize
 from vitbook.datasets.share import take_share
 from vitbook.datasets.tasks import TASKS, Task, make_task
@@ -133,7 +133,7 @@ def is_here(name: str | Path, root: str | Path | None = None) -> bool:
     splits = _splits(name, root)
     if name not in IMAGE_SETS:
         return True
-    from vitbook.datasets.shards import find_splits
+    from vitbook.datasets.stored.shards import find_splits
 
     return find_splits(data_root(root) / name, splits).keys() == set(splits)
 
@@ -187,9 +187,9 @@ def load(
         from vitbook.datasets.own.kept import find_adopted, load_adopted
 
         return load_adopted(find_adopted(name, root), split, root, image_size)
-    from vitbook.datasets.fetch import fetch
-    from vitbook.datasets.shards import find_shards, shard_name
-    from vitbook.datasets.stored import read_split
+    from vitbook.datasets.fetched.fetch import fetch
+    from vitbook.datasets.stored.reading import read_split
+    from vitbook.datasets.stored.shards import find_shards, shard_name
 
     image_set, root = IMAGE_SETS[name], data_root(root)
     folder = root / name

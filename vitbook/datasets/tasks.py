@@ -16,8 +16,8 @@ from einops import repeat
 from jaxtyping import UInt8
 from torch import Tensor
 
-from vitbook.datasets.cluttered_digits import CANVAS, DIGIT, digit_masks
 from vitbook.datasets.dataset import Dataset
+from vitbook.datasets.embedded.cluttered_digits import CANVAS, DIGIT, digit_masks
 from vitbook.errors import UnknownNameError, check_count
 
 CELLS = 4  # of the canvas, a side

@@ -24,7 +24,7 @@ from vitbook.export.tracing import (
 )  # fmt: skip
 from vitbook.extras import from_extra
 from vitbook.files import check_file_writable, write_atomically
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from vitbook.layers import PerformerAttention
-from vitbook.wrappers import own_names
+from vitbook.model_utilities import own_names
 
 CONSTANTS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.LayerNorm: ("eps",),

@@ -14,6 +14,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.errors import first_few
+from vitbook.model_utilities import unwrapped
 from vitbook.models.bit import bit
 from vitbook.models.catalog import CATALOG, ModelSpec, create_again
 from vitbook.models.hybrid import hybrid
@@ -21,7 +22,6 @@ from vitbook.models.timm_weights import load_state
 from vitbook.models.vit import vit
 from vitbook.models.weight_files import WeightsError
 from vitbook.models.weight_names import GOOGLE_LEAVES, GOOGLE_NAMES
-from vitbook.wrappers import unwrapped
 
 log = logging.getLogger(__name__)
 

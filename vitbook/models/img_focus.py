@@ -8,9 +8,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from vitbook.digest import digest
 from vitbook.extras import from_extra
 from vitbook.files import check_file_writable, write_atomically
+from vitbook.model_utilities import digest
 from vitbook.models.packages import PackagedFile, PackageError, take
 
 GRAPH = PackagedFile(

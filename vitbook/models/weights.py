@@ -9,8 +9,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.errors import first_few
+from vitbook.model_utilities import AROUND, COMPILED, load_own_state, own_state, unwrapped
 from vitbook.models.weight_names import Names
-from vitbook.wrappers import AROUND, COMPILED, load_own_state, own_state, unwrapped
 
 log = logging.getLogger(__name__)
 

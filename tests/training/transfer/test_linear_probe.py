@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 import vitbook
 from vitbook import results
 from vitbook.__main__ import app
-from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
+from vitbook.model_utilities import digest
 from vitbook.models import linear_heads, pretrained
 from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
 from vitbook.models.pretrained import Pretrained
@@ -272,7 +272,7 @@ def test_a_head_of_another_program_is_read_only_if_it_is_one(plain_vitbook):
     plain_vitbook("""
         import json, pytest, tempfile, torch
         from safetensors.torch import save_file
-        from vitbook.digest import digest
+        from vitbook.model_utilities import digest
         from vitbook.models.linear_heads import HeadError, read_head
         path = tempfile.mkdtemp() + "/head.safetensors"
         def read(bias=torch.zeros(2), **change):

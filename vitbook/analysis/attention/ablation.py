@@ -13,7 +13,7 @@ from torch.utils.hooks import RemovableHandle
 from vitbook.analysis.capture.layout import as_pairs
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import batches, encoder_of, takes_images
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 # (layer, head), both counted from 0.
 Head = tuple[int, int]

@@ -27,7 +27,7 @@ from vitbook.analysis.capture.running import (
     logits_of,
     takes_images,
 )
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @takes_images(gradients=True)

@@ -19,7 +19,7 @@ from vitbook.analysis.capture.layout import Pair, pixels_per_patch, pixels_per_t
 from vitbook.analysis.capture.running import batches, check_targets, logits_of, takes_images
 from vitbook.errors import check_count, is_whole_number
 from vitbook.extras import from_extra
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 MOST_STEPS = 1024  # Gauss and Legendre's points come of a matrix of steps by steps
 

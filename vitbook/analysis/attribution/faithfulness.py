@@ -11,7 +11,7 @@ from vitbook.analysis.attribution.captum_maps import asked_targets
 from vitbook.analysis.capture.layout import pixels_per_patch, pixels_per_token
 from vitbook.analysis.capture.running import batches, logits_of, takes_images
 from vitbook.errors import is_whole_number
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from vitbook.analysis.capture.map_layout import LAST, ChannelsFirst, channels_ax
 from vitbook.analysis.capture.outputs import list_blocks
 from vitbook.analysis.capture.record import claim, record_modules
 from vitbook.analysis.capture.running import batches, encoder_of, logits_of, takes_images
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @takes_images(gradients=True)

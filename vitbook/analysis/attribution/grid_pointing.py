@@ -26,7 +26,7 @@ from vitbook.analysis.capture.running import (
     takes_images,
 )
 from vitbook.errors import UnknownNameError
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 # A map of each quarter's class, "n quarters rows columns", of images and the classes in them.
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]

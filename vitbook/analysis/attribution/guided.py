@@ -11,7 +11,7 @@ from vitbook.analysis.attribution.captum_maps import attributed, captum, on_grid
 from vitbook.analysis.capture.layout import Pair, pixels_per_patch, token_layout
 from vitbook.analysis.capture.record import claim, record_modules
 from vitbook.analysis.capture.running import batches, logits_of, takes_images
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @takes_images(gradients=True)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from vitbook.analysis.attribution.baselines import Baseline, baseline_images, check_answer
 from vitbook.analysis.capture.layout import Pair, pixels_per_patch
 from vitbook.analysis.capture.running import batches, logits_of, takes_images
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @takes_images()

@@ -22,7 +22,7 @@ from vitbook.analysis.capture.reading import tokens_read
 from vitbook.analysis.capture.record import capture_attention
 from vitbook.analysis.capture.running import batches, takes_images
 from vitbook.extras import from_extra
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 Explanation = Callable[[nn.Module, Tensor, Tensor], Float[Tensor, "batch rows columns"]]
 SCORES = ("pointing", "deletion", "insertion")

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, takes_images
 from vitbook.errors import UnknownNameError
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 def list_blocks(model: nn.Module) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.layout import Pair, check_map, of_layer
 from vitbook.analysis.capture.record import record_attention
 from vitbook.analysis.capture.running import batches, check_differentiable, encoder_of, logits_of
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 def tokens_read(

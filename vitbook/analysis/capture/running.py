@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.answers import logits_in
 from vitbook.errors import check_count
+from vitbook.model_utilities import logits_in
 
 
 def takes_images(
@@ -213,7 +213,7 @@ def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
 
 
 def logits_of(model: nn.Module) -> Callable[[Tensor], Float[Tensor, "batch classes"]]:
-    """A model's answer, taken out of what it is wrapped in (:func:`vitbook.answers.logits_in`)."""
+    """A model's answer, without what it is wrapped in (:func:`.model_utilities.logits_in`)."""
 
     def logits(images: Tensor) -> Tensor:
         out = logits_in(model(images), model)

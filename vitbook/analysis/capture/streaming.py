@@ -10,7 +10,7 @@ from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.layout import of_layer
 from vitbook.analysis.capture.record import record_attention
 from vitbook.analysis.capture.running import batches, encoder_of
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 # Weights made at once: one image's layer of a ViT-B/16, so that they stay near the processor.
 AT_ONCE = 12 * 197 * 197

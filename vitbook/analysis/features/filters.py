@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from vitbook.devices import to_float64
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @dataclass(frozen=True)

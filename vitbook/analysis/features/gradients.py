@@ -12,10 +12,9 @@ from torch.utils.hooks import RemovableHandle
 from vitbook.analysis.capture.outputs import first_tensor, list_blocks, told
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, takes_images
-from vitbook.answers import logits_in
 from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError, check_count, is_whole_number
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating, logits_in
 
 
 @takes_images(gradients=True)

@@ -15,7 +15,7 @@ from vitbook.analysis.capture.running import batches, takes_images
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import Attention
 from vitbook.layers.quantizers import quantize
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 # Where activations are rounded: what the norms read, what they give to the linear layers, the
 # attention weights, what the GELUs give.

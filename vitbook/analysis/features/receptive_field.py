@@ -13,7 +13,7 @@ from vitbook.analysis.capture.running import as_model_takes, takes_images
 from vitbook.analysis.features.channels import map_maker
 from vitbook.devices import float64_device
 from vitbook.errors import check_count
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 def window(kernels_and_strides: Iterable[tuple[int, int]]) -> int:

@@ -14,7 +14,7 @@ from vitbook.analysis.capture.outputs import check_layers, first_tensor, list_bl
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import batches, encoder_of, takes_images
 from vitbook.devices import to_float64
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 
 @dataclass(frozen=True)

@@ -220,5 +220,5 @@ def _drawn(path: Path, pictures: list[Picture], seed: int) -> dict[str, list[Pic
 
 
 def _shuffled(pictures: list[Picture]) -> list[Picture]:
-    """As :func:`.conversion.write_converted` shuffles."""
+    """As :func:`.fetched.conversion.write_converted` shuffles."""
     return [pictures[place] for place in np.random.RandomState(0).permutation(len(pictures))]

@@ -22,9 +22,9 @@ from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image
 from vitbook.datasets.own.folder import LAYOUTS, SPLITS, Listing, list_folder
 from vitbook.datasets.own.squares import keep_squares, read_squares
 from vitbook.datasets.own.table import list_shards, list_table
-from vitbook.datasets.shard_writer import ShardWriter
-from vitbook.datasets.shards import Row, find_shards, find_splits, shard_name
-from vitbook.datasets.stored import read_split
+from vitbook.datasets.stored.reading import read_split
+from vitbook.datasets.stored.shard_writer import ShardWriter
+from vitbook.datasets.stored.shards import Row, find_shards, find_splits, shard_name
 from vitbook.errors import first_few
 from vitbook.extras import from_extra
 from vitbook.files import write_atomically

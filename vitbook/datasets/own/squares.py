@@ -8,8 +8,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.digest import digest
 from vitbook.files import could_not_write
+from vitbook.model_utilities import digest
 
 
 def keep_squares(path: Path, dataset: Dataset) -> None:

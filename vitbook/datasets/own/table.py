@@ -8,8 +8,8 @@ from pathlib import Path
 from vitbook.datasets.dataset import DatasetError
 from vitbook.datasets.own.folder import LAYOUTS, SPLITS, Listing, Picture, Unread, make_listing
 from vitbook.datasets.own.visit import Visit, as_text
-from vitbook.datasets.shards import Shards
-from vitbook.datasets.stored import readable_names
+from vitbook.datasets.stored.reading import readable_names
+from vitbook.datasets.stored.shards import Shards
 from vitbook.errors import first_few
 from vitbook.extras import from_extra
 

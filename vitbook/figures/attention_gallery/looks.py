@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vitbook.figures.parts.drawing import as_array
 from vitbook.figures.parts.maps import PREFIX, as_maps
 from vitbook.figures.parts.packing import distances
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 Pair = tuple[int, int]
 Normalize = Callable[[Tensor], Tensor]

@@ -25,7 +25,7 @@ from vitbook.figures.parts.plain_vit import (
     shapes,
     values,
 )
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 _PHOTOS, _PATCHES = 16, 256  # at most
 _BATCH = 32  # images at a time

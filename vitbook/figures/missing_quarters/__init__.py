@@ -10,7 +10,7 @@ from vitbook.analysis.capture.running import batches, logits_of
 from vitbook.figures.parts.drawing import OKABE_ITO, as_array
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.parts.jpeg import jpeg
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 
 _PLACES = ("top left", "top right", "bottom left", "bottom right")
 _COMBINATIONS = 16  # bit q of a number from 0 to 15 says that quarter q is gone

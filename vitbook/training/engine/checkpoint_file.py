@@ -6,7 +6,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from vitbook.digest import digest
+from vitbook.model_utilities import digest
 from vitbook.models.weight_files import WeightsError, refusal
 
 FORMAT = 4

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from vitbook.colors import OURS, colors_of, say_colors
 from vitbook.datasets.dataset import check_class_names
-from vitbook.digest import digest
 from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
+from vitbook.model_utilities import COMPILED, digest, unwrapped
 from vitbook.models import ModelSpec, plant
 from vitbook.models.catalog import create_again
 from vitbook.models.constants import constants_of, set_constants
@@ -32,7 +32,6 @@ from vitbook.training.engine.checkpoint_file import (
     read_tensors,
 )  # fmt: skip
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state
-from vitbook.wrappers import COMPILED, unwrapped
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from vitbook.answers import logits_in
 from vitbook.colors import recoloring
 from vitbook.datasets import Dataset, normalize
 from vitbook.datasets.dataset import first_difference
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating, logits_in
 from vitbook.training.engine.processes import processes
 
 
@@ -60,7 +59,7 @@ def predict(
 
     Raises:
         ValueError: no logits for each image, "n classes", in what the model answers
-            (:func:`vitbook.answers.logits_in`).
+            (:func:`vitbook.model_utilities.logits_in`).
         NotFiniteError: logits with NaN or infinity.
     """
     logits = answers(model, images, batch_size, lambda found: logits_in(found, model))

@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.devices import autocast, choose_device, training_dtype
-from vitbook.digest import weights_digest
+from vitbook.model_utilities import weights_digest
 from vitbook.models import set_dropout, set_stochastic_depth
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.evaluation import answers, check_outputs, check_same_classes

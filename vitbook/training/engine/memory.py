@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from vitbook.devices import release_memory
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 from vitbook.training.engine.loss import cross_entropy
 from vitbook.training.objectives.learner import Learner
 

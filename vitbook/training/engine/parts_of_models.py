@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.parametrize import ParametrizationList
 
+from vitbook.model_utilities import own_names, unwrapped
 from vitbook.training.objectives.learner import Learner
-from vitbook.wrappers import own_names, unwrapped
 
 # What timm, torchvision, Hugging Face and this book call the layer that answers.
 HEAD = re.compile(r"heads?|fc|(cls_|distillation_)?classifier(_distill)?")

@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from vitbook.datasets import Dataset
 from vitbook.errors import check_count
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 from vitbook.training.engine.evaluation import as_pixels, check_outputs
 from vitbook.training.engine.loss import cross_entropy
 

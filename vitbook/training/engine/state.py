@@ -8,8 +8,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from vitbook.digest import digest
 from vitbook.files import write_atomically
+from vitbook.model_utilities import digest
 from vitbook.models.weights import check_state
 from vitbook.training.engine.differences import differences
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state

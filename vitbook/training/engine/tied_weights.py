@@ -6,7 +6,7 @@ keeps its function that finds the names private.
 
 from torch import Tensor, nn
 
-from vitbook.wrappers import load_own_state, own_names
+from vitbook.model_utilities import load_own_state, own_names
 
 
 def unique_state(module: nn.Module) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from vitbook.colors import recoloring
 from vitbook.devices import to_float64
 from vitbook.errors import UnknownNameError, check_temperature
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches, Targets
 from vitbook.training.engine.loss import Logits, cross_entropy

@@ -7,7 +7,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.tied_weights import unique_state
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import check_count
+from vitbook.model_utilities import evaluating
 from vitbook.models.vit import make_encoder
-from vitbook.modes import evaluating
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
 from vitbook.training.objectives.learner import mean_tokens

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import is_whole_number
+from vitbook.model_utilities import evaluating
 from vitbook.models.igpt import is_causal
-from vitbook.modes import evaluating
 from vitbook.training.engine.processes import processes
 from vitbook.training.objectives.learner import Learner
 from vitbook.training.objectives.patch_colors import commonest_color, to_bytes

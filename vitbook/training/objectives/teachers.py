@@ -10,10 +10,10 @@ from vitbook.colors import OURS, recoloring, say_colors
 from vitbook.datasets import Dataset
 from vitbook.datasets.dataset import first_difference
 from vitbook.errors import UnknownNameError
+from vitbook.model_utilities import evaluating
 from vitbook.models import create_model, list_models
 from vitbook.models.linear_heads import shipped_heads
 from vitbook.models.pretrained import PRETRAINED, load_pretrained
-from vitbook.modes import evaluating
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.checkpoints import load_checkpoint
 from vitbook.training.engine.memory import is_out_of_memory

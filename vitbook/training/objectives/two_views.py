@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
 from vitbook.errors import check_count, check_temperature, is_number
+from vitbook.model_utilities import evaluating
 from vitbook.models.vit import VisionTransformer
-from vitbook.modes import evaluating
 from vitbook.training.engine.batches import Batches
 from vitbook.training.objectives.learner import Learner, mean_token, mean_tokens
 from vitbook.training.objectives.view_losses import (

@@ -11,10 +11,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitbook.datasets.resizing import resize
-from vitbook.digest import digest, weights_digest
 from vitbook.errors import check_count
 from vitbook.files import check_writable, write_atomically
-from vitbook.modes import evaluating
+from vitbook.model_utilities import digest, evaluating, weights_digest
 
 CHUNK = 500
 # Of the length of an image's features: more than float16, another batch or a GPU changes in them.

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
 from vitbook.datasets import normalize
-from vitbook.modes import evaluating
+from vitbook.model_utilities import evaluating
 from vitbook.training.engine.evaluation import NotFiniteError
 from vitbook.training.engine.processes import processes
 

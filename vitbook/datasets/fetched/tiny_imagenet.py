@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from vitbook.datasets.archives import read_members
-from vitbook.datasets.conversion import Converted
 from vitbook.datasets.dataset import DatasetError
-from vitbook.datasets.shards import Row
+from vitbook.datasets.fetched.archives import read_members
+from vitbook.datasets.fetched.conversion import Converted
+from vitbook.datasets.stored.shards import Row
 
 _TOP = "tiny-imagenet-200/"
 

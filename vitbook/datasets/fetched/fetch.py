@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 from vitbook.datasets.catalog import ImageSet
-from vitbook.datasets.cifar import convert_cifar10, convert_cifar100
-from vitbook.datasets.conversion import write_converted
 from vitbook.datasets.dataset import DatasetError
-from vitbook.datasets.download import address, download
-from vitbook.datasets.shards import find_splits, shard_name
-from vitbook.datasets.tf_flowers import convert_tf_flowers
-from vitbook.datasets.tiny_imagenet import convert_tiny_imagenet
+from vitbook.datasets.fetched.cifar import convert_cifar10, convert_cifar100
+from vitbook.datasets.fetched.conversion import write_converted
+from vitbook.datasets.fetched.download import address, download
+from vitbook.datasets.fetched.tf_flowers import convert_tf_flowers
+from vitbook.datasets.fetched.tiny_imagenet import convert_tiny_imagenet
+from vitbook.datasets.stored.shards import find_splits, shard_name
 from vitbook.extras import from_extra
 
 with from_extra("data"):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vitbook.datasets.shard_writer import write_shard
-from vitbook.datasets.shards import Row, shard_name
+from vitbook.datasets.stored.shard_writer import write_shard
+from vitbook.datasets.stored.shards import Row, shard_name
 from vitbook.files import write_atomically
 
 _SEED = 0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.dataset import DatasetError
-from vitbook.datasets.shards import Shards, find_splits
-from vitbook.datasets.stored import Contents, check_classes, provenance, read_images
+from vitbook.datasets.stored.reading import Contents, check_classes, provenance, read_images
+from vitbook.datasets.stored.shards import Shards, find_splits
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def check(image_set: ImageSet, root: Path, anyones: bool = False) -> list[Report
     """Read every file and decode every image.
 
     Args:
-        anyones: as :func:`.stored.read_images` takes it.
+        anyones: as :func:`.reading.read_images` takes it.
 
     Raises:
         DatasetError: none is here, or the first thing that is wrong with them.

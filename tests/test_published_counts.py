@@ -4,7 +4,8 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
-from vitbook import audit, results
+from vitbook import published_counts as audit
+from vitbook import results
 from vitbook.__main__ import app
 from vitbook.models import list_models
 from vitbook.models.cnn_designs import CNN_DESIGN_MODELS

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from vitbook.datasets.shards import Packed, Row
+from vitbook.datasets.stored.shards import Packed, Row
 from vitbook.extras import from_extra
 from vitbook.files import could_not_write
 

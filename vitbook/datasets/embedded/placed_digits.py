@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.datasets.digits import load_digits
+from vitbook.datasets.embedded.digits import load_digits
 
 CANVAS, DIGIT, PATCH = 12, 8, 2  # pixels a side
 SEEDS = {"train": 0, "test": 1}

@@ -18,7 +18,7 @@ from vitbook.datasets.images import (
     pixels,
     square,
 )
-from vitbook.datasets.shards import Row, Shards
+from vitbook.datasets.stored.shards import Row, Shards
 from vitbook.extras import from_extra
 
 with from_extra("data"):

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from vitbook.datasets.archives import read_members
-from vitbook.datasets.conversion import Converted
 from vitbook.datasets.dataset import DatasetError
-from vitbook.datasets.shards import Row
+from vitbook.datasets.fetched.archives import read_members
+from vitbook.datasets.fetched.conversion import Converted
+from vitbook.datasets.stored.shards import Row
 
 _LICENSE = "flower_photos/LICENSE.txt"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.dataset import DatasetError
 from vitbook.datasets.images import encode_png, open_image, square
-from vitbook.datasets.shard_writer import ShardWriter
-from vitbook.datasets.shards import Packed, Row, Shards, find_splits, shard_name
-from vitbook.datasets.stored import Contents, alterations, read_images
+from vitbook.datasets.stored.reading import Contents, alterations, read_images
+from vitbook.datasets.stored.shard_writer import ShardWriter
+from vitbook.datasets.stored.shards import Packed, Row, Shards, find_splits, shard_name
 from vitbook.files import could_not_write, write_atomically
 
 MANIFEST = "manifest.json"

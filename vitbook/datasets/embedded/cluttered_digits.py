@@ -7,7 +7,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.datasets.digits import load_digits
+from vitbook.datasets.embedded.digits import load_digits
 from vitbook.errors import UnknownNameError
 
 CANVAS, DIGIT, FRAGMENT = 32, 8, 4  # pixels a side

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from einops import rearrange
 
-from vitbook.datasets.archives import read_members
-from vitbook.datasets.conversion import Converted
 from vitbook.datasets.dataset import DatasetError
+from vitbook.datasets.fetched.archives import read_members
+from vitbook.datasets.fetched.conversion import Converted
+from vitbook.datasets.fetched.unpickle import read_pickle
 from vitbook.datasets.images import encode_png
-from vitbook.datasets.shards import Row
-from vitbook.datasets.unpickle import read_pickle
+from vitbook.datasets.stored.shards import Row
 
 
 def convert_cifar10(archive: Path) -> Converted:
