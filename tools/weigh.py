@@ -78,6 +78,7 @@ def report(root: Path) -> list[str]:
     total = sum(found.values(), Counter())
     said += [
         f"{'all':18}{total['py']:9,}{total['js']:12,}{total['css']:6,}",
+        f"core {total['py'] - found['studies']['py']:,}, studies {found['studies']['py']:,}",
         f"tests {lines((root / 'tests').rglob('*.py')):,}, tools and the book's extensions "
         f"{lines([*root.glob('tools/*.py'), *root.glob('book/_ext/**/*.[pj][ys]')]):,}",
         "",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from vitbook.training import load_checkpoint
 
 __all__ = ["__version__", "create_model", "list_models", "load_checkpoint", "load_pretrained"]
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 # Found on first use: training and drawing take seconds to import, and probing needs neither.
 _ROOMS = {
     *("analysis", "datasets", "export", "figures", "layers", "measure", "plots"),
