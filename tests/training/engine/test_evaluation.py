@@ -13,7 +13,6 @@ from vitbook.training import (
     MaskedPatches,
     TrainingDivergedError,
     evaluate,
-    evaluate_colors,
     get_recipe,
     predict,
     train,
@@ -90,7 +89,7 @@ def test_guesses_that_are_no_numbers(bad, digits):
     learner = MaskedPatches(vitbook.create_model("vit_micro_patch2_8"))
     learner.model.encoder.norm.weight.data[0] = bad
     with pytest.raises(ValueError, match="MaskedPatches guesses with a loss of nan: expected fini"):
-        evaluate_colors(learner, digits)
+        learner.score(digits)
 
 
 def test_no_images_have_no_score(digits):

@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 import torch
@@ -7,29 +8,19 @@ from torch import nn
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import normalize
-from vitbook.models import VisionTransformer
 from vitbook.training import MaskedPatches, choose_masked
-from vitbook.training.objectives.masked_patches import ColorGuesses
 from vitbook.training.objectives.masks import (
     KEPT,
     MASKED,
     SWAPPED,
     UNCHANGED,
-    ChosenPatches,
     num_masked,
 )
 from vitbook.training.objectives.patch_colors import color_classes, mean_colors
 
 PLAIN = (
-    "vit_micro_patch2_8", "vit_micro_patch1_8", "vit_postnorm_micro_patch2_8",
-    "vit_relpos2d_micro_patch2_8", "vit_sharedpos_micro_patch2_8", "lsa_vit_micro_patch2_8",
-    "deit_micro_distilled_patch2_8", "linformer_vit_micro_patch2_8",
-    "performer_vit_micro_patch2_8", "axial_vit_micro_patch2_8", "vit_se_micro_patch2_8",
-    "vit_dense_micro_patch2_8",
-)  # fmt: skip
-OTHERS = (
-    "vit_overlap_micro_patch2_8", "sl_vit_micro_patch2_8", "rot_vit_micro_patch2_8",
-    "t2t_vit_micro_patch2_8", "vit_micro_r8_s2_8", "resnet8_digits",
+    "vit_micro_patch2_8", "vit_postnorm_micro_patch2_8", "vit_relpos2d_micro_patch2_8",
+    "deit_micro_distilled_patch2_8", "linformer_vit_micro_patch2_8", "axial_vit_micro_patch2_8",
 )  # fmt: skip
 
 
@@ -50,15 +41,7 @@ def some_digits(n=6):
     return datasets.load("digits", "train").images[:n]
 
 
-def by_hand(kinds, shown):
-    kinds = torch.tensor(kinds)
-    places = torch.stack([row.nonzero().squeeze(1) for row in kinds])
-    return ChosenPatches(kinds, torch.tensor(shown), places)
-
-
-@pytest.mark.parametrize(
-    "patches, share, count", [(16, 0.5, 8), (9, 0.5, 4), (2, 0.5, 1), (64, 0.75, 48), (7, 0.2, 1)]
-)
+@pytest.mark.parametrize("patches, share, count", [(16, 0.5, 8), (9, 0.5, 4), (64, 0.75, 48)])
 def test_the_same_share_of_every_image_is_corrupted(patches, share, count):
     chosen = choose_masked(50, patches, chance(), share)
     assert num_masked(patches, share) == count
@@ -78,12 +61,6 @@ def test_the_shares_are_those_of_the_paper():
     assert counts[KEPT] == n
 
 
-def test_no_place_is_corrupted_more_often_than_another():
-    counts = choose_masked(20_000, 9, chance()).places.flatten().bincount()
-    share = 4 / 9
-    assert (counts - 20_000 * share).abs().max() < 4.5 * math.sqrt(20_000 * share * (1 - share))
-
-
 def test_a_swapped_patch_shows_any_other_and_the_rest_show_themselves():
     chosen = choose_masked(40_000, 5, chance(), share=0.6)
     own = torch.arange(5).expand_as(chosen.shown)
@@ -99,26 +76,6 @@ def test_the_same_seed_draws_the_same_and_another_one_does_not():
     once, again, other = (choose_masked(4, 16, chance(seed)) for seed in (3, 3, 4))
     assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
     assert not torch.equal(once.kinds, other.kinds)
-
-
-@pytest.mark.parametrize(
-    "patches, share, told",
-    [
-        (16, 0.0, "share 0.0: expected more than 0"),
-        (16, 1.0, "share 1.0: expected more than 0 and less than 1"),
-        (16, -0.5, "share -0.5"),
-        (16, math.nan, "share nan"),
-        (1, 0.5, "a grid of 1 patch: expected 2 or more"),
-        (4, 0.1, "0.1 of 4 patches is 0: expected 1 to 3"),
-        (4, 0.9, "0.9 of 4 patches is 4: expected 1 to 3"),
-        (0, 0.5, "patches 0"),
-        (2.5, 0.5, "patches 2.5"),
-    ],
-)
-def test_what_cannot_be_masked_is_refused(patches, share, told):
-    with pytest.raises(ValueError, match=told) as raised:
-        choose_masked.__wrapped__(1, patches, chance(), share)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -179,17 +136,6 @@ def recolored(images, patches, ours):
     return torch.where(where, -images * 0.7 + 0.1, images)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_tokenizer_that_sees_beyond_a_patch_is_refused(name):
-    with pytest.raises(ValueError, match="expected a Vision Transformer whose tokens see one"):
-        MaskedPatches(vitbook.create_model(name))
-
-
-def test_an_encoder_that_loses_tokens_is_refused():
-    with pytest.raises(ValueError, match="expected one that keeps a token for each patch"):
-        MaskedPatches(vitbook.create_model("shrinking_vit_mean_micro_patch1_8"))
-
-
 def test_the_loss_counts_corrupted_patches_only():
     """Tokens that do not depend on pixels: what changes is the targets alone."""
     ours, images = masked(), normalize(some_digits())
@@ -202,61 +148,6 @@ def test_the_loss_counts_corrupted_patches_only():
     asked = ours(recolored(images, chosen.kinds == UNCHANGED, ours), chosen)
     assert torch.equal(asked.logits, before.logits)
     assert asked.loss != before.loss
-
-
-class NoTokens(nn.Module):
-    """Every patch alike; a place is all that a token knows."""
-
-    grid_size, patch_size, patch, channels = (4, 4), 2, (2, 2), 1
-
-    def __init__(self):
-        super().__init__()
-        self.projection = nn.Conv2d(1, 17, 2, 2)
-
-    def forward(self, images):
-        return images.new_zeros(len(images), 16, 17)
-
-
-class OwnPlace(nn.Module):
-    def forward(self, tokens):
-        return torch.eye(17).expand(len(tokens), -1, -1)
-
-
-def test_who_knows_the_colours_has_no_loss_and_who_errs_at_one_place_has_it_there():
-    encoder = nn.Sequential()
-    encoder.norm = nn.Identity()
-    model = VisionTransformer(NoTokens(), OwnPlace(), encoder, nn.Identity(), width=17)
-    oracle = MaskedPatches(model)
-    image = some_digits(1)
-    colors = color_classes(mean_colors(image, 2))[0]
-    assert len(colors.unique()) > 3
-    oracle.predictor.weight.data.zero_()
-    oracle.predictor.weight.data[colors, torch.arange(1, 17)] = 100.0
-    images = normalize(image).expand(30, -1, -1, -1)
-    chosen = choose_masked(30, 16, chance())
-    guesses = oracle(images, chosen)
-    assert (guesses.loss.item(), guesses.accuracy) == (0.0, 1.0)
-    oracle.predictor.weight.data[:, 1 + 5] = 0.0
-    guesses = oracle(images, chosen)
-    share = (chosen.kinds[:, 5] != KEPT).double().mean().item() / 8
-    assert 0 < share < 0.2
-    assert guesses.loss.item() == pytest.approx(share * math.log(8), rel=1e-5)
-
-
-def test_a_loss_by_hand():
-    logits = torch.tensor([[[math.log(3), 0.0], [0.0, 0.0]]])  # shares 3/4, 1/4 and 1/2, 1/2
-    guesses = ColorGuesses(logits, torch.tensor([[1, 0]]), torch.tensor([[0, 3]]))
-    assert guesses.loss.item() == pytest.approx((math.log(4) + math.log(2)) / 2)
-    assert guesses.accuracy == 0.5
-
-
-def test_each_kind_of_patch_by_hand():
-    ours = masked(image_size=4)
-    chosen = by_hand([[KEPT, MASKED, SWAPPED, UNCHANGED]], [[0, 1, 0, 3]])
-    tokens = torch.randn(1, 4, 64, generator=chance())
-    expected = torch.stack([tokens[0, 0], ours.mask, tokens[0, 0], tokens[0, 3]])[None]
-    assert torch.equal(ours.corrupt(tokens, chosen), expected)
-    assert chosen.places.tolist() == [[1, 2, 3]]
 
 
 def test_all_that_answers_learns_and_the_head_does_not():
@@ -294,15 +185,31 @@ def test_it_learns_what_a_patch_is_from_the_patches_around_it():
 
 
 @pytest.mark.parametrize(
-    "images, chosen, told",
+    ("call", "told"),
     [
-        (torch.zeros(2, 1, 8, 8), (3, 16), r"\(3, 16\): expected \(2, 16\)"),
-        (torch.zeros(2, 1, 8, 8), (2, 9), r"\(2, 9\): expected \(2, 16\)"),
-        (torch.full((2, 1, 8, 8), 200.0), (2, 16), "200 to 200: expected -1 to 1"),
-        (torch.zeros(2, 1, 12, 12), (2, 16), "the model takes 8x8"),
+        (lambda: choose_masked(1, 16, chance(), 0.0), "share 0.0: expected more than 0"),
+        (lambda: choose_masked(1, 16, chance(), math.nan), "share nan"),
+        (lambda: choose_masked(1, 1, chance()), "a grid of 1 patch: expected 2 or more"),
+        (lambda: choose_masked(1, 4, chance(), 0.9), "0.9 of 4 patches is 4: expected 1 to 3"),
+        (lambda: choose_masked(1, 0, chance()), "patches 0"),
+        (lambda: MaskedPatches(vitbook.create_model("sl_vit_micro_patch2_8")), "tokens see one"),
+        (lambda: MaskedPatches(vitbook.create_model("resnet8_digits")), "whose tokens see one"),
+        (
+            lambda: MaskedPatches(vitbook.create_model("shrinking_vit_mean_micro_patch1_8")),
+            "expected one that keeps a token for each patch",
+        ),
+        (lambda: masked()(torch.zeros(2, 1, 8, 8), choose_masked(2, 9, chance())), "(2, 16)"),
+        (
+            lambda: masked()(torch.full((2, 1, 8, 8), 200.0), choose_masked(2, 16, chance())),
+            "200 to 200: expected -1 to 1",
+        ),
+        (
+            lambda: masked()(torch.zeros(2, 1, 12, 12), choose_masked(2, 16, chance())),
+            "the model takes 8x8",
+        ),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(images, chosen, told):
-    with pytest.raises(ValueError, match=told) as raised:
-        MaskedPatches.forward.__wrapped__(masked(), images, choose_masked(*chosen, chance()))
+def test_bad_input_is_refused_in_a_sentence(call, told):
+    with pytest.raises(ValueError, match=re.escape(told)) as raised:
+        call()
     assert "\n" not in str(raised.value)

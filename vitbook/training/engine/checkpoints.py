@@ -42,8 +42,8 @@ class Checkpoint:
         model: in evaluation mode, on the CPU.
         class_names: what each logit means.
         provenance: how it was trained: data set, recipe, seed, accuracy, device, versions.
-        beside: what learned with the model and is no part of it, by name: see
-            :func:`~.learner_files.load_learner`. Empty, if it learned labels.
+        beside: what learned with the model and is no part of it, such as a predictor of colours,
+            by name. Empty, if it learned labels.
     """
 
     model: nn.Module

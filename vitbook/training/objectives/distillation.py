@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from vitbook.colors import recoloring
 from vitbook.devices import to_float64
-from vitbook.errors import UnknownNameError, check_temperature
+from vitbook.errors import check_temperature
 from vitbook.model_utilities import evaluating
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches, Targets
@@ -15,14 +15,11 @@ from vitbook.training.engine.loss import Logits, cross_entropy
 from vitbook.training.engine.processes import processes
 from vitbook.training.recipe import HOTTEST, Recipe
 
-SCALINGS = ("paper", "code", "sum")
-
 
 def soft_loss(
     logits: Logits,
     answers: Logits,
     temperature: float | int = 1.0,
-    scaling: str = "paper",
 ) -> Float[Tensor, ""]:
     r"""How far the student's shares of the classes are from the teacher's, at a temperature.
 
@@ -30,15 +27,13 @@ def soft_loss(
     :math:`p = \mathrm{softmax}(z_s / \tau)`, of :math:`B` images and :math:`C` classes,
 
     .. math::
-        S = \sum_{b=1}^{B} \sum_{c=1}^{C} q_{bc} \log \frac{q_{bc}}{p_{bc}}
+        \frac{\tau^2}{B} \sum_{b=1}^{B} \sum_{c=1}^{C} q_{bc} \log \frac{q_{bc}}{p_{bc}}
 
-    is scaled in one of three ways. "paper" gives :math:`\tau^2 S / B` (Touvron et al. 2021,
-    equation 2). "code" gives :math:`\tau^2 S / (B C)`, as the authors' code has it: smaller by the
-    number of classes. "sum" gives :math:`S` alone, which grows with the batch and fades as
-    :math:`1 / \tau^2`. The divergence is that of the code and of Hinton et al. 2015: the teacher's
-    shares are the weights. The paper writes the student first.
+    Touvron et al. 2021, equation 2; the authors' code divides by the number of classes, too. The
+    divergence is that of the code and of Hinton et al. 2015: the teacher's shares are the weights.
+    The paper writes the student first.
 
-    For :math:`\tau \to \infty` the paper's scaling becomes half the mean squared difference of the
+    For :math:`\tau \to \infty` it becomes half the mean squared difference of the
     two logits, each centred on its image's mean (Hinton et al. 2015, section 2.1).
 
     Args:
@@ -46,10 +41,8 @@ def soft_loss(
         answers: logits of the teacher. No gradient reaches them.
         temperature: 1 takes the logits as they are; a higher one makes the shares more equal. Above
             :data:`~.recipe.HOTTEST` they differ by less than their rounding.
-        scaling: one of :data:`SCALINGS`.
 
     Raises:
-        UnknownNameError: another scaling.
         ValueError: a temperature that is not above 0, or is too high; answers of other images or
             classes.
 
@@ -57,11 +50,9 @@ def soft_loss(
         >>> import torch
         >>> from vitbook.training import soft_loss
         >>> even, sure = torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]).log()
-        >>> [round(soft_loss(even, sure, scaling=each).item(), 4) for each in ("paper", "code")]
-        [0.1308, 0.0654]
+        >>> round(soft_loss(even, sure).item(), 4)
+        0.1308
     """
-    if scaling not in SCALINGS:
-        raise UnknownNameError("scaling", scaling, SCALINGS)
     check_temperature(temperature, HOTTEST)
     _check_answers(logits, answers)
     # Nearly equal shares cancel: in float32 nothing is left of them from a temperature of 1e4 on.
@@ -70,9 +61,7 @@ def soft_loss(
     )
     exact = F.kl_div(ours, theirs, reduction="sum", log_target=True)
     total = exact.to(logits.device, torch.promote_types(logits.dtype, torch.float32))
-    if scaling == "sum":
-        return total
-    return total * temperature**2 / (len(logits) if scaling == "paper" else logits.numel())
+    return total * temperature**2 / len(logits)
 
 
 def hard_loss(logits: Logits, answers: Logits) -> Float[Tensor, ""]:

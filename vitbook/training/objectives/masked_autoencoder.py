@@ -8,7 +8,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
-from vitbook.errors import check_count
 from vitbook.model_utilities import evaluating
 from vitbook.models.vit import make_encoder
 from vitbook.training.engine.batch_random import seed_of
@@ -19,13 +18,13 @@ from vitbook.training.objectives.patch_pixels import (
     Images,
     Patches,
     cut,
-    joined,
     mean_and_spread,
     patches_at,
 )
 from vitbook.training.transfer.neighbours import nearest_other
 
 SHARE = 0.75
+DECODER_WIDTH, DECODER_DEPTH, DECODER_HEADS = 32, 2, 4
 Hidden = Int64[Tensor, "batch hidden"]
 
 
@@ -63,8 +62,6 @@ class MaskedAutoencoder(MaskedLearner):
             number of tokens.
         share: of the patches that is hidden, more than 0 and less than 1.
         normalized: whether the targets are, patch by patch.
-        decoder_width: of a token in the decoder; must be divisible by 4, its heads.
-        decoder_depth: its blocks.
 
     Raises:
         ValueError: another model, a share of which no patch or every patch of the grid would be;
@@ -86,13 +83,9 @@ class MaskedAutoencoder(MaskedLearner):
         model: nn.Module,
         share: float | int = SHARE,
         normalized: bool = True,
-        decoder_width: int = 32,
-        decoder_depth: int = 2,
     ):
         super().__init__()
         check_plain(model, "a masked autoencoder")
-        check_count("decoder_width", decoder_width)
-        check_count("decoder_depth", decoder_depth)
         rows, columns = model.grid_size
         hidden = num_masked(rows * columns, share)
         _check_takes_fewer(model, rows * columns - hidden)
@@ -105,12 +98,12 @@ class MaskedAutoencoder(MaskedLearner):
                 "normalized patches of one number, which has no spread: set normalized=False, or "
                 "take larger patches"
             )
-        self.enter = nn.Linear(width, decoder_width)
-        self.mask = nn.Parameter(torch.zeros(decoder_width))
-        self.places = nn.Parameter(torch.empty(rows * columns, decoder_width))
+        self.enter = nn.Linear(width, DECODER_WIDTH)
+        self.mask = nn.Parameter(torch.zeros(DECODER_WIDTH))
+        self.places = nn.Parameter(torch.empty(rows * columns, DECODER_WIDTH))
         nn.init.trunc_normal_(self.places, std=0.02)
-        self.decoder = make_encoder(decoder_width, decoder_depth, 4, 4 * decoder_width)
-        self.predictor = nn.Linear(decoder_width, pixels)
+        self.decoder = make_encoder(DECODER_WIDTH, DECODER_DEPTH, DECODER_HEADS, 4 * DECODER_WIDTH)
+        self.predictor = nn.Linear(DECODER_WIDTH, pixels)
 
     def choose_hidden(self, batch: int, generator: torch.Generator) -> Hidden:
         """Draw the places that are hidden, in order, equally many of each image."""
@@ -170,23 +163,6 @@ class MaskedAutoencoder(MaskedLearner):
         return (patches - mean) / spread
 
     @torch.no_grad()
-    def fill_in(self, images: Images, hidden: Hidden) -> Images:
-        """Images whose hidden patches are what the model says of them.
-
-        Of normalised targets the model says neither mean nor spread: both are then taken from
-        the patch that was hidden, so that a picture shows its pattern alone.
-        """
-        hidden = hidden.to(images.device)
-        with evaluating(self):
-            predicted = self(images, hidden).predicted.float()
-        patches = cut(images.float(), self.model)
-        if self.normalized:
-            mean, spread = mean_and_spread(patches_at(patches, hidden))
-            predicted = predicted * spread + mean
-        at = repeat(hidden, "b n -> b n d", d=patches.shape[2])
-        return joined(patches.scatter(1, at, predicted), self.model)
-
-    @torch.no_grad()
     def score(self, dataset: Dataset, batch_size: int = 256, seed: int = 0) -> dict[str, float]:
         """``accuracy``: the share of images whose nearest other one has their label; the error.
 
@@ -217,40 +193,3 @@ def _check_takes_fewer(model: nn.Module, visible: int) -> None:
             f"a masked autoencoder of an encoder that does not take {tokens.shape[1]} of its "
             "tokens: expected attention that takes any number, such as that of vit_micro_patch2_8"
         )
-
-
-class MeanPatchNulls(NamedTuple):
-    """Errors that are reached without a model, as ``held_out_loss``.
-
-    Attributes:
-        visible: each hidden patch is the mean of the image's visible ones.
-        place: each hidden patch is the mean of the training patches in its place.
-    """
-
-    visible: float
-    place: float
-
-
-@torch.no_grad()
-def mean_patch_nulls(
-    learner: MaskedAutoencoder,
-    training: Float[Tensor, "others channels height width"],
-    held_out: Images,
-    hidden: Hidden,
-) -> MeanPatchNulls:
-    """The nulls of a masked autoencoder, in its own targets.
-
-    Args:
-        training: images, normalised as the model takes them, whose patches are averaged.
-        held_out: likewise, to be scored on.
-        hidden: places of each held-out image.
-    """
-    patches, everywhere = learner.targets(held_out), learner.targets(training).mean(dim=0)
-    asked = patches_at(patches, hidden)
-    seen = patches_at(patches, visible_places(hidden, learner.num_patches)).mean(
-        dim=1, keepdim=True
-    )
-    return MeanPatchNulls(
-        (asked - seen).square().mean().item(),
-        (asked - everywhere[hidden]).square().mean().item(),
-    )

@@ -15,10 +15,9 @@ from vitbook.training.objectives.masks import (
     ChosenPatches,
     MaskedLearner,
     check_plain,
-    choose_masked,
 )
-from vitbook.training.objectives.patch_colors import num_color_classes, patch_classes, to_bytes
-from vitbook.training.transfer.guesses import Guesses, score_guesses
+from vitbook.training.objectives.patch_colors import LEVELS, patch_classes, to_bytes
+from vitbook.training.transfer.token_accuracy import Guesses, score_guesses
 
 
 class ColorGuesses(NamedTuple):
@@ -85,7 +84,7 @@ class MaskedPatches(MaskedLearner):
         self.model = model
         self.mask = nn.Parameter(torch.zeros(model.prefix.shape[1]))
         final = getattr(model.encoder.norm, "normalized_shape", self.mask.shape)[-1]
-        self.predictor = nn.Linear(final, num_color_classes(model.tokenizer.channels))
+        self.predictor = nn.Linear(final, LEVELS**model.tokenizer.channels)
         nn.init.trunc_normal_(self.predictor.weight, std=0.02, a=-0.04, b=0.04)
         nn.init.zeros_(self.predictor.bias)
 
@@ -121,33 +120,13 @@ class MaskedPatches(MaskedLearner):
         return ColorGuesses(self.predictor(final), classes.gather(1, chosen.places), chosen.places)
 
     def score(self, dataset: Dataset) -> dict[str, float]:
-        """``accuracy`` and ``held_out_loss`` of the colours, see :func:`evaluate_colors`."""
-        accuracy, loss = evaluate_colors(self, dataset)
+        """``accuracy`` and ``held_out_loss``, in nats, on corrupted patches, the same each time.
+
+        With several processes each looks at its own images.
+        """
+        here = processes()
+        own = slice(here.rank, None, here.count)
+        chance = torch.Generator().manual_seed(seed_of(0, "held-out masks"))
+        chosen = self.choose(len(dataset), chance).part(own)
+        accuracy, loss = score_guesses(self, dataset.images[own], lambda now: (chosen.part(now),))
         return {"accuracy": accuracy, "held_out_loss": loss}
-
-
-def evaluate_colors(
-    model: MaskedPatches, dataset: Dataset, batch_size: int = 256, seed: int = 0
-) -> tuple[float, float]:
-    """Accuracy (0 to 1) and cross-entropy (nats) on the corrupted patches of held-out images.
-
-    The same patches are corrupted each time, so that epochs and models can be compared. With
-    several processes each looks at its own images.
-
-    Args:
-        seed: of the corrupted patches.
-
-    Example:
-        >>> import vitbook
-        >>> from vitbook.datasets import load
-        >>> from vitbook.training import MaskedPatches, evaluate_colors
-        >>> model = MaskedPatches(vitbook.create_model("vit_micro_patch2_8"))
-        >>> accuracy, loss = evaluate_colors(model, load("digits", "test"))
-        >>> 0 <= accuracy <= 1, 1 < loss < 3
-        (True, True)
-    """
-    here = processes()
-    chance = torch.Generator().manual_seed(seed_of(seed, "held-out masks"))
-    own = slice(here.rank, None, here.count)
-    chosen = choose_masked(len(dataset), model.num_patches, chance).part(own)
-    return score_guesses(model, dataset.images[own], batch_size, lambda now: (chosen.part(now),))

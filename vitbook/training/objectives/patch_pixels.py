@@ -1,4 +1,4 @@
-"""Images as patches of pixels, and back."""
+"""Images as patches of pixels."""
 
 from einops import rearrange, repeat
 from jaxtyping import Float, Int64
@@ -12,12 +12,6 @@ def cut(images: Images, model: nn.Module) -> Patches:
     """The patches of a model's grid, row by row; pixels likewise, channels last."""
     height, width = model.tokenizer.patch
     return rearrange(images, "b c (r p) (s q) -> b (r s) (p q c)", p=height, q=width)
-
-
-def joined(patches: Patches, model: nn.Module) -> Images:
-    """What :func:`cut` undoes."""
-    (rows, _), (height, width) = model.grid_size, model.tokenizer.patch
-    return rearrange(patches, "b (r s) (p q c) -> b c (r p) (s q)", r=rows, p=height, q=width)
 
 
 def patches_at(

@@ -1,4 +1,4 @@
-"""Rounded weights that jump to and fro while they learn."""
+"""What the chapter on fewer bits counts while rounded weights learn."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +11,8 @@ from vitbook.models.adapters import QuantizedLinear
 
 # Of a weight that oscillates, by Nagel et al. 2022, section 3.2.
 THRESHOLD = 0.005
+# The weight of the newest step in the running mean.
+MEMORY = 0.01
 
 
 @dataclass
@@ -25,23 +27,14 @@ class Oscillations:
     steps: int = 0
     frequency: list[Tensor] = field(default_factory=list)
 
-    def share(self, threshold: float = THRESHOLD) -> float:
-        """Of all weights, those whose frequency is above a threshold.
-
-        Raises:
-            ValueError: no layer with rounded weights learned in the block.
-        """
-        if not self.frequency:
-            raise ValueError(
-                "no layer with rounded weights learned: expected a recipe with weight_bits inside "
-                "the block"
-            )
+    def share(self) -> float:
+        """Of all weights, those whose frequency is above the threshold."""
         every = torch.cat([each.flatten() for each in self.frequency])
-        return (every > threshold).double().mean().item()
+        return (every > THRESHOLD).double().mean().item()
 
 
 @contextmanager
-def count_oscillations(memory: float = 0.01) -> Iterator[Oscillations]:
+def count_oscillations() -> Iterator[Oscillations]:
     r"""Watch every :class:`vitbook.layers.QuantizedLinear` that learns in the block.
 
     A weight whose exact value lies near the middle between two codes is pushed over the edge and
@@ -50,20 +43,6 @@ def count_oscillations(memory: float = 0.01) -> Iterator[Oscillations]:
     equations 5 and 6):
 
     .. math:: f^t = m\, o^t + (1 - m)\, f^{t-1}
-
-    Args:
-        memory: m, the weight of the newest step.
-
-    Example:
-        >>> import vitbook
-        >>> from vitbook.datasets import load, take_share
-        >>> from vitbook.training import count_oscillations, get_recipe, train
-        >>> model = vitbook.create_model("vit_micro_patch2_8")
-        >>> recipe = get_recipe("digits", epochs=2, warmup_epochs=1, weight_bits=2)
-        >>> with count_oscillations() as found:
-        ...     run = train(model, take_share(load("digits", "train"), 0.1), recipe, progress=False)
-        >>> found.steps, len(found.frequency), 0 <= found.share() <= 1
-        (4, 16, True)
     """
     found, seen = Oscillations(), {}
 
@@ -74,13 +53,13 @@ def count_oscillations(memory: float = 0.01) -> Iterator[Oscillations]:
         codes = module.codes()
         if module not in seen:
             seen[module] = [codes, torch.zeros_like(codes), len(found.frequency)]
-            found.frequency.append(torch.zeros(codes.shape, device=codes.device))
+            found.frequency.append(torch.zeros(codes.shape))
             found.steps = max(found.steps, 1)
             return
         before, direction, index = seen[module]
         change = (codes.short() - before.short()).sign().to(torch.int8)
         turned = (change != 0) & (direction != 0) & (change != direction)
-        found.frequency[index].lerp_(turned.float(), memory)
+        found.frequency[index].lerp_(turned.float(), MEMORY)
         seen[module] = [codes, torch.where(change != 0, change, direction), index]
         found.steps += index == 0
 

@@ -41,8 +41,8 @@ class Guesses(NamedTuple):
 def score_guesses(
     learner: nn.Module,
     images: UInt8[Tensor, "own channels height width"],
-    batch_size: int,
     inputs: Callable[[slice], tuple] = lambda now: (),
+    batch_size: int = 256,
 ) -> tuple[float, float]:
     """Accuracy (0 to 1) and cross-entropy (nats) of all guesses, over all processes.
 

@@ -1,0 +1,63 @@
+"""What the chapter on learning without labels reads of its checkpoints, and shows of them."""
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from vitbook.model_utilities import evaluating
+from vitbook.training import NextPixels, load_checkpoint
+from vitbook.training.objectives.learner import Learner
+from vitbook.training.objectives.next_pixels import grey_levels, level_bytes
+from vitbook.training.objectives.patch_colors import LEVELS, STEP
+from vitbook.training.objectives.questions import LEARNERS
+
+
+def load_learner(name: str | Path) -> Learner:
+    """A body together with what learned beside it, such as a predictor of colours.
+
+    The slow copy of a :class:`~vitbook.training.BYOL` is not kept: it begins as the body again.
+
+    Args:
+        name: of a checkpoint of a run with an objective.
+    """
+    checkpoint = load_checkpoint(name)
+    learner = LEARNERS[checkpoint.provenance["recipe"]["objective"]](checkpoint.model)
+    parts = learner.own_parts()
+    with torch.no_grad():
+        for part, learned in checkpoint.beside.items():
+            parts[part].copy_(learned)
+    learner.begin_again()
+    return learner.eval()
+
+
+def class_colors(
+    classes: Int64[Tensor, "*patches"], channels: int = 3
+) -> UInt8[Tensor, "*patches channels"]:
+    """The colour in the middle of each class, to draw it: 16, 48, ... or 240 in each channel."""
+    weights = LEVELS ** torch.arange(channels - 1, -1, -1)
+    return (classes[..., None] // weights % LEVELS * STEP + STEP // 2).to(torch.uint8)
+
+
+@torch.no_grad()
+def continue_pixels(
+    learner: NextPixels,
+    images: UInt8[Tensor, "batch 1 height width"],
+    rows: int,
+    generator: torch.Generator,
+) -> UInt8[Tensor, "batch 1 height width"]:
+    """Images as the model goes on with them, pixel by pixel, behind their first rows.
+
+    Args:
+        images: what stands below ``rows`` is not looked at.
+        generator: draws each pixel by its probability.
+    """
+    height, width = images.shape[2:]
+    greys = grey_levels(images, learner.levels).flatten(1)
+    greys[:, rows * width :] = 0
+    with evaluating(learner):
+        for place in range(rows * width, height * width):
+            shares = learner.predict(greys)[:, place].float().softmax(dim=-1)
+            greys[:, place] = torch.multinomial(shares, 1, generator=generator)[:, 0]
+    return level_bytes(greys, learner.levels).unflatten(1, (1, height, width))
