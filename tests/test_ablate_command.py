@@ -17,7 +17,7 @@ from vitbook.cli.head_sets import (
     random_sets,
     single_heads,
 )
-from vitbook.models.pretrained import Pretrained
+from vitbook.models.weights.pretrained import Pretrained
 
 NUMBERS = torch.zeros(4, 4)
 NAMES = (

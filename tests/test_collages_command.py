@@ -7,7 +7,7 @@ import vitbook
 from vitbook.__main__ import app, main
 from vitbook.cli import collages as command
 from vitbook.cli.collages import known_classes
-from vitbook.models.pretrained import Pretrained
+from vitbook.models.weights.pretrained import Pretrained
 
 
 def clouds(sure: int, unsure: int, each: int = 60):

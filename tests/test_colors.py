@@ -19,7 +19,7 @@ from vitbook.cli.frozen_readers import frozen_body
 from vitbook.cli.probed_model import load_probed_model
 from vitbook.colors import OURS, Colors, colors_of, recoloring, say_colors
 from vitbook.datasets import Dataset
-from vitbook.models.timm_weights import load_timm
+from vitbook.models.weights.timm import load_timm
 from vitbook.training import evaluate, get_recipe, predict, save_checkpoint, train
 from vitbook.training.objectives.teachers import OwnColors
 

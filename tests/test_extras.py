@@ -114,7 +114,7 @@ def uses():
     return without_extras("""
         import torch, vitbook
         from vitbook import analysis, create_model, datasets, load_checkpoint, training
-        from vitbook.models.timm_weights import load_timm
+        from vitbook.models.weights.timm import load_timm
 
         own = create_model("vit_micro_patch2_8").eval()
         images = torch.rand(2, 1, 8, 8)

@@ -7,7 +7,7 @@ import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app, main
 from vitbook.model_utilities import digest
-from vitbook.models.pretrained import Pretrained
+from vitbook.models.weights.pretrained import Pretrained
 from vitbook.training import save_checkpoint
 from vitbook.training.transfer import few_shot
 from vitbook.training.transfer.few_shot import t_interval

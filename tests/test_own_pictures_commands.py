@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app, main
-from vitbook.models.pretrained import Pretrained
+from vitbook.models.weights.pretrained import Pretrained
 from vitbook.training import RunStoppedError, get_recipe, load_checkpoint, run
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"

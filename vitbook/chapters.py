@@ -5,8 +5,8 @@ import symtable
 from typing import Any
 
 from vitbook.extras import MissingPackageError, from_extra
-from vitbook.models.packages import PackageError
-from vitbook.models.pretrained import load_pretrained
+from vitbook.models.weights.packages import PackageError
+from vitbook.models.weights.pretrained import load_pretrained
 
 # Glued where cells are left out: what the text then lacks reads "not run" and is no mistake.
 LEFT_OUT = "left-out"

@@ -9,7 +9,7 @@ import torch
 
 import vitbook
 from vitbook.measure import compare_speed
-from vitbook.models.timm_weights import load_timm
+from vitbook.models.weights.timm import load_timm
 
 SMALL_BODY = dict(
     img_size=32, patch_size=4, embed_dim=192, depth=9, num_heads=12, mlp_ratio=2, num_classes=10

@@ -35,7 +35,7 @@ WORDS = {
     'training.train(model, data, get_recipe("digits"))': "training.html#vitbook.training.train",
     "vitbook.models.create_model": "vitbook.html#vitbook.create_model",
     "Attention.weights": "layers.html#vitbook.layers.Attention.weights",
-    "vitbook.models.vit.vit": "models.html#vitbook.models.vit.vit",
+    "vitbook.models.papers.vit.vit": "models.html#vitbook.models.papers.vit.vit",
     "vitbook.analysis": "analysis.html#module-vitbook.analysis",
     "vitbook models --audit": "command.html#vitbook-models",
     "vitbook data list": "command.html#vitbook-data-list",

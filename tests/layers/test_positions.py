@@ -17,7 +17,7 @@ from vitbook.layers import (
     SinusoidPosition2D,
     resize_positions,
 )
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 @pytest.mark.parametrize("new", [(7, 7), (24, 24), (10, 20)])

@@ -5,7 +5,7 @@ import torch
 import vitbook
 from vitbook.errors import UnknownNameError
 from vitbook.measure import count_macs, count_parameters
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 # The published or counted numbers, to the last digit; patch 14 and 32 of the other sizes
 # differ from patch 16 by the patch embedding and the positions alone (see the test below).

@@ -3,7 +3,7 @@ import torch
 
 from vitbook import datasets, results
 from vitbook.datasets import normalize
-from vitbook.models.igpt import igpt
+from vitbook.models.papers.igpt import igpt
 from vitbook.studies.self_supervision import class_colors, continue_pixels, load_learner
 from vitbook.training import NextPixels, Recipe, load_checkpoint, run
 from vitbook.training.objectives.next_pixels import grey_levels

@@ -15,7 +15,7 @@ from vitbook.cli.probed_model import check_classes
 from vitbook.cli.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
-from vitbook.models.pretrained import load_pretrained
+from vitbook.models.weights.pretrained import load_pretrained
 
 # Training images over which a head's mean is taken.
 REFERENCES = 64

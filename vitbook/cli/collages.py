@@ -23,7 +23,7 @@ from vitbook.cli.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.extras import from_extra
 from vitbook.layers import ClassAndMeanHead
-from vitbook.models.pretrained import Pretrained, load_pretrained
+from vitbook.models.weights.pretrained import Pretrained, load_pretrained
 from vitbook.training.transfer.frozen_features import frozen_features
 from vitbook.training.transfer.linear_probe import (
     LinearProbe,

@@ -12,8 +12,8 @@ from vitbook.cli.options import MOST_SEED, DataName, Device, stem
 from vitbook.cli.tables import interval, print_table
 from vitbook.devices import choose_device, set_threads
 from vitbook.files import check_file_writable
-from vitbook.models.linear_heads import LinearHead, save_head
-from vitbook.models.pretrained import load_pretrained
+from vitbook.models.weights.linear_heads import LinearHead, save_head
+from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.training.transfer.linear_probe import (
     HELD_OUT,
     LinearProbe,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets
-from vitbook.models.weight_files import ENDINGS
+from vitbook.models.weights.formats import ENDINGS
 
 # What scikit-learn takes.
 MOST_SEED = 2**32 - 1

@@ -15,8 +15,8 @@ from vitbook.errors import UnknownNameError, first_few
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
 from vitbook.models.catalog import create_again
-from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
-from vitbook.models.weight_files import ENDINGS
+from vitbook.models.weights.formats import ENDINGS
+from vitbook.models.weights.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.training import load_checkpoint
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.engine.memory import is_out_of_memory

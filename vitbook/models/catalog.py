@@ -14,17 +14,17 @@ from vitbook.layers.heads import (
     MeanPoolHead,
     make_head,
 )
-from vitbook.models.bit import BIT_MODELS, bit
-from vitbook.models.cnn_designs import (
+from vitbook.models.papers.bit import BIT_MODELS, bit
+from vitbook.models.papers.cnn_designs import (
     CNN_DESIGN_MODELS,
     DENSE_DESIGN_MODELS,
     SMALL_DENSE_DESIGN_MODELS,
     SMALL_DESIGN_MODELS,
     vit_dense,
 )
-from vitbook.models.deit import DEIT_MODELS, distilled_vit
-from vitbook.models.dinov2 import DINOV2_MODELS, dinov2
-from vitbook.models.efficient import (
+from vitbook.models.papers.deit import DEIT_MODELS, distilled_vit
+from vitbook.models.papers.dinov2 import DINOV2_MODELS, dinov2
+from vitbook.models.papers.efficient import (
     AXIAL_VIT_MODELS,
     BLOCK_LOCAL_VIT_MODELS,
     LINFORMER_VIT_MODELS,
@@ -33,27 +33,27 @@ from vitbook.models.efficient import (
     block_local_vit,
     linformer_vit,
 )
-from vitbook.models.hybrid import HYBRID_MODELS, hybrid
-from vitbook.models.igpt import IGPT_MODELS, igpt, is_causal
-from vitbook.models.mean_pool import GAP_MODELS, vit_gap
-from vitbook.models.resnet import (
+from vitbook.models.papers.hybrid import HYBRID_MODELS, hybrid
+from vitbook.models.papers.igpt import IGPT_MODELS, igpt, is_causal
+from vitbook.models.papers.mean_pool import GAP_MODELS, vit_gap
+from vitbook.models.papers.resnet import (
     RESNET_MODELS,
     UNSHARED_RESNET_MODELS,
     resnet,
     unshared_resnet,
 )
-from vitbook.models.reuse import REUSE_VIT_MODELS, reuse_vit
-from vitbook.models.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS
-from vitbook.models.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
-from vitbook.models.sl_vit import SL_VIT_MODELS
-from vitbook.models.t2t_vit import (
+from vitbook.models.papers.reuse import REUSE_VIT_MODELS, reuse_vit
+from vitbook.models.papers.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS
+from vitbook.models.papers.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
+from vitbook.models.papers.sl_vit import SL_VIT_MODELS
+from vitbook.models.papers.t2t_vit import (
     T2T_VIT_DENSE_MODELS,
     T2T_VIT_MODELS,
     t2t_vit,
     t2t_vit_dense,
 )
-from vitbook.models.vit import VIT_MODELS, VisionTransformer, vit
-from vitbook.models.vit_positions import (
+from vitbook.models.papers.vit import VIT_MODELS, VisionTransformer, vit
+from vitbook.models.papers.vit_positions import (
     LAYER_POSITION_MODELS,
     RELATIVE_POSITION_MODELS,
     STEM_POSITION_MODELS,

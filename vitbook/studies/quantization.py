@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from vitbook.models.adapters import QuantizedLinear
+from vitbook.models.editing import QuantizedLinear
 
 # Of a weight that oscillates, by Nagel et al. 2022, section 3.2.
 THRESHOLD = 0.005

@@ -5,8 +5,8 @@ from numbers import Real
 
 from vitbook.errors import UnknownNameError, check_temperature, is_whole_number
 from vitbook.models.catalog import POOLS
+from vitbook.models.editing import INITIALIZATIONS
 from vitbook.models.faults import FAULTS
-from vitbook.models.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
@@ -48,7 +48,7 @@ class Recipe:
         pruned: share of the same weights, the smallest of all layers, that is set to zero before
             the first step and stays zero.
         initialization: of the linear layers of a model that starts fresh: one of
-            :data:`~vitbook.models.initialization.INITIALIZATIONS`; empty as the model has it.
+            :data:`~vitbook.models.editing.INITIALIZATIONS`; empty as the model has it.
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.

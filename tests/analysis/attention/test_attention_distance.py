@@ -21,7 +21,7 @@ from vitbook.analysis import (
 )
 from vitbook.analysis.capture import streaming
 from vitbook.measure import peak_memory
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 def random_maps(grid, prefix=1, batch=2, heads=3, seed=0):

@@ -10,7 +10,7 @@ from vitbook.analysis import attention_rollout, capture_attention
 from vitbook.analysis.attention.rollout import roll_out
 from vitbook.analysis.capture import streaming
 from vitbook.measure import peak_memory
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 def random_maps(layers=3, batch=2, heads=4, tokens=13, seed=0):

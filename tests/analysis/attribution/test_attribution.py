@@ -222,7 +222,7 @@ def test_a_compiled_model_is_seen(plain_vitbook):
         """
         import torch
         from vitbook.analysis import token_grad_cam
-        from vitbook.models.vit import vit
+        from vitbook.models.papers.vit import vit
         model = vit(image_size=8, patch_size=4, channels=1, width=16, depth=2, num_heads=2,
                     mlp_width=16, num_classes=3).eval()
         images, targets = torch.randn(2, 1, 8, 8), torch.tensor([0, 1])

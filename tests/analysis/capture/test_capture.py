@@ -24,8 +24,8 @@ from vitbook.layers import (
     ShiftedPatches,
 )
 from vitbook.measure import peak_memory
-from vitbook.models.vit import vit
-from vitbook.models.vit_positions import (
+from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit_positions import (
     one_for_all_layers,
     one_for_each_layer,
     relative_vit,
@@ -201,7 +201,7 @@ def test_a_compiled_model(plain_vitbook):
         """
         import torch
         from vitbook.analysis import capture_attention
-        from vitbook.models.vit import vit
+        from vitbook.models.papers.vit import vit
         model = vit(image_size=8, patch_size=4, channels=1, width=16, depth=2, num_heads=2,
                     mlp_width=16, num_classes=3).eval()
         images = torch.rand(3, 1, 8, 8)

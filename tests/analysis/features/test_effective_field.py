@@ -6,7 +6,7 @@ from torch import nn
 import vitbook
 from vitbook.analysis import effective_field
 from vitbook.errors import UnknownNameError
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 def own(**changes):

@@ -8,7 +8,7 @@ from transformers import ViTConfig, ViTForImageClassification
 import vitbook
 from vitbook.analysis import dead_and_saturated, feature_maps, list_blocks
 from vitbook.errors import UnknownNameError
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 def own(**changes):

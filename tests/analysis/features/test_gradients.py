@@ -11,7 +11,7 @@ from vitbook import datasets
 from vitbook.analysis import gradient_norms, gradients_by_depth
 from vitbook.errors import UnknownNameError
 from vitbook.layers import Encoder, PostNormBlock
-from vitbook.models.vit import DIGITS, MICRO_BODY, vit
+from vitbook.models.papers.vit import DIGITS, MICRO_BODY, vit
 
 SECOND = "mlp.contract.weight"
 

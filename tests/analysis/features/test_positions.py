@@ -16,7 +16,7 @@ from vitbook.analysis import (
     position_tables,
     positional_similarity,
 )
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 def wave(grid, down, across, width=6, prefix=0):

@@ -15,7 +15,7 @@ from vitbook.analysis import (
     unbiased_hsic,
 )
 from vitbook.errors import UnknownNameError
-from vitbook.models.vit import vit
+from vitbook.models.papers.vit import vit
 
 
 def naive_hsic(k, second):

@@ -10,7 +10,7 @@ from vitbook import datasets
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.layers import LowRankLinear
-from vitbook.models.adapters import add_adapters, prune_weights, settle_pruned
+from vitbook.models.editing import add_adapters, prune_weights, settle_pruned
 from vitbook.training import (
     Recipe,
     RunStoppedError,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitbook.models.resnet import resnet
+from vitbook.models.papers.resnet import resnet
 from vitbook.training.engine.memory import largest_fitting_batch, say_what_fits
 
 IMAGE = torch.zeros(1, 4, 4)

@@ -8,8 +8,8 @@ import vitbook
 from vitbook.datasets import Dataset
 from vitbook.layers import RelativePosition
 from vitbook.models import ModelSpec
-from vitbook.models.vit import MICRO_BODY
-from vitbook.models.vit_positions import one_for_all_layers, relative_vit
+from vitbook.models.papers.vit import MICRO_BODY
+from vitbook.models.papers.vit_positions import one_for_all_layers, relative_vit
 from vitbook.training import Recipe, load_checkpoint, save_checkpoint, train
 from vitbook.training.engine.optimization import parameter_groups
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state

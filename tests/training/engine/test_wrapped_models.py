@@ -11,7 +11,7 @@ from torch.optim.swa_utils import AveragedModel
 
 import vitbook
 from vitbook.model_utilities import weights_digest
-from vitbook.models.timm_weights import load_timm
+from vitbook.models.weights.timm import load_timm
 from vitbook.training import load_checkpoint, save_checkpoint
 from vitbook.training.engine.state import load_state, save_state
 

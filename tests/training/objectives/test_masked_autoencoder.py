@@ -6,7 +6,7 @@ import torch
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import normalize
-from vitbook.models.vit import MICRO_BODY, vit
+from vitbook.models.papers.vit import MICRO_BODY, vit
 from vitbook.training import MaskedAutoencoder, Recipe, train
 from vitbook.training.objectives.patch_pixels import cut
 

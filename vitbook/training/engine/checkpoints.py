@@ -19,10 +19,10 @@ from vitbook.models import ModelSpec, plant
 from vitbook.models.catalog import create_again
 from vitbook.models.constants import constants_of, set_constants
 from vitbook.models.faults import FAULTS, faults_of, faults_of_parts
-from vitbook.models.google_weights import load_google, model_of_google
-from vitbook.models.timm_weights import load_named
-from vitbook.models.weight_files import is_npz
-from vitbook.models.weights import check_state
+from vitbook.models.weights.formats import is_npz
+from vitbook.models.weights.google import load_google, model_of_google
+from vitbook.models.weights.renaming import check_state
+from vitbook.models.weights.timm import load_named
 from vitbook.results import data_folder
 from vitbook.training.engine.checkpoint_file import (
     BESIDE,
@@ -147,7 +147,7 @@ def load_checkpoint(
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
             without its ending; or a ``.npz`` of Google's, see
-            :func:`~vitbook.models.google_weights.load_google`.
+            :func:`~vitbook.models.weights.google.load_google`.
         model: filled with the weights, which must fit; nothing is copied if they do not. It may
             be filled from a safetensors file of others too, by our names or timm's.
         image_size: build the model for images of this size, with its table of positions

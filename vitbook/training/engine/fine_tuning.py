@@ -7,7 +7,7 @@ from torch import nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.models import VisionTransformer
-from vitbook.models.adapters import (
+from vitbook.models.editing import (
     add_adapters,
     merge_adapters,
     prune_weights,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.model_utilities import evaluating
-from vitbook.models.vit import make_encoder
+from vitbook.models.papers.vit import make_encoder
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
 from vitbook.training.objectives.learner import mean_tokens

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import is_whole_number
-from vitbook.models.igpt import is_causal
+from vitbook.models.papers.igpt import is_causal
 from vitbook.training.engine.processes import processes
 from vitbook.training.objectives.learner import Learner
 from vitbook.training.objectives.patch_colors import to_bytes

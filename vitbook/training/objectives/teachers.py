@@ -12,8 +12,8 @@ from vitbook.datasets.dataset import first_difference
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import evaluating
 from vitbook.models import create_model, list_models
-from vitbook.models.linear_heads import shipped_heads
-from vitbook.models.pretrained import PRETRAINED, load_pretrained
+from vitbook.models.weights.linear_heads import shipped_heads
+from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.checkpoints import load_checkpoint
 from vitbook.training.engine.memory import is_out_of_memory

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vitbook.datasets import Dataset
 from vitbook.errors import check_count, check_temperature, is_number
 from vitbook.model_utilities import evaluating
-from vitbook.models.vit import VisionTransformer
+from vitbook.models.papers.vit import VisionTransformer
 from vitbook.training.engine.batches import Batches
 from vitbook.training.objectives.learner import Learner, mean_token, mean_tokens
 from vitbook.training.objectives.view_losses import (

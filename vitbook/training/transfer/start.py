@@ -11,8 +11,8 @@ from vitbook.errors import UnknownNameError
 from vitbook.files import data_folder
 from vitbook.models import create_model
 from vitbook.models.faults import faults_of
-from vitbook.models.pretrained import PRETRAINED, Pretrained, load_pretrained
-from vitbook.models.weight_files import ENDINGS
+from vitbook.models.weights.formats import ENDINGS
+from vitbook.models.weights.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.training.engine.checkpoints import load_checkpoint
 
 

@@ -1,0 +1,230 @@
+"""Models with efficient attention: what reaches what, one owner of a shared matrix, refusals."""
+
+import copy
+
+import pytest
+import torch
+
+import vitbook
+from vitbook.analysis import (
+    attention_inputs,
+    capture_attention,
+    mean_attention_distance,
+    mean_weight_on_prefix,
+)
+from vitbook.layers import SequenceProjection
+from vitbook.measure import count_macs
+from vitbook.models.papers.efficient import block_local_vit, linformer_vit
+from vitbook.training import load_checkpoint, save_checkpoint
+
+SHARED = "linformer_vit_micro_shared_patch2_8"
+PERFORMER = "performer_vit_micro_patch2_8"
+MICRO = [
+    "linformer_vit_micro_patch2_8",
+    SHARED,
+    PERFORMER,
+    "axial_vit_micro_patch1_8",
+    "block_local_vit_micro_patch1_8",
+]
+TINY_BODY = dict(width=16, depth=2, num_heads=2, mlp_width=16, num_classes=3, channels=1)
+
+
+def random_model(name):
+    torch.manual_seed(0)
+    model = vitbook.create_model(name).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def pictures(n=2):
+    return torch.randn(n, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def moves_when_a_pixel_moves(model, features=False):
+    """Whether each token (else the logits) changes with the first pixel alone."""
+    images, other = pictures(1), pictures(1)
+    other[..., 0, 0] += 1
+    run = model.features if features else model
+    with torch.no_grad():
+        return (run(images) != run(other)).any(dim=-1)[0]
+
+
+def test_blocks_meet_in_the_head_alone():
+    model = random_model("block_local_vit_micro_patch1_8")
+    seen = moves_when_a_pixel_moves(model, features=True).view(8, 8)
+    assert seen[:4, :4].all() and seen.sum() == 16
+    assert moves_when_a_pixel_moves(model)
+
+
+@pytest.mark.parametrize("name", ["axial_vit_micro_patch1_8", MICRO[0], PERFORMER])
+def test_the_others_let_everything_reach_everything(name):
+    assert moves_when_a_pixel_moves(random_model(name), features=True).all()
+
+
+@pytest.mark.parametrize("name", ["axial_vit_micro_patch2_8", "block_local_vit_micro_patch2_8"])
+def test_without_a_prefix_token(name):
+    model = random_model(name)
+    assert model.num_prefix_tokens == 0 and model.grid_size == (4, 4)
+    assert model.embed(pictures()).shape == (2, 16, 64)
+    assert torch.equal(
+        model(pictures()), model.head.classifier(model.features(pictures()).mean(dim=1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "maps"),
+    [
+        ("linformer_vit_tiny_patch4_32", [(2, 12, 65, 16)] * 9),
+        ("performer_vit_tiny_patch4_32", [(2, 12, 65, 65)] * 9),
+        ("axial_vit_tiny_patch4_32", [(16, 12, 8, 8)] * 18),
+        ("block_local_vit_tiny_patch4_32", [(8, 12, 16, 16)] * 9),
+    ],
+)
+def test_every_layer_shows_its_map(name, maps):
+    model = vitbook.create_model(name).eval()
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        outside = model(images)
+        with capture_attention(model, reduce=lambda w: tuple(w.shape)) as shapes:
+            assert torch.equal(model(images), outside)
+    assert list(shapes.values()) == maps
+
+
+def test_an_image_that_is_not_square():
+    images = torch.randn(2, 1, 8, 12)
+    for name in MICRO:
+        model = vitbook.create_model(name, image_size=(8, 12)).eval()
+        assert model(images).shape == (2, 10)
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_what_is_saved_comes_back(name, tmp_path):
+    model = random_model(name)
+    path = save_checkpoint(tmp_path / "model.safetensors", model)
+    back = load_checkpoint(path).model
+    assert torch.equal(back(pictures()), model(pictures()))
+
+
+def test_a_shared_matrix_has_one_owner():
+    model = random_model(SHARED)
+    state = model.state_dict()
+    assert [name for name in state if state[name].shape == (1, 8, 17)] == [
+        "encoder.projection.weight"
+    ]
+    weight = model.encoder.projection.weight
+    whole = torch.autograd.grad(model(pictures()).square().sum(), weight)[0]
+    parts = []
+    for block in model.encoder.blocks:  # one layer at a time has a copy of its own
+        apart = SequenceProjection(17, 8)
+        apart.load_state_dict(model.encoder.projection.state_dict())
+        block.attention.from_outside = (apart,)
+        parts += torch.autograd.grad(model(pictures()).square().sum(), apart.weight)
+        block.attention.from_outside = (model.encoder.projection,)
+    assert torch.allclose(sum(parts), whole, rtol=1e-4, atol=1e-4 * whole.abs().max().item())
+    assert all(part.abs().max() > 0 for part in parts)
+
+
+@pytest.mark.parametrize("change", [copy.deepcopy, lambda model: model.double()])
+def test_a_copy_or_a_cast_keeps_one_matrix(change):
+    model = change(random_model(SHARED))
+    owned = model.encoder.projection
+    assert all(block.attention.from_outside[0] is owned for block in model.encoder.blocks)
+    dtype = owned.weight.dtype
+    before = model(pictures().to(dtype))
+    with torch.no_grad():
+        owned.weight.zero_()
+    assert not torch.allclose(model(pictures().to(dtype)), before)
+
+
+def test_a_copy_leaves_the_first_alone():
+    model = random_model(SHARED)
+    before, other = model(pictures()), copy.deepcopy(model)
+    torch.nn.init.zeros_(other.encoder.projection.weight)
+    assert torch.equal(model(pictures()), before)
+
+
+def test_linformer_is_made_for_one_size():
+    model = linformer_vit(image_size=8, patch_size=2, num_keys=3, **TINY_BODY)
+    larger = linformer_vit(image_size=16, patch_size=2, num_keys=3, **TINY_BODY)
+    with pytest.raises(ValueError, match="65 tokens came, but this Linformer layer mixes 17"):
+        model.encoder(larger.embed(torch.zeros(1, 1, 16, 16)))
+    with pytest.raises(ValueError, match="17 tokens projected to 17 keys: expected"):
+        linformer_vit(image_size=8, patch_size=2, num_keys=17, **TINY_BODY)
+
+
+def test_blocks_that_do_not_divide_the_grid():
+    with pytest.raises(ValueError, match="a grid of 4x4 is not divisible into blocks of 3x3: use"):
+        block_local_vit(image_size=8, patch_size=2, block_size=3, **TINY_BODY)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "linformer_vit_micro_patch2_8",
+            r"encoder\.blocks\.0\.attention\.core: a map of 17 queries by 8 keys: expected tokens "
+            "by tokens; a key of Linformer attention mixes all the patches",
+        ),
+        (
+            "axial_vit_micro_patch2_8",
+            r"encoder\.blocks\.0\.rows\.attention\.core: maps of 4 tokens, but 0 prefix tokens and "
+            "a grid of 4x4 make 16: .*axial and block-local attention, a row, a column or a block",
+        ),
+        (
+            "block_local_vit_micro_patch1_8",
+            r"encoder\.blocks\.0\.attention\.core: maps of 16 tokens, but .* 8x8 make 64: .*axial",
+        ),
+    ],
+)
+def test_there_is_no_attention_distance(name, words):
+    with pytest.raises(ValueError, match=words):
+        mean_attention_distance(random_model(name), pictures())
+
+
+def test_linformer_has_no_weight_on_prefix():
+    with pytest.raises(ValueError, match="17 queries by 8 keys: expected tokens by tokens"):
+        mean_weight_on_prefix(random_model("linformer_vit_micro_patch2_8"), pictures())
+
+
+def test_performer_has_an_attention_distance():
+    distance = mean_attention_distance(random_model("performer_vit_micro_patch2_8"), pictures())
+    assert distance.shape == (4, 4) and (distance > 0).all()
+
+
+def attention_macs(name):
+    """What is left beside the linear layers, which the model's parameters count."""
+    model = vitbook.create_model(name).eval()
+    tokens = model.num_prefix_tokens + model.grid_size[0] * model.grid_size[1]
+    linear = sum(
+        m.weight.numel() * tokens for m in model.encoder.modules() if isinstance(m, torch.nn.Linear)
+    )
+    outside = model.head.classifier.weight.numel()
+    outside += model.tokenizer.projection.weight.numel() * model.grid_size[0] * model.grid_size[1]
+    return count_macs(model, torch.zeros(1, 1, 8, 8)) - linear - outside
+
+
+def test_macs_by_hand():
+    """4 layers of width 64; 17 tokens with the class token, 64 pixels without."""
+    macs = {name: attention_macs(name) for name in ("vit_micro_patch2_8", *MICRO)}
+    assert macs["vit_micro_patch2_8"] == 4 * 2 * 17 * 17 * 64
+    assert macs["linformer_vit_micro_patch2_8"] == 4 * (2 * 17 * 8 * 64 + 2 * 8 * 17 * 64)
+    assert macs[SHARED] == macs["linformer_vit_micro_patch2_8"]
+    assert macs["axial_vit_micro_patch1_8"] == 4 * 2 * 2 * 64 * 8 * 64
+    assert macs["block_local_vit_micro_patch1_8"] == 4 * 2 * 64 * 16 * 64
+    # Features of q and k, then pooling and mixing: 45 features for each head of width 16.
+    assert macs["performer_vit_micro_patch2_8"] == 4 * 4 * 17 * 45 * 64
+
+
+def test_inputs_of_every_attention():
+    model = random_model("vit_micro_patch2_8")
+    inputs = attention_inputs(model, pictures())
+    with torch.no_grad(), capture_attention(model) as maps:
+        model(pictures())
+    assert list(inputs) == list(maps)
+    for (q, k, _), (path, weights) in zip(inputs.values(), maps.items(), strict=True):
+        assert torch.equal(model.get_submodule(path).weights(q, k), weights)
+    assert not any(m._forward_pre_hooks for m in model.modules())
+    with pytest.raises(RuntimeError, match="no attention ran in the block for Linear"):
+        attention_inputs(torch.nn.Linear(8, 2), pictures())

@@ -1,0 +1,228 @@
+"""Weights with the names and shapes of the authors' codes: our logits are those of their sums."""
+
+from dataclasses import asdict
+
+import pytest
+import timm
+import torch
+from authors_codes import sl_logits, sl_weights, t2t_logits, t2t_weights
+
+import vitbook
+from vitbook.models.papers.sl_vit import SL_VIT_MODELS
+from vitbook.models.papers.t2t_vit import T2T_VIT_MODELS, t2t_vit
+from vitbook.models.papers.vit import VIT_MODELS, vit
+from vitbook.models.weights.authors import load_deit, load_sl_vit, load_t2t_vit
+from vitbook.training import save_checkpoint
+
+
+def t2t(name, **changes):
+    """Ours at 32 pixels, its settings, and weights in its size."""
+    settings = T2T_VIT_MODELS[name] | dict(image_size=32, num_classes=5) | changes
+    body = {key: settings[key] for key in ("width", "mlp_width", "depth")}
+    weights = t2t_weights(performer="_t_" not in name, **body)
+    return t2t_vit(**settings).eval(), settings, weights
+
+
+@pytest.mark.parametrize(
+    ("name", "depth"),
+    [("t2t_vit_7", 7), ("t2t_vit_t_14", 2), ("t2t_vit_14_resnext", 2), ("t2t_vit_14_wide", 1)],
+)
+@torch.no_grad()
+def test_t2t_vit(name, depth):
+    ours, settings, weights = t2t(name, depth=depth)
+    assert load_t2t_vit(ours, weights) is ours
+    images = torch.randn(2, 3, 32, 32)
+    logits = t2t_logits(weights, images, settings["num_heads"], depth)
+    assert logits.std() > 0.1
+    assert (ours(images) - logits).abs().max() < 1e-4
+    assert torch.equal(ours.position.table, weights["pos_embed"][0])
+    if "_t_" not in name:
+        core = ours.tokenizer.block2.core
+        assert torch.equal(core.directions, weights["tokens_to_token.attention2.w"])
+        core.epsilon = 0.0
+        assert (ours(images) - logits).abs().max() > 1e-3
+
+
+def sl(name, depth=3):
+    """Ours on four by four patches, and weights in its size."""
+    settings = (VIT_MODELS | SL_VIT_MODELS)[name]
+    patch = settings["patch_size"]
+    settings = settings | dict(image_size=4 * patch, num_classes=10, depth=depth)
+    weights = sl_weights(
+        shifted=name.startswith(("sl", "spt")),
+        lsa=name.startswith(("sl", "lsa")),
+        width=192,
+        heads=12,
+        mlp_width=384,
+        depth=depth,
+        patch=patch,
+    )
+    return vit(**settings).eval(), weights, patch
+
+
+SMALL_NAMES = [
+    "vit_tiny_patch4_32",
+    "spt_vit_tiny_patch4_32",
+    "lsa_vit_tiny_patch4_32",
+    "sl_vit_tiny_patch4_32",
+    "vit_tiny_patch8_64",
+    "sl_vit_tiny_patch8_64",
+]
+
+
+@pytest.mark.parametrize("name", SMALL_NAMES)
+@torch.no_grad()
+def test_sl_vit(name):
+    ours, weights, patch = sl(name)
+    assert load_sl_vit(ours, weights) is ours
+    images = torch.randn(2, 3, 4 * patch, 4 * patch)
+    logits = sl_logits(weights, images, heads=12, patch=patch, depth=3)
+    assert logits.std() > 0.1
+    assert (ours(images) - logits).abs().max() < 1e-4
+
+
+@torch.no_grad()
+def test_sl_vits_norms_keep_flat_tokens_apart():
+    """Where tokens hardly vary, what a norm adds to the variance shows: it must be theirs."""
+    ours, weights, patch = sl("vit_tiny_patch4_32", depth=1)
+    for name in ("cls_token", "pos_embedding", "to_patch_embedding.1.bias"):
+        weights[name] *= 0.005
+    load_sl_vit(ours, weights)
+    images = torch.zeros(1, 3, 16, 16)
+    logits = sl_logits(weights, images, heads=12, patch=patch, depth=1)
+    assert (ours(images) - logits).abs().max() < 1e-4
+    for module in ours.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-6
+    assert (ours(images) - logits).abs().max() > 1e-2
+
+
+# DeiT: its code is timm's of its day, whose names are today's.
+@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224", "vit_tiny_patch16_224"])
+@torch.no_grad()
+def test_deit(name):
+    torch.manual_seed(0)
+    source = timm.create_model(name, img_size=64, num_classes=5).eval()
+    for parameter in source.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.05)
+    ours = vitbook.create_model(name, image_size=64, num_classes=5).eval()
+    load_deit(ours, {"model": source.state_dict(), "epoch": 300})
+    images = torch.randn(2, 3, 64, 64)
+    assert source(images).std() > 0.1
+    assert (ours(images) - source(images)).abs().max() < 1e-4
+    if "distilled" in name:
+        assert torch.equal(ours.prefix[1], source.dist_token[0, 0])
+        assert torch.equal(ours.head.distillation.weight, source.head_dist.weight)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda w: {"state_dict": {}, "state_dict_ema": w, "epoch": 3},
+        lambda w: {"model": w, "optimizer": {}},
+        lambda w: {"model_state_dict": w, "epoch": 3},
+        lambda w: {f"module.{name}": tensor for name, tensor in w.items()},
+        lambda w: {"model_ema": {f"module.{name}": t.half() for name, t in w.items()}},
+    ],
+)
+def test_wrappings(wrap):
+    ours, weights, _ = sl("sl_vit_tiny_patch4_32", depth=1)
+    load_sl_vit(ours, wrap(weights))
+    temperature = weights["transformer.layers.0.0.fn.scale"]
+    assert ours.encoder.blocks[0].attention.temperature.tolist() == pytest.approx(
+        temperature.tolist(), abs=2e-3
+    )
+
+
+def without(weights, *names):
+    return {name: tensor for name, tensor in weights.items() if name not in names}
+
+
+REFUSED = [
+    (lambda w: without(w, "cls_token"), "SL-ViT do not fit this model: missing: cls_token. Build"),
+    (lambda w: w | {"extra": torch.zeros(1)}, ": unexpected: extra. Build"),
+    (
+        lambda w: w | {"mlp_head.1.weight": torch.zeros(7, 192)},
+        r": of another shape: mlp_head.1.weight \(7, 192\) where \(10, 192\) fits. Build",
+    ),
+    (
+        lambda w: without(w, "mlp_head.0.bias") | {"a": w["cls_token"], "cls_token": torch.ones(1)},
+        r"missing: mlp_head.0.bias; unexpected: a; of another shape: cls_token \(1,\) where",
+    ),
+    (
+        lambda w: sl("vit_tiny_patch4_32")[1],
+        "missing: .*merging.1.weight.*fn.scale.*; unexpected: to_patch_embedding.1.weight, ",
+    ),
+    (lambda w: sl("sl_vit_tiny_patch8_64")[1], r"merging.1.weight \(960,\) where \(240,\) fits"),
+    (lambda w: t2t("t2t_vit_7", depth=1)[2], "missing: .* and .* more; unexpected: pos_embed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), REFUSED)
+def test_weights_that_do_not_fit_change_nothing(change, words):
+    model, weights, _ = sl("sl_vit_tiny_patch4_32")
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(ValueError, match=words):
+        load_sl_vit(model, change(weights))
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert model.encoder.norm.eps == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("load", "name", "weights", "words"),
+    [
+        (load_t2t_vit, "t2t_vit_7", lambda: t2t("t2t_vit_t_14")[2], "missing: .*1.w, .*attn.qkv"),
+        (load_t2t_vit, "t2t_vit_14_se", lambda: t2t("t2t_vit_14")[2], "missing: .*attention.gate"),
+        (
+            load_t2t_vit,
+            "resnet20",
+            lambda: t2t("t2t_vit_7")[2],
+            "weights of T2T-ViT do not fit this model",
+        ),
+        (load_deit, "deit_tiny_distilled_patch4_32", lambda: sl("vit_tiny_patch4_32")[1], "DeiT"),
+        (load_sl_vit, "rot_vit_micro_r4_patch2_8", dict, "made by RotatedPatches, SL-ViT's by"),
+        (load_sl_vit, "resnet20", dict, "tokens are made by NoneType"),
+    ],
+)
+def test_another_models_weights(load, name, weights, words):
+    with torch.device("meta"):
+        model = vitbook.create_model(name)
+    with pytest.raises(ValueError, match=words):
+        load(model, weights())
+
+
+def test_what_is_no_state_dict(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, vitbook
+        from vitbook.models.weights.authors import load_deit
+        model = vitbook.create_model("deit_micro_distilled_patch2_8")
+        with pytest.raises(TypeError, match="weights are str: expected a state dict; torch.load"):
+            load_deit(model, "deit.pth")
+        with pytest.raises(TypeError, match="epoch of the weights is int, no tensor with a name"):
+            load_deit(model, {"epoch": 3})
+        """
+    )
+
+
+@pytest.mark.parametrize("name", ["sl_vit_tiny_patch4_32", "t2t_vit_7"])
+@torch.no_grad()
+def test_a_checkpoint_keeps_what_is_no_weight(name, tmp_path):
+    torch.manual_seed(0)
+    model = vitbook.create_model(name, image_size=32).eval()
+    if name.startswith("sl"):
+        weights = sl_weights(shifted=True, lsa=True, width=192, heads=12, mlp_width=384,
+                             depth=len(model.encoder.blocks), patch=4)  # fmt: skip
+        model = vitbook.create_model(name, image_size=16).eval()
+        load_sl_vit(model, weights)
+    else:
+        body = {key: T2T_VIT_MODELS[name][key] for key in ("width", "mlp_width", "depth")}
+        model = vitbook.create_model(name, image_size=32, num_classes=5).eval()
+        load_t2t_vit(model, t2t_weights(performer=True, **body))
+    images = torch.randn(2, 3, *[model.spec.image_size] * 2)
+    logits = model(images)
+    back = vitbook.load_checkpoint(save_checkpoint(tmp_path / "x", model)).model
+    assert torch.equal(back(images), logits)
+    plain = vitbook.create_model(**asdict(model.spec)).eval()
+    plain.load_state_dict(model.state_dict())
+    assert not torch.equal(plain(images), logits)  # what a checkpoint of weights alone gave

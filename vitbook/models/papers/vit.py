@@ -1,0 +1,256 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021, "An image is worth 16x16 words")."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from einops import repeat
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitbook.layers import (
+    MLP,
+    ClassTokenHead,
+    Dropout,
+    Encoder,
+    EncoderBlock,
+    LearnedPosition,
+    PatchEmbedding,
+    PostNormBlock,
+    SelfAttention,
+)
+from vitbook.layers.heads import Both
+
+
+class VisionTransformer(nn.Module):
+    r"""Image to patches, patches to tokens, tokens through an encoder, one answer.
+
+    .. math::
+        z_0 = [x_\mathrm{class};\, x_p^1 E;\, \ldots;\, x_p^N E] + E_\mathrm{pos}, \qquad
+        y = \mathrm{head}(\mathrm{LN}(z_L))
+
+    ViT paper, section 3.1 and figure 1. A variant swaps a part instead of setting a flag.
+
+    Args:
+        tokenizer: images to patch tokens; has ``grid_size`` and ``patch_size``.
+        position: tells a token its place; applied after the prefix tokens are put in front.
+        encoder: tokens to tokens, with the last norm.
+        head: tokens to logits.
+        width: of a token.
+        num_prefix_tokens: learned tokens in front of the patches: 1 is the class token.
+
+    Example:
+        >>> import torch
+        >>> from vitbook import layers
+        >>> from vitbook.models import VisionTransformer
+        >>> blocks = [
+        ...     layers.EncoderBlock(layers.SelfAttention(64, 4), layers.MLP(64, 128), 64)
+        ...     for _ in range(2)
+        ... ]
+        >>> model = VisionTransformer(
+        ...     tokenizer=layers.PatchEmbedding(32, 8, 3, 64),
+        ...     position=layers.LearnedPosition((4, 4), 64),
+        ...     encoder=layers.Encoder(blocks, 64),
+        ...     head=layers.ClassTokenHead(64, 10),
+        ...     width=64,
+        ... )
+        >>> images = torch.zeros(5, 3, 32, 32)
+        >>> tuple(model.features(images).shape), tuple(model(images).shape)
+        ((5, 17, 64), (5, 10))
+    """
+
+    def __init__(
+        self,
+        tokenizer: nn.Module,
+        position: nn.Module,
+        encoder: nn.Module,
+        head: nn.Module,
+        *,
+        width: int,
+        num_prefix_tokens: int = 1,
+    ):
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.prefix = nn.Parameter(torch.zeros(num_prefix_tokens, width))
+        self.position = position
+        self.dropout = Dropout()
+        self.encoder = encoder
+        self.head = head
+
+    @property
+    def grid_size(self) -> tuple[int, int]:
+        """(rows, columns) of the patch tokens."""
+        return self.tokenizer.grid_size
+
+    @property
+    def patch_size(self) -> int:
+        """Pixels that a token steps."""
+        return self.tokenizer.patch_size
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        return len(self.prefix)
+
+    def embed(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch tokens token_width"]:
+        """Tokens as they enter the encoder: prefix in front, positions added."""
+        patches = self.tokenizer(images)
+        prefix = repeat(self.prefix, "n d -> b n d", b=patches.shape[0])
+        return self.dropout(self.position(torch.cat([prefix, patches], dim=1)))
+
+    def features(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch tokens token_width"]:
+        """Tokens after the last norm, prefix first."""
+        return self.encoder(self.embed(images))
+
+    def forward(
+        self, images: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch classes"] | Both:
+        return self.head(self.features(images))
+
+
+def make_encoder(
+    width: int,
+    depth: int,
+    num_heads: int,
+    mlp_width: int,
+    qkv_bias: bool = True,
+    make_attention: Callable[..., nn.Module] = SelfAttention,
+    make_mlp: Callable[..., nn.Module] = MLP,
+    make_block: Callable[..., nn.Module] = EncoderBlock,
+) -> Encoder:
+    """The paper's encoder: ``depth`` blocks alike, and the last norm.
+
+    Args:
+        make_attention: called for each block with ``width, num_heads, qkv_bias``.
+        make_mlp: called for each block with ``width, mlp_width``.
+        make_block: called with ``attention, mlp, width``.
+    """
+    return Encoder(
+        [
+            make_block(
+                attention=make_attention(width, num_heads, qkv_bias),
+                mlp=make_mlp(width, mlp_width),
+                width=width,
+            )
+            for _ in range(depth)
+        ],
+        width,
+    )
+
+
+def vit(
+    *,
+    image_size: int | Sequence[int],
+    patch_size: int | Sequence[int],
+    channels: int = 3,
+    width: int,
+    depth: int,
+    num_heads: int,
+    mlp_width: int,
+    num_classes: int,
+    qkv_bias: bool = True,
+    pretraining_head: bool = False,
+    make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
+    make_position: Callable[..., nn.Module] = LearnedPosition,
+    make_attention: Callable[..., nn.Module] = SelfAttention,
+    make_mlp: Callable[..., nn.Module] = MLP,
+    make_block: Callable[..., nn.Module] = EncoderBlock,
+) -> VisionTransformer:
+    """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
+
+    Args:
+        pretraining_head: with the tanh layer before the classifier, as in pre-training.
+        make_tokenizer: called with ``image_size, patch_size, channels, width``.
+        make_position: called with ``grid_size, width``.
+        make_attention: as in :func:`make_encoder`.
+        make_mlp: likewise.
+        make_block: likewise.
+
+    Example:
+        >>> from vitbook.layers import NoPosition
+        >>> from vitbook.models.papers.vit import MICRO_BODY, vit
+        >>> model = vit(
+        ...     image_size=32, patch_size=8, num_classes=10, make_position=NoPosition, **MICRO_BODY
+        ... )
+        >>> type(model.position).__name__, len(model.encoder.blocks)
+        ('NoPosition', 4)
+    """
+    tokenizer = make_tokenizer(image_size, patch_size, channels, width)
+    return VisionTransformer(
+        tokenizer=tokenizer,
+        position=make_position(tokenizer.grid_size, width),
+        encoder=make_encoder(
+            width, depth, num_heads, mlp_width, qkv_bias, make_attention, make_mlp, make_block
+        ),
+        head=ClassTokenHead(width, num_classes, hidden_width=width if pretraining_head else None),
+        width=width,
+    )
+
+
+SIZES = {
+    "tiny": dict(width=192, depth=12, num_heads=3, mlp_width=768),
+    "small": dict(width=384, depth=12, num_heads=6, mlp_width=1536),
+    "base": dict(width=768, depth=12, num_heads=12, mlp_width=3072),
+    "large": dict(width=1024, depth=24, num_heads=16, mlp_width=4096),
+    "huge": dict(width=1280, depth=32, num_heads=16, mlp_width=5120),
+}
+# ViT-b of figure 4: "all hidden dimensions halved".
+HALF_BASE = dict(width=384, depth=12, num_heads=12, mlp_width=1536)
+SMALL_BODY = dict(width=192, depth=9, num_heads=12, mlp_width=384, qkv_bias=False)
+MINI_BODY = dict(width=96, depth=6, num_heads=6, mlp_width=192, qkv_bias=False)
+MICRO_BODY = dict(width=64, depth=4, num_heads=4, mlp_width=128)
+# What the small bodies are trained on, and the patches that they cut it into.
+CIFAR10 = dict(image_size=32, patch_size=4, num_classes=10)
+TINY_IMAGENET = dict(image_size=64, patch_size=8, num_classes=200)
+FLOWERS = dict(image_size=128, patch_size=8, num_classes=5)
+DIGITS = dict(image_size=8, patch_size=2, channels=1, num_classes=10)
+SMALL_IMAGES = {"patch4_32": CIFAR10, "patch8_64": TINY_IMAGENET, "patch8_128": FLOWERS}
+POST_NORM = dict(make_block=PostNormBlock)
+# Neighbours of the mini: other depths, widths with heads as wide, and patches.
+MINI_NEIGHBOURS = (
+    {f"d{depth}_patch4_32": dict(depth=depth) for depth in (3, 12, 24)}
+    | {
+        f"w{width}_patch4_32": dict(width=width, num_heads=width // 16, mlp_width=2 * width)
+        for width in (48, 192)
+    }
+    | {f"patch{patch}_32": dict(patch_size=patch) for patch in (2, 8)}
+)
+# Neighbours of the micro, one dimension changed at a time: about a quarter of its multiply-adds,
+# twice and four times as many (d10 and d13: those of the hybrids vit_micro_r8_s2_8 and
+# vit_micro_r14_s2_8). Always four heads.
+MICRO_NEIGHBOURS = (
+    {f"d{depth}_patch2_8": dict(depth=depth) for depth in (1, 8, 10, 13, 16)}
+    | {f"w{width}_patch2_8": dict(width=width, mlp_width=2 * width) for width in (32, 92, 128)}
+    | {f"mlp{mlp_width}_patch2_8": dict(mlp_width=mlp_width) for mlp_width in (400, 960)}
+    | {f"patch{patch}_8": dict(patch_size=patch) for patch in (1, 4)}
+)
+
+# Everything that `vit` takes, by name; the paper's models are one table times three patch sizes.
+VIT_MODELS = (
+    {
+        f"vit_{size}_patch{patch}_224": dict(
+            image_size=224, patch_size=patch, num_classes=1000, **numbers
+        )
+        for size, numbers in SIZES.items()
+        for patch in (14, 16, 32)
+    }
+    | {
+        "vit_halfbase_patch32_224": dict(
+            image_size=224, patch_size=32, num_classes=1000, **HALF_BASE
+        ),
+        "vit_postnorm_tiny_patch4_32": CIFAR10 | SMALL_BODY | POST_NORM,
+    }
+    | {
+        f"vit_{size}_{patches}": images | body
+        for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
+        for patches, images in SMALL_IMAGES.items()
+    }
+    | {f"vit_mini_{name}": CIFAR10 | MINI_BODY | other for name, other in MINI_NEIGHBOURS.items()}
+    | {
+        "vit_micro_patch2_8": DIGITS | MICRO_BODY,
+        "vit_postnorm_micro_patch2_8": DIGITS | MICRO_BODY | POST_NORM,
+    }
+    | {f"vit_micro_{name}": DIGITS | MICRO_BODY | other for name, other in MICRO_NEIGHBOURS.items()}
+)

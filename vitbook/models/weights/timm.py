@@ -1,0 +1,120 @@
+"""Weights of timm's models in ours."""
+
+import re
+
+from torch import Tensor, nn
+
+from vitbook.colors import colors_of, say_colors
+from vitbook.extras import from_extra
+from vitbook.layers.positions import resize_positions
+from vitbook.model_utilities import own_state, unwrapped
+from vitbook.models.papers.bit import ResNetV2
+from vitbook.models.weights.names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
+from vitbook.models.weights.renaming import load_renamed
+
+# Names that timm has and we have not.
+TIMMS = re.compile(r"(^|\.)(patch_embed|blocks\.\d+\.attn|stages\.\d+\.blocks)\.")
+
+# timm's names for what has another one here.
+TWINS = {
+    f"deit_{size}_patch16_224": f"vit_{size}_patch16_224" for size in ("tiny", "small", "base")
+}
+
+
+def load_timm(
+    model: nn.Module,
+    name_or_timm_model: str | nn.Module,
+    resize_method: str = "timm_bicubic",
+) -> nn.Module:
+    """Copy the weights of a timm model into ours; the logits are then the same.
+
+    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, and BiT. Positions are resized if the
+    grids differ. A timm model without a head (``num_classes=0``) leaves ours as it is. Nothing is
+    copied unless everything fits.
+
+    Args:
+        model: one of ours, for example ``create_model("vit_base_patch16_224")``.
+        name_or_timm_model: a timm model, or the name of a pretrained one to download.
+        resize_method: see :func:`vitbook.layers.resize_positions`.
+
+    Returns:
+        ``model``, with the weights in it, which says its colours as timm's does.
+
+    Raises:
+        ValueError: tensors are missing, left over, of another shape or kind, or not finite.
+        TypeError: neither a name nor a model came.
+        ConnectionError: the weights could not be downloaded.
+    """
+    source = name_or_timm_model
+    if isinstance(source, str):
+        source = download(source)
+    if not isinstance(source, nn.Module):
+        raise TypeError(
+            f"{type(source).__name__} came: expected a timm model or the name of one; a state "
+            "dict is loaded by load_deit of vitbook.models.weights.authors"
+        )
+    patches = getattr(unwrapped(source), "patch_embed", None)
+    grid = None if patches is None else tuple(unwrapped(patches).grid_size)
+    load_state(model, own_state(source), grid, resize_method, "the timm model")
+    if (colors := colors_of(source)) is not None:
+        say_colors(model, colors.mean, colors.std)
+    return model
+
+
+def download(name: str) -> nn.Module:
+    """A pretrained model of timm's.
+
+    Raises:
+        ConnectionError: the weights could not be downloaded.
+        RuntimeError: timm knows no such name.
+    """
+    with from_extra("pretrained"):
+        import timm
+
+    try:
+        return timm.create_model(name, pretrained=True)
+    except RuntimeError:  # timm's own words for an unknown name say it well
+        raise
+    except Exception as error:
+        raise ConnectionError(
+            f"the weights of {name} could not be downloaded ({type(error).__name__}): connect to "
+            "the internet, or pass a timm model that already has its weights"
+        ) from error
+
+
+def load_state(
+    model: nn.Module,
+    state: dict[str, Tensor],
+    grid: tuple[int, int] | None,
+    method: str,
+    whose: str,
+) -> nn.Module:
+    """Copy weights by timm's names into ours, all of them or none.
+
+    Args:
+        grid: that the table of positions was made for; None where there is no table.
+        method: of its resizing, see :func:`vitbook.layers.resize_positions`.
+        whose: the owner of the weights, for the message.
+
+    Raises:
+        ValueError: as :func:`vitbook.models.weights.renaming.load_renamed`.
+    """
+    if "pos_embed" in state:
+        table = resize_positions(
+            state["pos_embed"][0], grid, model.grid_size, model.num_prefix_tokens, method
+        )
+        state = state | {"pos_embed": table[None]}
+    names = TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
+    return load_renamed(model, state, names, whose, optional="head.")
+
+
+def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Module:
+    """Copy weights by our own names, or by timm's where they have such; a grid must be the same.
+
+    Raises:
+        ValueError: as :func:`vitbook.models.weights.renaming.load_renamed`.
+    """
+    if not any(TIMMS.search(name) for name in state):
+        return load_renamed(model, state, (), whose)
+    names = TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
+    return load_renamed(model, state, names, whose, optional="head.")
