@@ -14,7 +14,7 @@ from vitbook import datasets, results
 from vitbook.__main__ import app
 from vitbook.training import load_checkpoint
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+README = Path(__file__).resolve().parents[2] / "README.md"
 HEADING = "### From a folder to a fine-tuned model, its explanations and its ONNX file"
 # In the place of the pretrained ViT: one of the book's own, which needs no fetching.
 SMALL = {

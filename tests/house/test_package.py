@@ -10,7 +10,7 @@ import pytest
 
 import vitbook
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_rooms_are_found_without_an_import_of_their_own(plain_vitbook):

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADVICE = re.compile(r'(?:vitbook: )?(\w+) is not installed: pip install "vitbook\[(\w+)\]"')
 # Torch may bring or use packages of ours for itself: here nobody finds them.
 WITHOUT = """
