@@ -29,8 +29,8 @@ ON_COLAB = [
 ]
 # fmt: on
 CHAPTERS = [pytest.param(path, id=path.stem) for path in sorted((ROOT / "book").glob("*.ipynb"))]
-# `make test` and `make book` execute each chapter: here one that trains and one that only looks.
-WHOLE = [each for each in CHAPTERS if os.environ.get("ALL") or each.id in ("vit", "rollout")]
+# `make test` and `make book` execute each chapter: here a quick one, with a figure and the ledger.
+WHOLE = [each for each in CHAPTERS if os.environ.get("ALL") or each.id == "shifted_patches"]
 pytestmark = pytest.mark.slow
 
 
@@ -59,29 +59,19 @@ def wheel(tmp_path_factory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def used(tmp_path_factory) -> Path:
-    """One such python for several chapters, as a reader who opens one after the other has."""
-    return colab_python(tmp_path_factory.mktemp("used"))
-
-
 @pytest.fixture
 def colab(tmp_path) -> Path:
-    return colab_python(tmp_path)
-
-
-def colab_python(folder: Path) -> Path:
     """The python of an environment that sees Colab's packages, through links, outside itself.
 
     pip takes what it finds there as installed, and would have to put another torch beside it.
     """
-    site = folder / "colab-packages"
+    site = tmp_path / "colab-packages"
     site.mkdir()
     for installed in closure(ON_COLAB):
         for top in {file.parts[0] for file in installed.files} - {"..", "__pycache__"}:
             if not (site / top).exists():
                 (site / top).symlink_to(installed.locate_file(top))
-    venv = folder / "colab"
+    venv = tmp_path / "colab"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     paths = {"base": str(venv), "platbase": str(venv)}
     (Path(sysconfig.get_path("purelib", "venv", paths)) / "colab.pth").write_text(f"{site}\n")
@@ -97,18 +87,19 @@ def ask(python: Path, module: str) -> list[str]:
     return answer.stdout.split() if answer.returncode == 0 else [answer.stderr]
 
 
-def start_of(chapter: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Its first cells, to the one that installs, and then all that it imports."""
-    code = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
-    first = next(place for place, source in enumerate(code) if "VITBOOK_SOURCE" in source)
-    imports = [
+def code_of(path: Path) -> list[str]:
+    cells = nbformat.read(path, as_version=4).cells
+    return [cell.source for cell in cells if cell.cell_type == "code"]
+
+
+def imports_of(path: Path) -> set[str]:
+    transform = TransformerManager().transform_cell
+    return {
         ast.unparse(node)
-        for source in code[first + 1 :]
-        for node in ast.walk(ast.parse(TransformerManager().transform_cell(source)))
+        for source in code_of(path)
+        for node in ast.walk(ast.parse(transform(source)))
         if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    cells = [*code[: first + 1], "\n".join(imports)]
-    return new_notebook(cells=[new_code_cell(source) for source in cells])
+    }
 
 
 def execute(notebook: nbformat.NotebookNode, python: Path, folder: Path, wheel: Path) -> None:
@@ -148,9 +139,13 @@ def test_the_wheel_is_whole(wheel):
         assert packed == {file.name: json.loads(file.read_text()) for file in files}
 
 
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_a_chapter_finds_what_it_imports(path, used, wheel, tmp_path):
-    execute(start_of(nbformat.read(path, as_version=4)), used, tmp_path, wheel)
+def test_chapters_find_what_they_import(colab, wheel, tmp_path):
+    """All of them after one install cell, which is the same in each (`test_notebooks.py`)."""
+    paths = [each.values[0] for each in CHAPTERS]
+    imports = sorted(set().union(*map(imports_of, paths)))
+    install = next(source for source in code_of(paths[0]) if "VITBOOK_SOURCE" in source)
+    cells = [new_code_cell(source) for source in (install, *imports)]
+    execute(new_notebook(cells=cells), colab, tmp_path, wheel)
 
 
 @pytest.mark.parametrize("path", WHOLE)
