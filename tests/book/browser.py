@@ -62,8 +62,9 @@ class Visitor:
             reduced_motion="reduce",
         )
         page = context.new_page()
-        page.troubles = []
+        page.troubles, page.asked = [], set()
         note = page.troubles.append
+        page.on("request", lambda request: page.asked.add(request.url))
         page.on("request", lambda request: self._check_host(request.url, note))
         page.on(
             "console", lambda said: said.type == "error" and note(f"{said.text} {said.location}")
