@@ -5,7 +5,7 @@ import torch
 from typer.testing import CliRunner
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app, main
 from vitbook.analysis import ablate_heads
 from vitbook.analysis.attention.kinds import HeadKinds
@@ -123,7 +123,7 @@ def test_the_command(monkeypatch, tmp_path, by):
     words += ["--out", str(tmp_path), "--device", "cpu"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert not done.exit_code and done.stdout.count("wrote ") == 2
-    by_kind, by_head = results.measurements(folder=tmp_path)
+    by_kind, by_head = runs.measurements(folder=tmp_path)
     assert (by_kind.kind, by_head.kind) == ("ablation", "head_ablation")
     assert len(by_head.rows) == 16 and len(by_kind.rows) == 4
     assert by_kind.settings["photographs"] == 9

@@ -4,7 +4,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from vitbook import measure, results
+from vitbook import measure, runs
 from vitbook.__main__ import app
 from vitbook.measure import count_macs
 from vitbook.measure.utilisation import SIDES
@@ -26,10 +26,10 @@ def test_two_models_side_by_side(tmp_path):
     names = ["vit_micro_patch2_8", "digits-sl_vit_micro_patch2_8-digits-seed0"]
     told = run(*names, "--out", str(tmp_path), "--fine-tuning", "3600x2", "--answers", "1000")
     assert told.exit_code == 0, told.output
-    (row,) = results.measurements("bench", "-".join(names), tmp_path)
+    (row,) = runs.measurements("bench", "-".join(names), tmp_path)
     passes = [(line["model"], line["pass"]) for line in row.rows]
     assert passes == [(name, kind) for kind in ("forward", "training step") for name in names]
-    assert row.settings["batch"] == 2 and row.device.startswith(results.device_name("cpu")[:3])
+    assert row.settings["batch"] == 2 and row.device.startswith(runs.device_name("cpu")[:3])
     forward, step = row.rows[0], row.rows[2]
     model = create_model("vit_micro_patch2_8").eval()
     assert forward["macs_per_image"] == count_macs(model, torch.zeros(1, 1, 8, 8))
@@ -49,7 +49,7 @@ def test_many_models_are_kept_under_a_name_that_a_file_can_have(tmp_path):
     assert told.exit_code == 0, told.output
     (path,) = tmp_path.iterdir()
     assert path.stem.startswith(f"bench-{models[0]}") and "-and-11-more-" in path.stem
-    (row,) = results.measurements("bench", folder=tmp_path)
+    (row,) = runs.measurements("bench", folder=tmp_path)
     assert [line["model"] for line in row.rows] == models
 
 

@@ -20,7 +20,8 @@ from vitbook.cli.probed_model import load_probed_model
 from vitbook.colors import OURS, Colors, colors_of, recoloring, say_colors
 from vitbook.datasets import Dataset
 from vitbook.models.weights.timm import load_timm
-from vitbook.training import evaluate, get_recipe, predict, save_checkpoint, train
+from vitbook.runs import get_recipe
+from vitbook.training import evaluate, predict, save_checkpoint, train
 from vitbook.training.objectives.teachers import OwnColors
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

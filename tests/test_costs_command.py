@@ -3,7 +3,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from vitbook import measure, results
+from vitbook import measure, runs
 from vitbook.__main__ import app
 from vitbook.measure import count_macs, count_parameters
 from vitbook.models import create_model
@@ -22,7 +22,7 @@ def costs(folder, *words):
 def test_a_row_for_each_model_and_times_over_the_first(tmp_path):
     told = costs(tmp_path, *NAMES, "--shared")
     assert told.exit_code == 0, told.output
-    (found,) = results.measurements("costs", "micro", tmp_path)
+    (found,) = runs.measurements("costs", "micro", tmp_path)
     assert [row["model"] for row in found.rows] == NAMES
     for row in found.rows:
         model = create_model(row["model"]).eval()
@@ -45,7 +45,7 @@ def test_each_model_runs_at_each_size(tmp_path):
     names = ["vit_mini_patch4_32", "timm:resnet18", "timm:vit_tiny_patch16_224"]
     told = costs(tmp_path, *names, "--size", "32", "--size", "64")
     assert told.exit_code == 0, told.output
-    (found,) = results.measurements("costs", "micro", tmp_path)
+    (found,) = runs.measurements("costs", "micro", tmp_path)
     assert [(row["model"], row["image_size"]) for row in found.rows] == [
         (name, size) for size in (32, 64) for name in names
     ]
@@ -64,13 +64,13 @@ def test_a_device_that_counts_no_memory_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("vitbook.cli.costs._memory", lambda *_: None)
     told = costs(tmp_path, NAMES[0])
     assert told.exit_code == 0 and "not counted" in told.output
-    (found,) = results.measurements("costs", folder=tmp_path)
+    (found,) = runs.measurements("costs", folder=tmp_path)
     assert found.rows[0]["memory_bytes"] is None
 
 
 def test_one_model_alone_is_beside_itself(tmp_path):
     assert costs(tmp_path, NAMES[0]).exit_code == 0
-    (found,) = results.measurements("costs", folder=tmp_path)
+    (found,) = runs.measurements("costs", folder=tmp_path)
     assert [row["time"] for row in found.rows] == [[1, 1, 1]]
 
 
@@ -79,7 +79,7 @@ def test_each_model_runs_beside_the_first(tmp_path, monkeypatch):
     seconds = np.array([[2, 4], [1, 4], [1, 2], [3, 6]])  # first, second, first, third
     monkeypatch.setattr(measure, "interleaved_seconds", lambda *_, **__: seconds.astype(float))
     assert costs(tmp_path, *names).exit_code == 0
-    (found,) = results.measurements("costs", folder=tmp_path)
+    (found,) = runs.measurements("costs", folder=tmp_path)
     assert [row["time"][0] for row in found.rows] == [1, 0.75, 3]
     assert [row["time"][1:] for row in found.rows[1:]] == [[0.5, 1], [3, 3]]
     assert [row["seconds"] for row in found.rows] == [round(each / 3, 6) for each in (2, 2.5, 4.5)]
@@ -89,7 +89,7 @@ def test_weights_that_have_learned_are_named(tmp_path):
     checkpoint = "digits-vit_micro_patch2_8-digits-seed0"
     told = costs(tmp_path, "vit_micro_patch2_8", checkpoint)
     assert told.exit_code == 0, told.output
-    (found,) = results.measurements("costs", folder=tmp_path)
+    (found,) = runs.measurements("costs", folder=tmp_path)
     assert list(found.settings["weights"]) == [checkpoint]
     assert found.settings["clock"] == "wall time"
 

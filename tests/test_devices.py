@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vitbook import devices, measure, results
+from vitbook import devices, measure, runs
 from vitbook.devices import autocast, choose_device, set_threads, to_float64, training_dtype
 from vitbook.training.engine.memory import is_out_of_memory, largest_fitting_batch
 from vitbook.training.engine.processes import joined
@@ -140,11 +140,11 @@ def test_a_gpu_is_waited_for_around_each_timed_call(called, machine):
 
 
 def test_names(called):
-    results.device_name.cache_clear()
-    assert results.device_name("cuda") == "NVIDIA H200"
-    assert results.device_name("mps") == "Apple GPU (MPS)"
-    assert "thread" in results.device_name("cpu")
-    results.device_name.cache_clear()
+    runs.device_name.cache_clear()
+    assert runs.device_name("cuda") == "NVIDIA H200"
+    assert runs.device_name("mps") == "Apple GPU (MPS)"
+    assert "thread" in runs.device_name("cpu")
+    runs.device_name.cache_clear()
 
 
 def test_each_process_takes_a_gpu_of_its_own(called):

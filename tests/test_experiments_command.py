@@ -13,14 +13,15 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from vitbook import results
+from vitbook import runs
 from vitbook.__main__ import main
 from vitbook.cli import experiments, worker
 from vitbook.cli.rates import Rates
 from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.models import create_model
 from vitbook.published_counts import macs
-from vitbook.training import PlannedRun, read_experiments, save_checkpoint
+from vitbook.runs import PlannedRun, read_experiments
+from vitbook.training import save_checkpoint
 
 RUNS = """
 [trial]
@@ -71,7 +72,7 @@ class Machine:
         return said
 
     def rows(self):
-        return results.read_all(self.ledger / "results")
+        return runs.read_all(self.ledger / "results")
 
     def weights(self, row):
         with safe_open(self.ledger / "checkpoints" / f"{row.name}.safetensors", "pt") as file:
@@ -221,14 +222,14 @@ def finished(machine):
     folder = machine.work / ("0" * 12)
     folder.mkdir(parents=True)
     model = create_model(planned.model, channels=1)
-    row = results.Result(
+    row = runs.Result(
         model=planned.model, parameters=1, dataset="digits", recipe=asdict(planned.recipe),
         seed=0, accuracy=0.5, curve=[], probes=[], data_passes=1.0, wall_time_s=1.0,
         images_per_second=1.0, peak_memory_mb=1, precision="float32", processes=1, device="d",
         versions={}, commit="c", command="x", provenance={"name": "digits"},
         experiment="trial", definition=planned.digest,
     )  # fmt: skip
-    results.record(row, folder)
+    runs.record(row, folder)
     save_checkpoint(folder / f"{row.name}.safetensors", model)
     return planned, row, folder
 
@@ -264,7 +265,7 @@ def test_of_two_rows_of_a_run_the_one_with_its_checkpoint_counts(machine):
     place = Workplace(machine.work, machine.ledger)
     place.collect(planned)
     older = replace(row, experiment="", definition="")  # is called otherwise, and comes later
-    results.record(older, machine.ledger / "results")
+    runs.record(older, machine.ledger / "results")
     assert len(machine.rows()) == 2 and place.is_done(planned, place.done())
 
 
@@ -342,14 +343,14 @@ def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch):
     git(root, "add", "file")
     git(root, "commit", "-qm", "one")
     commit = git(root, "rev-parse", "HEAD")
-    monkeypatch.setattr(results, "commit", lambda: commit)
+    monkeypatch.setattr(runs, "commit", lambda: commit)
     out = worker.code_of_commit(folder)
     assert out == folder / commit[:12]
     (root / "file").write_text("two")
     git(root, "commit", "-qam", "two")
     assert (out / "code" / "file").read_text() == "one"
     assert worker.code_of_commit(folder) == out
-    monkeypatch.setattr(results, "commit", lambda: commit + "+")
+    monkeypatch.setattr(runs, "commit", lambda: commit + "+")
     with pytest.raises(WorkError, match="differ from their commit.* add --dirty"):
         worker.code_of_commit(folder)
     monkeypatch.setattr(worker, "ROOT", root / "lib")
@@ -418,8 +419,8 @@ def test_kills_lose_and_double_nothing(tmp_path):
 @pytest.mark.slow
 def test_a_row_of_the_ledger_is_made_again(machine, capsys, monkeypatch):
     """On another machine: the same bits where processor and versions are the same."""
-    (row,) = [row for row in results.read() if row.name.startswith(LEDGER_ROW)]
-    machine.list.write_text((Path(results.data_folder()) / "experiments.toml").read_text())
+    (row,) = [row for row in runs.read() if row.name.startswith(LEDGER_ROW)]
+    machine.list.write_text((Path(runs.data_folder()) / "experiments.toml").read_text())
     machine.run(row.name)
     (again,) = machine.rows()
     assert again.name == row.name

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app, main
 from vitbook.model_utilities import digest
 from vitbook.models.weights.pretrained import Pretrained
@@ -23,7 +23,7 @@ def run(*words):
 
 def test_the_command_writes_a_row(tmp_path, capsys):
     run("--model", MICRO, "--out", tmp_path, *QUICK)
-    (row,) = results.measurements("few_shot", folder=tmp_path)
+    (row,) = runs.measurements("few_shot", folder=tmp_path)
     assert row.subject == f"{MICRO}-digits-0.2"
     model = vitbook.load_checkpoint(MICRO).model
     assert row.settings["weights"] == digest(
@@ -62,7 +62,7 @@ def test_what_linear_probe_computed_is_read(tmp_path, monkeypatch):
     run("--shots", 2, "--draws", 2, "--share", 0.4, "--out", tmp_path, "--device", "cpu")
     after = {file: file.stat().st_mtime_ns for file in (tmp_path / "features").iterdir()}
     assert before == after and len(before) == 6  # two bodies, 577 and 355 images
-    (row,) = results.measurements("few_shot", folder=tmp_path)
+    (row,) = runs.measurements("few_shot", folder=tmp_path)
     assert row.subject == "vit_small_patch14_focus-digits-0.4" and row.settings["weights"] == "d"
 
 
@@ -95,7 +95,7 @@ def test_some_test_images_are_drawn_and_the_same_again(tmp_path, monkeypatch):
     given = "--model", MICRO, "--test-images", 50, "--out", tmp_path, *QUICK
     run(*given)
     run(*given)
-    (row,) = results.measurements("few_shot", folder=tmp_path)
+    (row,) = runs.measurements("few_shot", folder=tmp_path)
     assert row.settings["test_images"] == 50 and row.settings["drawn_test_images"] is True
     assert torch.equal(seen[2][0], seen[5][0]) and torch.equal(seen[2][1], seen[5][1])
     # Pixels of 50 digits, each beside its own label.

@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
-from vitbook import results
+from vitbook import runs
 from vitbook.cli import kernels
 
 ASK = """
 import ctypes, os, torch
-from vitbook import results
-print(ctypes.CDLL(None).mkl_serv_intel_cpu_true(), results.device_name("cpu"))
+from vitbook import runs
+print(ctypes.CDLL(None).mkl_serv_intel_cpu_true(), runs.device_name("cpu"))
 print((torch.ones(64, 64) @ torch.ones(64, 64)).eq(64).all().item())
 """
 
@@ -55,6 +55,6 @@ def test_a_process_says_that_it_uses_them(tmp_path, monkeypatch):
         [sys.executable, "-c", ASK], env=os.environ | given, capture_output=True, text=True
     )
     answer, same = done.stdout.splitlines()
-    assert answer.startswith("1 ") and answer.endswith(f", {results.WIDE_VECTORS}"), done.stderr
+    assert answer.startswith("1 ") and answer.endswith(f", {runs.WIDE_VECTORS}"), done.stderr
     assert same == "True"
-    assert not results.device_name("cpu").endswith(results.WIDE_VECTORS)
+    assert not runs.device_name("cpu").endswith(runs.WIDE_VECTORS)

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from vitbook import create_model, results
+from vitbook import create_model, runs
 from vitbook.__main__ import main
-from vitbook.results import read
+from vitbook.runs import read
 from vitbook.training import save_checkpoint
 
 
@@ -40,8 +40,8 @@ def test_train_then_evaluate(vitbook, tmp_path):
     assert accuracy == pytest.approx(row.accuracy, abs=0.01)
 
     # `vitbook score` and `vitbook bench` may write beside the run.
-    measured = results.measurements()[0]
-    results.record(measured, tmp_path)
+    measured = runs.measurements()[0]
+    runs.record(measured, tmp_path)
     assert " vit_micro_patch2_8 " in vitbook("results", "--folder", tmp_path)
 
 
@@ -57,7 +57,7 @@ def refused(capsys, monkeypatch, *words) -> str:
 def test_a_finished_run_is_not_replaced(tmp_path, capsys, monkeypatch):
     name = "digits-vit_micro_patch2_8-digits-seed0.json"
     (there,) = [row for row in read() if f"{row.name}.json" == name]
-    row = (results.data_folder() / "results" / name).read_bytes()
+    row = (runs.data_folder() / "results" / name).read_bytes()
     (tmp_path / name).write_bytes(row)
     words = ("train", "vit_micro_patch2_8", "--out", tmp_path)
     said = refused(capsys, monkeypatch, *words, "--epochs", 2)
@@ -74,7 +74,7 @@ def test_a_finished_run_is_not_replaced(tmp_path, capsys, monkeypatch):
 
 def test_a_finished_run_that_cannot_be_compared_is_not_replaced(tmp_path, capsys, monkeypatch):
     name = "digits-vit_micro_patch2_8-digits-seed0.json"
-    row = json.loads((results.data_folder() / "results" / name).read_text())
+    row = json.loads((runs.data_folder() / "results" / name).read_text())
     (tmp_path / name).write_text(json.dumps(row | {"recipe": row["recipe"] | {"vanished": 1}}))
     said = refused(capsys, monkeypatch, "train", "vit_micro_patch2_8", "--out", tmp_path)
     assert "is of a finished run, whose settings this vitbook cannot read: choose another" in said

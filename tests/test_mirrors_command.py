@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitbook import load_checkpoint, results
+from vitbook import load_checkpoint, runs
 from vitbook.__main__ import app, main
 from vitbook.analysis import mirror_similarity, position_tables
 
@@ -13,7 +13,7 @@ OTHER = "cifar10-vit_mini_patch4_32-quick-seed0"
 
 def test_the_row_says_what_the_library_measures(tmp_path, capsys):
     app(["mirrors", FLIPPED, OTHER, "--out", str(tmp_path)], standalone_mode=False)
-    (row,) = results.measurements("mirrors", folder=tmp_path)
+    (row,) = runs.measurements("mirrors", folder=tmp_path)
     assert row.subject == "cifar10" and [line["run"] for line in row.rows] == [FLIPPED, OTHER]
     table = position_tables(load_checkpoint(OTHER).model)["position"]
     for key, upside_down in (("across", False), ("down", True)):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitbook import datasets, load_checkpoint, results
+from vitbook import datasets, load_checkpoint, runs
 from vitbook.__main__ import app, main
 from vitbook.cli.moves import moved
 
@@ -20,7 +20,7 @@ def test_what_leaves_is_lost_and_zero_comes_in():
 def test_the_row_has_a_share_for_each_move(tmp_path, capsys):
     words = ["moves", MICRO, f"{MICRO[:-1]}1", "--threads", "1", "--device", "cpu"]
     app([*words, "--out", str(tmp_path)], standalone_mode=False)
-    (row,) = results.measurements("moves", folder=tmp_path)
+    (row,) = runs.measurements("moves", folder=tmp_path)
     assert row.subject == "digits" and [line["run"][-1] for line in row.rows] == ["0", "1"]
     assert row.settings["images"] == 355 and row.settings["split"] == "test"
     digits, read = datasets.load("digits", "test"), row.rows[1]["accuracy"]

@@ -9,10 +9,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app, main
 from vitbook.models.weights.pretrained import Pretrained
-from vitbook.training import RunStoppedError, get_recipe, load_checkpoint, run
+from vitbook.runs import get_recipe
+from vitbook.training import RunStoppedError, load_checkpoint, run
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 QUICK = {"epochs": 2, "warmup_epochs": 1, "batch_size": 8}
@@ -54,7 +55,7 @@ def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path):
     out = tmp_path / "runs"
     said = trained(pets, out)
     assert re.search(rf"{NAME}: pictures 24 of train and 6 of test, 2 classes; 20% of each", said)
-    (row,) = results.read(out)
+    (row,) = runs.read(out)
     assert re.fullmatch(NAME, row.dataset) and row.name.startswith(f"{row.dataset}-vit_micro")
     assert row.provenance["rule"].startswith("20% of each class held out, drawn by seed 0")
     assert str(tmp_path) not in (out / f"{row.name}.json").read_text()
@@ -91,7 +92,7 @@ def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypat
         "moves": [checkpoint, "--dataset", pets, "--most", "1"],
     }[command]
     vitbook_says(command, *words, "--out", tmp_path / "seen")
-    (row,) = results.measurements(kind, folder=tmp_path / "seen")
+    (row,) = runs.measurements(kind, folder=tmp_path / "seen")
     assert re.search(NAME, row.subject) and "/" not in row.subject
 
 
@@ -101,7 +102,7 @@ def test_a_run_on_a_folder_starts_from_weights_that_have_learned(pets, tmp_path)
     trained(
         pets, tmp_path / "more", "--from", first, "--recipe", "fine_tuning", "--set", "image_size=8"
     )
-    (row,) = results.read(tmp_path / "more", tuned=True)
+    (row,) = runs.read(tmp_path / "more", tuned=True)
     assert row.start.startswith(first.stem) and re.fullmatch(NAME, row.dataset)
 
 
@@ -206,6 +207,6 @@ def test_the_plan_of_experiments_names_data_sets_and_no_folders(pets, tmp_path):
         f'[pets]\nquestion = "?"\n[[pets.runs]]\nmodels = ["vit_micro_patch2_8"]\n'
         f'dataset = "{pets}"\nrecipe = "digits"\n'
     )
-    with pytest.raises(vitbook.training.ExperimentError, match="unknown data set '/"):
-        vitbook.training.read_experiments(plan)
+    with pytest.raises(vitbook.runs.ExperimentError, match="unknown data set '/"):
+        vitbook.runs.read_experiments(plan)
     assert not (tmp_path / "root").exists() and datasets.name_of("digits") == "digits"

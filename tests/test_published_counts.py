@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from vitbook import published_counts as audit
-from vitbook import results
+from vitbook import runs
 from vitbook.__main__ import app
 from vitbook.models import list_models
 from vitbook.models.papers.cnn_designs import CNN_DESIGN_MODELS
@@ -21,7 +21,7 @@ def name_of(figure):
 
 
 def test_every_printed_count_is_audited(figures):
-    printed = [row for row in results.published() if row["quantity"] in audit.QUANTITIES]
+    printed = [row for row in runs.published() if row["quantity"] in audit.QUANTITIES]
     assert [figure.row for figure in figures] == printed
     assert len(printed) > 100
     here = [f for f in figures if name_of(f) in list_models() or "counted_as" in f.row]
@@ -49,7 +49,7 @@ def test_a_reason_for_each_that_differs_and_none_for_the_rest(figures):
 
 def test_two_printings_of_one_accuracy_are_explained():
     def printings(**which):
-        return {row["printed"]: row for row in results.published(quantity="accuracy", **which)}
+        return {row["printed"]: row for row in runs.published(quantity="accuracy", **which)}
 
     huge = dict(model="ViT-H/14", dataset="ImageNet", pretrained_on="JFT-300M")
     assert {"88.55 ± 0.04", "88.36", "88.04", "88.08"} == printings(**huge).keys()
@@ -63,7 +63,7 @@ def test_rows_say_the_same_twice_and_nothing_else():
     known = {"quantity", "model", "printed", "value", "source"}
     known |= {"counted_as", "options", "image_size", "why", "dataset", "positions", "fed"}
     known |= {"pretrained_on", "epochs"}
-    rows = results.published()
+    rows = runs.published()
     keys = [(r["quantity"], r["model"], r["printed"], r["source"]) for r in rows]
     assert len(set(keys)) == len(keys)
     for row in rows:
@@ -172,5 +172,5 @@ def test_the_authors_counter_gives_what_the_reasons_say(name, expected):
     numbers = {key: CNN_DESIGN_MODELS[name][key] for key in ("width", "depth", "mlp_width")}
     counted = electras_macs(**numbers, num_heads=CNN_DESIGN_MODELS[name]["num_heads"])
     assert round(counted / 1e9, 1) == expected
-    said = {f"{expected} G" in row.get("why", "") for row in results.published(model=name)}
+    said = {f"{expected} G" in row.get("why", "") for row in runs.published(model=name)}
     assert True in said

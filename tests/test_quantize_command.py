@@ -5,7 +5,7 @@ import torch
 from typer.testing import CliRunner
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app
 from vitbook.training import SCHEMES, evaluate, save_checkpoint
 
@@ -26,7 +26,7 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     done = quantize(folder)
     assert done.exit_code == 0, done.output
-    found = {row.kind: row for row in results.measurements(folder=folder)}
+    found = {row.kind: row for row in runs.measurements(folder=folder)}
     return found, done.output
 
 
@@ -68,7 +68,7 @@ def test_each_place_is_rounded_by_itself(measured):
 
 def test_one_measurement_where_activations_stay(tmp_path):
     assert quantize(tmp_path, "--no-activations").exit_code == 0
-    assert [row.kind for row in results.measurements(folder=tmp_path)] == ["quantization"]
+    assert [row.kind for row in runs.measurements(folder=tmp_path)] == ["quantization"]
 
 
 def said(done):
@@ -99,7 +99,7 @@ def test_a_checkpoint_that_is_not_there(tmp_path):
 def test_a_model_without_activations_to_round_keeps_its_first_measurement(tmp_path):
     path = save_checkpoint(tmp_path / "own.safetensors", vitbook.create_model("resnet8_digits"))
     assert "nothing was rounded: no stream of ResNet" in said(quantize(tmp_path, model=path))
-    assert [row.kind for row in results.measurements(folder=tmp_path)] == ["quantization"]
+    assert [row.kind for row in runs.measurements(folder=tmp_path)] == ["quantization"]
 
 
 def test_two_versions_of_a_checkpoint_have_rows_of_their_own(tmp_path):

@@ -4,7 +4,7 @@ from shutil import copyfile
 
 import pytest
 
-from vitbook import results
+from vitbook import runs
 from vitbook.__main__ import app, main
 from vitbook.files import data_folder
 
@@ -17,7 +17,7 @@ def test_learned_features_score_above_fresh_ones(tmp_path, capsys):
     fresh = "vit_micro_patch2_8"
     given = ["rank", "digits", fresh, MICRO, RESNET, f"{fresh}@12", *SMALL, "--out", str(tmp_path)]
     app(given, standalone_mode=False)
-    (row,) = results.measurements("transfer_scores", folder=tmp_path)
+    (row,) = runs.measurements("transfer_scores", folder=tmp_path)
     assert row.subject == "digits" and row.settings["training_images"] == 288
     lines = {(line["model"], line["image_size"]): line for line in row.rows}
     assert set(lines) == {(fresh, 8), (fresh, 12), (MICRO, 8), (RESNET, 8)}
@@ -33,13 +33,13 @@ def test_learned_features_score_above_fresh_ones(tmp_path, capsys):
     assert shown[0].split() == ["model", "pixels", "ridge", "neighbours", "learned", "from"]
     before = row.rows
     app(given, standalone_mode=False)  # from the kept features
-    assert results.measurements("transfer_scores", folder=tmp_path)[0].rows == before
+    assert runs.measurements("transfer_scores", folder=tmp_path)[0].rows == before
 
 
 def test_ridge_reads_as_many_combinations_of_each_body(tmp_path, capsys):
     given = ["rank", "digits", MICRO, RESNET, *SMALL, "--width", "3", "--out", str(tmp_path)]
     app(given, standalone_mode=False)
-    (row,) = results.measurements("transfer_scores", folder=tmp_path)
+    (row,) = runs.measurements("transfer_scores", folder=tmp_path)
     assert row.settings["projected_width"] == 3
     for line in row.rows:
         scores = line["ridge_projected"]
@@ -53,7 +53,7 @@ def test_a_file_in_a_folder_with_an_at(tmp_path):
     copyfile(data_folder() / "checkpoints" / f"{MICRO}.safetensors", file)
     given = ["rank", "digits", str(file), f"{file}@12", *SMALL, "--out", str(tmp_path)]
     app(given, standalone_mode=False)
-    (row,) = results.measurements("transfer_scores", folder=tmp_path)
+    (row,) = runs.measurements("transfer_scores", folder=tmp_path)
     assert {line["image_size"] for line in row.rows} == {8, 12}
 
 

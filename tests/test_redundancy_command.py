@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitbook import datasets, load_checkpoint, results
+from vitbook import datasets, load_checkpoint, runs
 from vitbook.__main__ import app, main
 from vitbook.analysis import layer_redundancy
 
@@ -14,7 +14,7 @@ OTHER = "digits-resnet8_digits-digits-seed0"
 def test_the_row_says_what_the_library_measures(tmp_path, capsys):
     words = ["redundancy", MICRO, f"{MICRO[:-1]}1", "--threads", "1", "--device", "cpu"]
     app([*words, "--out", str(tmp_path)], standalone_mode=False)
-    (row,) = results.measurements("redundancy", folder=tmp_path)
+    (row,) = runs.measurements("redundancy", folder=tmp_path)
     assert row.subject == "digits" and [line["run"][-1] for line in row.rows] == ["0", "1"]
     assert row.settings["images"] == 355 and row.settings["split"] == "test"
     images = datasets.normalize(datasets.load("digits", "test").images)

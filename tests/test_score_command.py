@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import vitbook
-from vitbook import analysis, datasets, results
+from vitbook import analysis, datasets, runs
 from vitbook.__main__ import app, main
 from vitbook.analysis import CNN_EXPLANATIONS, EXPLANATIONS
 from vitbook.training import save_checkpoint
@@ -19,7 +19,7 @@ def scored(tmp_path_factory):
     words = ["score", READER, "--images", "2", "--out", str(out), "--device", "cpu"]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert not done.exit_code
-    (row,) = results.measurements(folder=out)
+    (row,) = runs.measurements(folder=out)
     return done.stdout, row
 
 
@@ -102,7 +102,7 @@ def test_a_cnn_beside_it_is_scored_on_itself(cnn, tmp_path):
     words = ["score", READER, "--beside", str(cnn), "--against", "relevance"]
     words += ["--images", "2", "--out", str(tmp_path), "--device", "cpu"]
     CliRunner().invoke(app, words, catch_exceptions=False)
-    (row,) = results.measurements(folder=tmp_path)
+    (row,) = runs.measurements(folder=tmp_path)
     assert row.subject == f"{READER}-beside-small" and row.settings["against"] == "relevance"
     lines = {line["name"]: line for line in row.rows}
     theirs = [f"{name}, small" for name in CNN_EXPLANATIONS]
@@ -124,7 +124,7 @@ def test_a_cnn_beside_it_is_scored_on_itself(cnn, tmp_path):
 def test_a_cnn_alone(cnn, tmp_path):
     words = ["score", str(cnn), "--images", "2", "--out", str(tmp_path), "--device", "cpu"]
     CliRunner().invoke(app, words, catch_exceptions=False)
-    (row,) = results.measurements(folder=tmp_path)
+    (row,) = runs.measurements(folder=tmp_path)
     known = [line["name"] for line in row.rows if line["knows_model"]]
     assert known == list(CNN_EXPLANATIONS)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitbook import datasets, load_checkpoint, results
+from vitbook import datasets, load_checkpoint, runs
 from vitbook.__main__ import app, main
 from vitbook.training import sharpness
 
@@ -14,7 +14,7 @@ OTHER = "digits-vit_micro_patch2_8-digits-seed1"
 def test_the_row_says_what_the_library_measures(tmp_path, capsys):
     words = ["sharpness", MICRO, OTHER, "--split", "test", "--radius", "0.2", "--threads", "1"]
     app([*words, "--device", "cpu", "--out", str(tmp_path)], standalone_mode=False)
-    (row,) = results.measurements("sharpness", folder=tmp_path)
+    (row,) = runs.measurements("sharpness", folder=tmp_path)
     assert row.subject == "digits" and [line["run"] for line in row.rows] == [MICRO, OTHER]
     assert row.settings["radius"] == 0.2 and row.settings["split"] == "test"
     model = load_checkpoint(OTHER).model

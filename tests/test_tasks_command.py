@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitbook import create_model, datasets, results
+from vitbook import create_model, datasets, runs
 from vitbook.__main__ import app, main
 from vitbook.cli.frozen_readers import shuffled
 from vitbook.training.transfer.few_shot import t_interval
@@ -19,7 +19,7 @@ def small(monkeypatch):
 def test_a_row_for_each_kind_of_features(tmp_path, small, capsys):
     words = ["--images", 200, "--draws", 3, "--out", tmp_path, "--threads", 1, "--device", "cpu"]
     app(["tasks", "digit_place", *map(str, words)], standalone_mode=False)
-    (row,) = results.measurements("task", folder=tmp_path)
+    (row,) = runs.measurements("task", folder=tmp_path)
     assert row.subject == "vit_small_patch14_focus-digit_place"
     told = row.settings
     assert (told["group"], told["classes"], told["image_size"]) == ("structured", 16, 32)
@@ -35,7 +35,7 @@ def test_a_row_for_each_kind_of_features(tmp_path, small, capsys):
 def test_each_patch_knows_a_place_that_the_mean_forgets(tmp_path, small):
     words = ["--images", 400, "--draws", 2, "--out", tmp_path, "--threads", 1, "--device", "cpu"]
     app(["tasks", "digit_place", "--each-patch", *map(str, words)], standalone_mode=False)
-    (row,) = results.measurements("task", folder=tmp_path)
+    (row,) = runs.measurements("task", folder=tmp_path)
     read = {each["features"]: each["accuracy"] for each in row.rows}
     assert list(read)[3:] == [
         "pretrained, each patch",
@@ -62,7 +62,7 @@ def test_shuffled_patches_are_the_same_in_another_order():
 def test_a_file_without_the_usual_ending_leaves_its_row_in_the_folder(tmp_path, small):
     words = ["--images", 40, "--draws", 2, "--out", tmp_path, "--threads", 1, "--device", "cpu"]
     app(["tasks", "digit_place", "--model", "some/run.pt", *map(str, words)], standalone_mode=False)
-    (row,) = results.measurements("task", folder=tmp_path)
+    (row,) = runs.measurements("task", folder=tmp_path)
     assert row.subject == "run.pt-digit_place"
 
 

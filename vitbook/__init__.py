@@ -14,7 +14,7 @@ __version__ = "0.3.0"
 # Found on first use: training and drawing take seconds to import, and probing needs neither.
 _ROOMS = {
     *("analysis", "datasets", "export", "figures", "layers", "measure", "plots"),
-    *("published_counts", "results", "training"),
+    *("published_counts", "runs", "training"),
 }
 _FUNCTIONS = {
     "load_checkpoint": "vitbook.training",

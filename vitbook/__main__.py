@@ -18,6 +18,7 @@ try:
         from vitbook.cli.costs import costs
         from vitbook.cli.export import export
         from vitbook.cli.few_shot import few_shot
+        from vitbook.cli.ledger import show
         from vitbook.cli.linear_probe import linear_probe
         from vitbook.cli.mirrors import mirrors
         from vitbook.cli.models import models
@@ -27,7 +28,6 @@ try:
         from vitbook.cli.quantize import quantize
         from vitbook.cli.rank import rank
         from vitbook.cli.redundancy import redundancy
-        from vitbook.cli.results import show
         from vitbook.cli.score import score
         from vitbook.cli.sharpness import sharpness
         from vitbook.cli.tasks import tasks

@@ -10,7 +10,7 @@ from html import escape
 import torch
 from torch import nn
 
-from vitbook import results
+from vitbook import runs
 from vitbook.extras import from_extra
 from vitbook.measure import count_macs, count_parameters
 from vitbook.models import create_model, list_models
@@ -61,9 +61,9 @@ def audit(rows: Sequence[dict] | None = None) -> list[Figure]:
     """Count again what others printed; every row of :data:`QUANTITIES`, none left out.
 
     Args:
-        rows: as :func:`vitbook.results.published` gives them; by default all of them.
+        rows: as :func:`vitbook.runs.published` gives them; by default all of them.
     """
-    rows = results.published() if rows is None else rows
+    rows = runs.published() if rows is None else rows
     return [_figure(row) for row in rows if row["quantity"] in QUANTITIES]
 
 

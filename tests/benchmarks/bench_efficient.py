@@ -22,7 +22,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitbook import results
+from vitbook import runs
 from vitbook.devices import choose_device
 from vitbook.layers import (
     AxialSelfAttention,
@@ -127,7 +127,7 @@ def keep(name, ratios, place):
     rows[name] = {
         "speed_against_softmax": {n: asdict(ratio) for n, ratio in ratios.items()},
         "crossing": place, "width": WIDTH, "heads": HEADS, "batch": 1,
-        "threads": torch.get_num_threads(), "device": results.device_name(DEVICE),
-        "versions": results.versions(), "commit": results.commit(),
+        "threads": torch.get_num_threads(), "device": runs.device_name(DEVICE),
+        "versions": runs.versions(), "commit": runs.commit(),
     }  # fmt: skip
     path.write_text(json.dumps(rows, indent=1))

@@ -31,7 +31,7 @@ from vitbook.datasets import Dataset, load
 from vitbook.measure import Matmul, count_step_macs
 from vitbook.measure.timing import interleaved_seconds, ratio_of
 from vitbook.models import set_stochastic_depth
-from vitbook.training import get_recipe
+from vitbook.runs import get_recipe
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.loop import fit
 from vitbook.training.engine.optimization import make_optimizer, moving_average

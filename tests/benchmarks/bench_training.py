@@ -19,7 +19,7 @@ from torchvision.transforms import v2
 import vitbook
 from vitbook.datasets import Dataset
 from vitbook.measure import compare_speed
-from vitbook.training import get_recipe
+from vitbook.runs import get_recipe
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.loop import fit
 from vitbook.training.engine.optimization import make_optimizer

@@ -29,7 +29,7 @@ PACKAGES = ["vitbook"] + [
 # What each says, and where it leads, if to anything.
 WORDS = {
     "capture_attention": "analysis.html#vitbook.analysis.capture_attention",
-    "Recipe": "training.html#vitbook.training.Recipe",
+    "Recipe": "runs.html#vitbook.runs.Recipe",
     "vitbook.analysis.relevance": "analysis.html#vitbook.analysis.relevance",
     "training.train": "training.html#vitbook.training.train",
     'training.train(model, data, get_recipe("digits"))': "training.html#vitbook.training.train",

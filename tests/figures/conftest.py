@@ -14,7 +14,7 @@ from browser import FLAGS, chromium
 from torch import nn
 from vitbook_stills import node
 
-from vitbook import create_model, datasets, results
+from vitbook import create_model, datasets, runs
 from vitbook.analysis import deletion
 from vitbook.figures import (
     Candidate,
@@ -308,15 +308,15 @@ def candidates():
 
     Their scores are what the ledger says: accuracies of early passes, and the parameters.
     """
-    made, ledger = [], results.read()
+    made, ledger = [], runs.read()
     for seed, name in enumerate(MODELS):
-        runs = [row for row in ledger if (row.model, row.recipe["name"]) == (name, "digits")]
-        early = {n: float(np.mean([run.curve[n - 1]["accuracy"] for run in runs])) for n in (2, 10)}
-        size = None if "resnet" in name else runs[0].parameters
+        rows = [row for row in ledger if (row.model, row.recipe["name"]) == (name, "digits")]
+        early = {n: float(np.mean([run.curve[n - 1]["accuracy"] for run in rows])) for n in (2, 10)}
+        size = None if "resnet" in name else rows[0].parameters
         scores = {"pass 2": early[2], "pass 10": early[10], "<parameters>": size}
-        accuracies = [run.accuracy for run in runs]
+        accuracies = [run.accuracy for run in rows]
         pixels = torch.randint(0, 256, (1, 3, 4, 4), dtype=torch.uint8, generator=_seed(seed))
-        made.append(Candidate(name, f"{len(runs)} seeds, {len(runs[0].curve)} data passes", scores,
+        made.append(Candidate(name, f"{len(rows)} seeds, {len(rows[0].curve)} data passes", scores,
                               float(np.mean(accuracies)), min(accuracies), max(accuracies),
                               None if name == MODELS[6] else pixels))  # fmt: skip
     return made

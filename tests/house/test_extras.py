@@ -127,7 +127,7 @@ def uses():
             "digits": lambda: datasets.load("digits", "test"),
             "photos": lambda: datasets.load("photos", "all"),
             "stored": lambda: datasets.load("cifar10", "test"),
-            "training": lambda: training.train(own, tiny, training.RECIPES["digits"]),
+            "training": lambda: training.train(own, tiny, runs.RECIPES["digits"]),
             "drawing": lambda: vitbook.plots,
             "laying on": lambda: analysis.overlay(tiny.images, torch.ones(64, 2, 2)),
             "attribution": lambda: analysis.patch_occlusion(own, images),

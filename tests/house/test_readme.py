@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app
 from vitbook.training import load_checkpoint
 
@@ -61,7 +61,7 @@ def test_from_a_folder_to_an_onnx_file(flowers, tmp_path):
         names.append(command)
         said[command] = done.output
     assert names == ["train", "evaluate", "probe", "export"]
-    (row,) = results.read("runs", tuned=True)
+    (row,) = runs.read("runs", tuned=True)
     assert re.fullmatch(r"my_flowers@[0-9a-f]{8}", row.dataset) and row.accuracy > 0.5
     assert f"{row.accuracy:.2%} of 9 images of {row.dataset}, test" in said["evaluate"]
     page = (tmp_path / "my_report" / "report.html").read_text()

@@ -60,15 +60,15 @@ def test_the_ledger_travels_whole(wheel, tmp_path):
     code = """
         import sys
         from dataclasses import asdict, replace
-        from vitbook import results
-        print(results.__file__)
+        from vitbook import runs
+        print(runs.__file__)
         checkout = sys.argv[1]
-        runs, measured = results.read_all(), results.measurements()
-        assert runs == results.read_all(f"{checkout}/results") and len(runs) > 200
-        assert measured == results.measurements(folder=f"{checkout}/measurements")
-        results.record(replace(runs[3], accuracy=0.125))
-        assert results.read_all()[3].accuracy == 0.125
-        assert len(results.read_all()) == len(runs)
+        rows, measured = runs.read_all(), runs.measurements()
+        assert rows == runs.read_all(f"{checkout}/results") and len(rows) > 200
+        assert measured == runs.measurements(folder=f"{checkout}/measurements")
+        runs.record(replace(rows[3], accuracy=0.125))
+        assert runs.read_all()[3].accuracy == 0.125
+        assert len(runs.read_all()) == len(rows)
     """
     given = [sys.executable, "-c", textwrap.dedent(code), ROOT / "data"]
     own = os.environ | {"PYTHONPATH": tmp_path}

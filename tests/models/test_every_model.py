@@ -9,7 +9,8 @@ import vitbook
 from vitbook.datasets import Dataset
 from vitbook.measure import count_parameters
 from vitbook.models.catalog import CATALOG
-from vitbook.training import Recipe, train
+from vitbook.runs import Recipe
+from vitbook.training import train
 
 RECIPE = Recipe(
     name="three steps", epochs=3, batch_size=4, learning_rate=1e-3, warmup_epochs=1.0, erasing=0.5

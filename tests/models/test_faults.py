@@ -5,12 +5,13 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vitbook import analysis, create_model, load_checkpoint, results
+from vitbook import analysis, create_model, load_checkpoint, runs
 from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
 from vitbook.models import plant, set_stochastic_depth
 from vitbook.models.faults import FAULTS
-from vitbook.training import CheckpointError, StartError, get_recipe, run, save_checkpoint
+from vitbook.runs import PlannedRun, get_recipe
+from vitbook.training import CheckpointError, StartError, check_run, run, save_checkpoint
 from vitbook.training.engine.optimization import parameter_groups
 
 ACTING = [name for name in FAULTS if name not in ("decayed_positions", "unscaled_depth")]
@@ -137,8 +138,8 @@ def test_positions_decay_by_the_optimizer(model):
 def test_a_run_learns_with_its_fault_and_is_told_apart(tmp_path, images):
     recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, fault="strips")
     run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, share=0.1, progress=False)
-    assert results.read(tmp_path, few=True) == []
-    (row,) = results.read(tmp_path, few=True, faulty=True)
+    assert runs.read(tmp_path, few=True) == []
+    (row,) = runs.read(tmp_path, few=True, faulty=True)
     assert row.recipe["fault"] == "strips"
     model = load_checkpoint(tmp_path / f"{row.name}.safetensors").model
     right = create_model("vit_micro_patch2_8").eval()
@@ -266,7 +267,7 @@ def test_what_is_refused(model):
     with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
         plant(model, "strip")
     with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
-        get_recipe("digits", fault="strip")
+        check_run(PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits", fault="strip")))
     with pytest.raises(ValueError, match="without a ShiftedPatches: .*spt_vit_micro_patch2_8"):
         plant(model, "axis_shifts")
     with pytest.raises(ValueError, match="'strips' in a ResNet without a PatchEmbedding"):

@@ -1,11 +1,12 @@
 import pytest
 import torch
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.datasets import normalize
 from vitbook.models.papers.igpt import igpt
+from vitbook.runs import Recipe
 from vitbook.studies.self_supervision import class_colors, continue_pixels, load_learner
-from vitbook.training import NextPixels, Recipe, load_checkpoint, run
+from vitbook.training import NextPixels, load_checkpoint, run
 from vitbook.training.objectives.next_pixels import grey_levels
 from vitbook.training.objectives.patch_colors import color_classes
 from vitbook.training.objectives.questions import LEARNERS, score
@@ -75,9 +76,9 @@ def test_what_learned_beside_the_body_comes_back(objective, tmp_path):
 
 SHIPPED = {
     row.name: row.accuracy
-    for row in results.read(unlabeled=True)
+    for row in runs.read(unlabeled=True)
     if row.recipe.get("objective") and row.dataset == "digits"
-    if (results.data_folder() / "checkpoints" / f"{row.name}.safetensors").is_file()
+    if (runs.data_folder() / "checkpoints" / f"{row.name}.safetensors").is_file()
 }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import torch
 import typer
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.analysis import head_kinds, mean_head_outputs
 from vitbook.analysis.attention.kinds import EXPLAINS, IDLE, KINDS, NEAR
 from vitbook.cli.head_sets import Trial, compare_kinds, interval_of, single_heads
@@ -59,7 +59,7 @@ def ablate(
     set_threads(threads)
     subject = f"{stem(model)}-{dataset}-{by}"
     for kind in ("ablation", "head_ablation"):
-        results.check_place(kind, subject, out)
+        runs.check_place(kind, subject, out)
     loaded = load_pretrained(model, head=dataset)
     split = datasets.held_out_split(dataset)
     held_out = datasets.load(dataset, split)
@@ -103,11 +103,11 @@ def ablate(
         ]
     )
     for kind, rows in (("ablation", by_kind), ("head_ablation", one_by_one)):
-        measured = results.Measurement(
+        measured = runs.Measurement(
             kind=kind,
             subject=subject,
             settings=settings,
             rows=rows,
-            **results.made_on(place),
+            **runs.made_on(place),
         )
-        typer.echo(f"wrote {results.record(measured, out)}")
+        typer.echo(f"wrote {runs.record(measured, out)}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 import typer
 
-from vitbook import measure, results
+from vitbook import measure, runs
 from vitbook.cli.benchmarked_model import (
     FORWARD,
     TRAINING,
@@ -79,10 +79,10 @@ def bench(
     if training:
         typer.echo()
         print_table([_costs(rows, name, first_run, second_run, answers) for name in models])
-        name = results.device_name(place)
+        name = runs.device_name(place)
         typer.echo(f"Hours are carried on from the rates above, on {name}; nothing was trained.")
     if out is not None:
-        measured = results.Measurement(
+        measured = runs.Measurement(
             kind="bench",
             subject=_file_name(models),
             settings={
@@ -90,9 +90,9 @@ def bench(
                 "matmul_side": matmul.side,
             },
             rows=rows,
-            **results.made_on(place),
+            **runs.made_on(place),
         )  # fmt: skip
-        typer.echo(f"wrote {results.record(measured, out)}")
+        typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _file_name(models: list[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.cli.options import stems
 from vitbook.datasets.dataset import first_difference
 from vitbook.errors import first_few
@@ -66,7 +66,7 @@ def all_with_data(
     names, load = stems(checkpoints), cache(datasets.load)
     first, images = load_with_data(checkpoints[0], dataset, split, load)
     dataset = dataset or first.provenance.get("dataset", "digits")
-    results.check_place(kind, dataset, out)
+    runs.check_place(kind, dataset, out)
     about = {"dataset": images.provenance["name"], "split": images.provenance["split"]}
 
     def each() -> Iterator[tuple[str, Checkpoint, datasets.Dataset]]:

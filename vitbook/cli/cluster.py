@@ -9,7 +9,7 @@ import typer
 from vitbook.cli.worker import ROOT
 from vitbook.cli.workplace import WorkError
 from vitbook.errors import UnknownNameError
-from vitbook.training import PlannedRun
+from vitbook.runs import PlannedRun
 
 CLUSTERS = ("slurm", "local")
 DAY = 24 * 60

@@ -10,7 +10,7 @@ import typer
 from torch import Tensor
 from tqdm import tqdm
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.analysis.attribution.grid_pointing import (
     COLLAGE_EXPLANATIONS,
     collage_rows,
@@ -68,7 +68,7 @@ def collages(
     """Ask explanations of a pretrained ViT where in a collage of four images each class lies."""
     set_threads(threads)
     subject = f"{stem(model)}-{dataset}"
-    results.check_place("collages", subject, out)
+    runs.check_place("collages", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes
     place = choose_device(device)
@@ -115,7 +115,7 @@ def collages(
         ]
     )
     right = torch.eye(4, dtype=torch.bool)
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind="collages",
         subject=subject,
         settings={
@@ -135,9 +135,9 @@ def collages(
             "weights": headed.provenance["digest"],
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def known_classes(

@@ -9,7 +9,7 @@ import torch
 import typer
 from torch import Tensor, nn
 
-from vitbook import measure, results
+from vitbook import measure, runs
 from vitbook.cli.options import Device
 from vitbook.cli.probed_model import ProbedModel, load_probed_model
 from vitbook.cli.tables import interval, print_table
@@ -64,7 +64,7 @@ def costs(
             f"--shared on {place} with {torch.get_num_threads()} threads: only the time of one "
             "thread of the CPU can be told from its waiting; add --device cpu --threads 1"
         )
-    results.check_place(KIND, subject, out)
+    runs.check_place(KIND, subject, out)
     loaded = [load_probed_model(name, size=size) for size in sizes or [None] for name in models]
     _check_images(loaded, each_size=bool(sizes))
     works = [(each.model.to(place), _images(each, batch).to(place)) for each in loaded]
@@ -86,7 +86,7 @@ def costs(
         ratio = measure.ratio_of(mine, reference)
         row["time"] = [round(each, 4) for each in (ratio.median, ratio.low, ratio.high)]
         row["seconds"] = round(float(np.median(mine)) / batch, 6)
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind=KIND,
         subject=subject,
         settings={
@@ -101,10 +101,10 @@ def costs(
             "memory_bytes": "the most at once in a forward pass, over the weights, for each image",
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
     print_table([_line(row) for row in rows])
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _check_images(loaded: list[ProbedModel], each_size: bool) -> None:

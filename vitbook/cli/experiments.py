@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.cli import kernels
 from vitbook.cli.cluster import submit as hand_over
 from vitbook.cli.options import Device
@@ -21,7 +21,8 @@ from vitbook.cli.worker import ROOT, code_of_commit, make_if_missing
 from vitbook.cli.workplace import DIRTY, WorkError, Workplace
 from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
-from vitbook.training import Experiment, PlannedRun, read_experiments
+from vitbook.runs import Experiment, PlannedRun, read_experiments
+from vitbook.training import check_run
 
 ROOM = 200e6  # bytes that an unfinished state may need
 FOREVER_S = 10 * 365 * 24 * 3600
@@ -59,15 +60,15 @@ def list_experiments(
     With names: run by run.
     """
     set_threads(threads)
-    experiments, place = read_experiments(file), _place(ledger, work)
+    experiments, place = read_experiments(file, check_run), _place(ledger, work)
     wanted = _wanted(experiments, names)
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
     chosen = choose_device(device)
-    name = results.device_name(chosen)
+    name = runs.device_name(chosen)
     if chosen.type == "cpu" and kernels.helps():
-        name += f", {results.WIDE_VECTORS}"
+        name += f", {runs.WIDE_VECTORS}"
     rate = Rates(rows, name)
     if names:
         print_table([_run_line(run, states[run], rows.get(run.digest)) for run in wanted])
@@ -89,7 +90,7 @@ def list_experiments(
     typer.echo(f"\nhours are for {rate.device}, by the rates of the ledger")
     _say_what_waits(experiments, wanted, states)
     asked = {run for experiment in experiments for run in experiment.runs}
-    for row in results.read_all(place.ledger / "results"):
+    for row in runs.read_all(place.ledger / "results"):
         if row.experiment and PlannedRun.of(row) not in asked:
             typer.echo(f"{row.name}: no experiment asks for it any more; it is kept")
 
@@ -123,7 +124,7 @@ def run_experiments(
         raise ValueError(f"--minutes {minutes:g}: expected more than 0, or leave it out")
     choose_device(device)
     set_threads(threads)
-    experiments, place = read_experiments(file), _place(ledger, work, dirty)
+    experiments, place = read_experiments(file, check_run), _place(ledger, work, dirty)
     wanted = _wanted(experiments, names)
     for folder in (place.ledger / "results", place.ledger / "checkpoints", place.folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +170,7 @@ def run_experiments(
 
 def _place(ledger: Path | None, work: Path | None, dirty: bool = False) -> Workplace:
     work = work or ROOT / "runs" / "experiments"
-    return Workplace(work, ledger or results.data_folder(), dirty)
+    return Workplace(work, ledger or runs.data_folder(), dirty)
 
 
 def _paths(file: Path | None, place: Workplace) -> list[str]:
@@ -209,7 +210,7 @@ def _say_what_waits(experiments, wanted: list[PlannedRun], states: dict[PlannedR
             typer.echo(f"{experiment.name} needs {experiment.needs}")
 
 
-def _run_line(run: PlannedRun, state: str, row: results.Result | None) -> dict[str, str]:
+def _run_line(run: PlannedRun, state: str, row: runs.Result | None) -> dict[str, str]:
     return {
         "run": run.name,
         "data": f"{run.dataset}" + (f", {run.share * 100:g} %" if run.share != 1 else ""),

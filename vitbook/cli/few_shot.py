@@ -7,7 +7,7 @@ import torch
 import typer
 from torch import Tensor
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.cli.frozen_readers import NULLS, READ, checked_size, frozen_body, frozen_readers
 from vitbook.cli.options import DataName, Device, stem
 from vitbook.cli.tables import print_table
@@ -51,7 +51,7 @@ def few_shot(
     with from_extra("data"):
         import scipy  # noqa: F401  intervals would ask for it after hours
     subject = f"{stem(model)}-{dataset}" + (f"-{share:g}" if share < 1 else "")
-    results.check_place("few_shot", subject, out)
+    runs.check_place("few_shot", subject, out)
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     check_shots(train.labels, numbers, train.num_classes)
@@ -67,7 +67,7 @@ def few_shot(
         rows += [_row(seen, score) for score in found]
         lines += _lines(seen, found)
     print_table(lines)
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind="few_shot",
         subject=subject,
         settings=about | NULLS | {
@@ -82,9 +82,9 @@ def few_shot(
             "interval": "Student's t over the draws, 95 %",
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _numbers(words: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vitbook.results import WIDE_VECTORS
+from vitbook.runs import WIDE_VECTORS
 
 ANSWER = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
 LIBRARY = f"{WIDE_VECTORS}.so"

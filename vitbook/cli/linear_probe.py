@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from torch import Tensor
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.cli.frozen_readers import NULLS, READ, checked_size, frozen_readers
 from vitbook.cli.options import MOST_SEED, DataName, Device, stem
 from vitbook.cli.tables import interval, print_table
@@ -43,7 +43,7 @@ def linear_probe(
     set_threads(threads)
     place = choose_device(device)
     subject = f"{stem(model)}-{dataset}"
-    results.check_place("linear_probe", subject, out)
+    runs.check_place("linear_probe", subject, out)
     check_file_writable(out / f"{subject}.safetensors")
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
@@ -69,7 +69,7 @@ def linear_probe(
         "training_images": len(train),
         "weights": loaded.provenance["digest"],
     }
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind="linear_probe",
         subject=subject,
         settings=same | NULLS | {
@@ -79,7 +79,7 @@ def linear_probe(
             "seed": seed, "interval": "Wilson, 95 %",
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
     about = same | {
         "body": model,
@@ -88,7 +88,7 @@ def linear_probe(
     }
     head = LinearHead(best.weight, best.bias, train.class_names, size, about)
     path = save_head(out / f"{subject}.safetensors", head)
-    typer.echo(f"wrote {path} and {results.record(measured, out)}")
+    typer.echo(f"wrote {path} and {runs.record(measured, out)}")
 
 
 def _row(name: str, found: LinearProbe, logits: Tensor, test: datasets.Dataset) -> dict:

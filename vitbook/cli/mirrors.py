@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vitbook import results
+from vitbook import runs
 from vitbook.analysis import mirror_similarity, position_tables
 from vitbook.cli.options import stems
 from vitbook.cli.tables import print_table
@@ -33,7 +33,7 @@ def mirrors(
         loaded = load_checkpoint(checkpoint)
         if not subject:
             subject = loaded.provenance.get("dataset", "digits")
-            results.check_place(KIND, subject, out)
+            runs.check_place(KIND, subject, out)
         try:
             tables = position_tables(loaded.model)
             if len(tables) > 1:
@@ -57,11 +57,11 @@ def mirrors(
             for row in rows
         ]
     )
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind=KIND,
         subject=subject,
         settings={"score": "mean cosine of mirrored places, minus that of others as far apart"},
         rows=rows,
-        **results.made_on("cpu"),
+        **runs.made_on("cpu"),
     )
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")

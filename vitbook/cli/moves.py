@@ -9,7 +9,7 @@ import typer
 from jaxtyping import UInt8
 from torch import Tensor
 
-from vitbook import results
+from vitbook import runs
 from vitbook.cli.checkpoint_data import all_with_data
 from vitbook.cli.options import Device, OtherData
 from vitbook.cli.tables import print_table
@@ -48,7 +48,7 @@ def moves(
         read = [round(evaluate(model, each), 6) for each in sets]
         rows.append({"run": name, "model": loaded.model.spec.name, "accuracy": read})
     print_table([_line(row) for row in rows])
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind=KIND,
         subject=subject,
         settings={
@@ -57,9 +57,9 @@ def moves(
             "right": [*range(-most, most + 1)],
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def moved(

@@ -11,7 +11,7 @@ import typer
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.analysis import bootstrap_interval, round_activations
 from vitbook.analysis.features.precision import PLACES, STEPS
 from vitbook.cli.options import MOST_SEED, DataName, Device, stem
@@ -90,7 +90,7 @@ def quantize(
     place = choose_device(device)
     subject = f"{stem(model)}-{dataset}"
     for kind in ("quantization", "rounded_activations"):
-        results.check_place(kind, subject, out)
+        runs.check_place(kind, subject, out)
     task, settings = _task(dataset, model, num_images, image_size, seed, place)
     exact = task.logits(task.model, "float32")
     rows, timed = _schemes(task, exact)
@@ -103,26 +103,26 @@ def quantize(
         ratio = ratio_of(own, seconds[0])
         rows[name]["time"] = _rounded([ratio.median, ratio.low, ratio.high])
     common = settings | {"interval": "accuracy: Wilson, the rest: bootstrap; 95 %", "seed": seed}
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind="quantization",
         subject=subject,
         settings=common | {"time": f"over float32's, {rounds} rounds in turn, batch {len(first)}"},
         rows=list(rows.values()),
-        **results.made_on(place),
+        **runs.made_on(place),
     )
     _print(measured.rows, ("scheme", "megabytes"), ("accuracy", "difference", "time"))
     # Before the activations, of which a model may have none to round.
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
     if activations:
-        measured = results.Measurement(
+        measured = runs.Measurement(
             kind="rounded_activations",
             subject=subject,
             settings=common | {"weights": "float32"},
             rows=_activations(task, exact),
-            **results.made_on(place),
+            **runs.made_on(place),
         )
         _print(measured.rows, ("place", "steps", "bits"), ("accuracy", "difference"))
-        typer.echo(f"wrote {results.record(measured, out)}")
+        typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _schemes(task: Task, exact: Tensor) -> tuple[dict[str, dict], dict[str, nn.Module]]:

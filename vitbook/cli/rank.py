@@ -6,7 +6,7 @@ from typing import Annotated
 import torch
 import typer
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.cli.frozen_readers import READ, checked_size, frozen_body, kept_features
 from vitbook.cli.options import DataName, Device
 from vitbook.cli.tables import print_table
@@ -42,7 +42,7 @@ def rank(
     set_threads(threads)
     place = choose_device(device)
     check_writable(out)
-    results.check_place("transfer_scores", dataset, out)
+    runs.check_place("transfer_scores", dataset, out)
     asked = [_named(word) for word in models]
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     rows, seen = [], set()
@@ -84,7 +84,7 @@ def rank(
             for row in rows
         ]
     )
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind="transfer_scores",
         subject=dataset,
         settings={
@@ -94,9 +94,9 @@ def rank(
             **({} if width is None else {"projected_width": width}),
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _mean(scores: list[float]) -> str:

@@ -4,8 +4,7 @@ import statistics
 from collections import Counter
 
 from vitbook.published_counts import macs
-from vitbook.results import Result
-from vitbook.training import PlannedRun
+from vitbook.runs import PlannedRun, Result
 
 
 class Rates:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from vitbook import results
+from vitbook import runs
 from vitbook.analysis import layer_redundancy
 from vitbook.cli.checkpoint_data import all_with_data
 from vitbook.cli.options import Device, OtherData
@@ -50,7 +50,7 @@ def redundancy(
             }
         )
     print_table([_line(row) for row in rows])
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind=KIND,
         subject=subject,
         settings={
@@ -61,9 +61,9 @@ def redundancy(
             "mean": "over the blocks",
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _line(row: dict) -> dict[str, str]:

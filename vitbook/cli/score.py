@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from torch import nn
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.analysis.attribution.scoring import (
     SCORES,
     explanations_of,
@@ -59,7 +59,7 @@ def score(
     asked = [checkpoint] if beside is None else [checkpoint, beside]
     names = stems(asked)
     subject = "-beside-".join(names)
-    results.check_place("explanations", subject, out)
+    runs.check_place("explanations", subject, out)
     with from_extra("chapters"):
         import captum  # noqa: F401  integrated gradients would ask for it after minutes
     models, learned = _of_one_data_set(asked)
@@ -103,7 +103,7 @@ def score(
             for row in rows
         ]
     )
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind="explanations",
         subject=subject,
         settings={
@@ -115,9 +115,9 @@ def score(
             "twin": "rank correlation with its cells, signs left out, where neither map is even",
         },
         rows=rows,
-        **results.made_on(device),
+        **runs.made_on(device),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _check_fits(file: str, model: nn.Module, data: datasets.Dataset) -> None:

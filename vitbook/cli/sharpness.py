@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from torch import nn
 
-from vitbook import results
+from vitbook import runs
 from vitbook.cli.checkpoint_data import all_with_data
 from vitbook.cli.options import Device, OtherData
 from vitbook.cli.tables import print_table
@@ -50,7 +50,7 @@ def sharpness(
             }
         )
     print_table([_line(row) for row in rows])
-    measured = results.Measurement(
+    measured = runs.Measurement(
         kind=KIND,
         subject=subject,
         settings={
@@ -60,9 +60,9 @@ def sharpness(
             "length": "of all weights, as one vector",
         },
         rows=rows,
-        **results.made_on(place),
+        **runs.made_on(place),
     )  # fmt: skip
-    typer.echo(f"wrote {results.record(measured, out)}")
+    typer.echo(f"wrote {runs.record(measured, out)}")
 
 
 def _length(model: nn.Module) -> float:

@@ -7,7 +7,7 @@ import torch
 import typer
 from torch import Tensor
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.cli.frozen_readers import (
     EACH_PATCH,
     NULLS,
@@ -49,7 +49,7 @@ def tasks(
         import scipy  # noqa: F401  intervals would ask for it after minutes
     made = {name: datasets.make_task(name, images) for name in names or TASKS}
     for name in made:
-        results.check_place("task", f"{stem(model)}-{name}", out)
+        runs.check_place("task", f"{stem(model)}-{name}", out)
     body, normalize, about = frozen_body(model, image_size)
     size = checked_size(model, body, next(iter(made.values())))
     readers = frozen_readers(body, normalize, size, place, out / "features", each_patch)
@@ -64,7 +64,7 @@ def tasks(
                 "draws": [round(each, 4) for each in scores],
             })  # fmt: skip
             lines.append(_line(name, rows[-1]))
-        measured = results.Measurement(
+        measured = runs.Measurement(
             kind="task",
             subject=f"{stem(model)}-{name}",
             settings=about | NULLS | {
@@ -77,9 +77,9 @@ def tasks(
                 "interval": "Student's t over random halves, 95 %",
             },
             rows=rows,
-            **results.made_on(place),
+            **runs.made_on(place),
         )  # fmt: skip
-        typer.echo(f"wrote {results.record(measured, out)}", err=True)
+        typer.echo(f"wrote {runs.record(measured, out)}", err=True)
     print_table(lines)
 
 

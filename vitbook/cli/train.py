@@ -17,7 +17,8 @@ from vitbook.cli.options import DataName, Device
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
 from vitbook.files import check_writable
-from vitbook.training import RunStoppedError, get_recipe, run
+from vitbook.runs import get_recipe
+from vitbook.training import RunStoppedError, run
 from vitbook.training.engine.evaluation import as_pixels
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from vitbook import results
+from vitbook import runs
 from vitbook.cli import kernels
 from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.datasets.folders import data_root
 from vitbook.files import write_atomically
-from vitbook.training import PlannedRun
+from vitbook.runs import PlannedRun
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = "a row says which commit made it"
@@ -37,7 +37,7 @@ def code_of_commit(folder: Path) -> Path:
     """
     if Path(_git("-C", str(ROOT), "rev-parse", "--show-toplevel")) != ROOT:
         raise WorkError(f"{ROOT} is part of another git checkout: clone vitbook's own repository")
-    commit = results.commit()
+    commit = runs.commit()
     if commit.endswith("+"):
         raise WorkError(
             f"files in {ROOT} differ from their commit, and a row says which commit made it: "

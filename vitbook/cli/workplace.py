@@ -9,10 +9,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 
-from vitbook import results
+from vitbook import runs
 from vitbook.files import write_atomically
-from vitbook.results import Result
-from vitbook.training import PlannedRun
+from vitbook.runs import PlannedRun, Result
 
 DIRTY = "dirty"  # the folder of runs that are made by files as they are
 
@@ -49,7 +48,7 @@ class Workplace:
     def done(self) -> dict[str, Result]:
         """The rows of the ledger by the digest of what they answer."""
         found: dict[str, Result] = {}
-        for row in results.read_all(self.ledger / "results"):
+        for row in runs.read_all(self.ledger / "results"):
             run = PlannedRun.of(row)
             if run and (run.digest not in found or self.checkpoint(row).is_file()):
                 found[run.digest] = row
@@ -124,17 +123,17 @@ class Workplace:
         for path in paths:
             weights = path.with_suffix(".safetensors")
             try:
-                row = results.read_row(path)
+                row = runs.read_row(path)
                 if run.ships:
                     with safe_open(weights, framework="np") as file:
                         file.keys()
                     write_atomically(self.checkpoint(row), weights.read_bytes())
-                results.record(row, self.ledger / "results")
+                runs.record(row, self.ledger / "results")
             except FileNotFoundError as error:
                 if not path.exists():  # another process has just carried it away
                     continue
                 raise _damaged(path, error) from error
-            except (results.LedgerError, SafetensorError) as error:
+            except (runs.LedgerError, SafetensorError) as error:
                 raise _damaged(path, error) from error
             path.unlink(missing_ok=True)
         return bool(paths)

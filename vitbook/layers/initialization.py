@@ -47,3 +47,6 @@ def xavier_uniform_(model: nn.Module) -> None:
                 nn.init.xavier_uniform_(weight)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+
+
+INITIALIZATIONS = {"xavier": xavier_uniform_}  # by the name that a recipe has for them

@@ -1,7 +1,7 @@
 """Parameters, operations, speed, memory, costs: how each is counted is said where it is counted.
 
 A measure takes any module and images of a size. What is asked of a model's answers belongs in
-`analysis`, rows of it in `results`.
+`analysis`, rows of it in `runs`.
 """
 
 from vitbook.measure.costs import Costs, Run

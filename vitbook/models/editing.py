@@ -16,10 +16,8 @@ from vitbook.layers import (
     PrunedLinear,
     QuantizedLinear,
     StochasticDepth,
-    xavier_uniform_,
 )
-
-INITIALIZATIONS = {"xavier": xavier_uniform_}
+from vitbook.layers.initialization import INITIALIZATIONS
 
 
 def swap_layers(
@@ -44,7 +42,7 @@ def initialize(model: nn.Module, name: str) -> None:
     """Draw the first weights of ``model`` anew, in place.
 
     Args:
-        name: one of :data:`INITIALIZATIONS`.
+        name: one of :data:`~vitbook.layers.initialization.INITIALIZATIONS`.
 
     Raises:
         UnknownNameError: no such way; names the nearest.

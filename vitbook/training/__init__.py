@@ -1,8 +1,8 @@
 """Recipes, the loop, objectives, transfer, checkpoints, and runs of the plan.
 
 What changes weights, or fits something to frozen features, belongs here. Networks belong in
-`models`, rows of what came out in `results`. A run is decided by its recipe, its data and its
-seed, goes on after a kill to the same bits, and never overwrites what another wrote.
+`models`, recipes, the plan and rows of what came out in `runs`. A run is decided by its recipe, its
+data and its seed, goes on after a kill to the same bits, and never overwrites what another wrote.
 """
 
 from vitbook.training.engine.checkpoints import (
@@ -19,12 +19,6 @@ from vitbook.training.engine.processes import joined
 from vitbook.training.engine.recorder import RunStoppedError, TrainingDivergedError
 from vitbook.training.engine.sharpness_aware import Sharpness, sharpness
 from vitbook.training.engine.state import UnfinishedRunError
-from vitbook.training.experiments import (
-    Experiment,
-    ExperimentError,
-    read_experiments,
-    standing,
-)
 from vitbook.training.objectives.distillation import (
     distillation_loss,
     hard_loss,
@@ -38,10 +32,7 @@ from vitbook.training.objectives.patch_colors import color_classes, mean_colors
 from vitbook.training.objectives.teachers import TeacherError, load_teacher
 from vitbook.training.objectives.two_views import BYOL, SimCLR
 from vitbook.training.objectives.view_losses import contrastive_loss, prediction_loss
-from vitbook.training.planned import PlannedRun
-from vitbook.training.recipe import Recipe
-from vitbook.training.recipes import RECIPES, get_recipe
-from vitbook.training.runs import RunInUseError, run
+from vitbook.training.one_run import RunInUseError, check_run, run
 from vitbook.training.transfer.quantization import (
     SCHEMES,
     QuantizationError,
@@ -58,19 +49,14 @@ from vitbook.training.transfer.transfer_scores import (
 
 __all__ = [
     "BYOL",
-    "RECIPES",
     "SCHEMES",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
-    "Experiment",
-    "ExperimentError",
     "MaskedAutoencoder",
     "MaskedPatches",
     "NextPixels",
-    "PlannedRun",
     "QuantizationError",
-    "Recipe",
     "RunInUseError",
     "RunStoppedError",
     "Scheme",
@@ -82,12 +68,12 @@ __all__ = [
     "TrainingRun",
     "TransferScore",
     "UnfinishedRunError",
+    "check_run",
     "choose_masked",
     "color_classes",
     "contrastive_loss",
     "distillation_loss",
     "evaluate",
-    "get_recipe",
     "hard_loss",
     "joined",
     "learning_parts",
@@ -98,12 +84,10 @@ __all__ = [
     "prediction_loss",
     "projected_scores",
     "quantize_model",
-    "read_experiments",
     "run",
     "save_checkpoint",
     "sharpness",
     "soft_loss",
-    "standing",
     "start_from",
     "stored_bytes",
     "train",

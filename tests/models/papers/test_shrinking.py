@@ -8,7 +8,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.layers import OnGrid, SequenceProjection
 from vitbook.measure import count_macs
 from vitbook.models.papers.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
-from vitbook.training import get_recipe
+from vitbook.runs import get_recipe
 from vitbook.training.engine.optimization import parameter_groups
 
 TINY = dict(width=8, depth=2, num_heads=2, mlp_width=8, num_classes=3, channels=1, patch_size=1)

@@ -3,7 +3,7 @@ import torch
 from torchvision.transforms import v2
 
 from vitbook.datasets import normalize
-from vitbook.training import Recipe, get_recipe
+from vitbook.runs import Recipe, get_recipe
 from vitbook.training.engine.augment import augment, crop_and_flip, erase
 from vitbook.training.engine.batch_random import BatchRandom, seed_of
 from vitbook.training.engine.mixing import mix

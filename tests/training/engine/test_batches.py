@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from vitbook.datasets import Dataset
-from vitbook.training import Recipe, train
+from vitbook.runs import Recipe
+from vitbook.training import train
 from vitbook.training.engine.batches import Batches
 
 RECIPE = Recipe(name="r", epochs=2, batch_size=4, learning_rate=1e-3)

@@ -12,10 +12,10 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
+from vitbook.runs.plan import read_experiments
+from vitbook.runs.planned_run import PlannedRun
 from vitbook.training import CheckpointError, evaluate, load_checkpoint, save_checkpoint
-from vitbook.training.experiments import read_experiments
-from vitbook.training.planned import PlannedRun
 
 PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
@@ -338,16 +338,14 @@ def test_what_the_caller_asks_in_vain_is_not_blamed_on_the_file(saved):
         load_checkpoint(path, copy.deepcopy(model).to("meta"))
 
 
-SHIPPED = sorted(
-    file.stem for file in (results.data_folder() / "checkpoints").glob("*.safetensors")
-)
+SHIPPED = sorted(file.stem for file in (runs.data_folder() / "checkpoints").glob("*.safetensors"))
 EMBEDDED = ("digits", "cluttered_digits")
 
 
 def test_every_shipped_checkpoint_has_its_row():
     assert len(SHIPPED) >= 3
-    assert set(SHIPPED) <= {row.name for row in results.read_all()}
-    sizes = [file.stat().st_size for file in (results.data_folder() / "checkpoints").iterdir()]
+    assert set(SHIPPED) <= {row.name for row in runs.read_all()}
+    sizes = [file.stat().st_size for file in (runs.data_folder() / "checkpoints").iterdir()]
     assert max(sizes) <= 6e6 and sum(sizes) <= 30e6
 
 
@@ -356,7 +354,7 @@ def test_every_shipped_checkpoint_has_its_row():
     [pytest.param(name, marks=() if "digits" in name else pytest.mark.slow) for name in SHIPPED],
 )
 def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
-    rows = results.read_all()
+    rows = runs.read_all()
     (row,) = [row for row in rows if row.name == name]
     root = None if row.dataset in EMBEDDED else request.getfixturevalue("real_data")
     checkpoint = load_checkpoint(name)
@@ -374,10 +372,10 @@ def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
 
 
 def test_digits_are_learned_with_every_seed_of_the_ledger():
-    made = {PlannedRun.of(row) for row in results.read_all()}
+    made = {PlannedRun.of(row) for row in runs.read_all()}
     under_way = {each.name for each in read_experiments() if not made.issuperset(each.runs)}
     rows = [
-        row for row in results.read() if row.dataset == "digits" and row.experiment not in under_way
+        row for row in runs.read() if row.dataset == "digits" and row.experiment not in under_way
     ]
     seeds = {row.model: {other.seed for other in rows if other.model == row.model} for row in rows}
     assert all(each >= {0, 1, 2} for each in seeds.values()), seeds

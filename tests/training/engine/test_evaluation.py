@@ -9,14 +9,8 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 import vitbook
 from vitbook.datasets import load, take_share
-from vitbook.training import (
-    MaskedPatches,
-    TrainingDivergedError,
-    evaluate,
-    get_recipe,
-    predict,
-    train,
-)
+from vitbook.runs import get_recipe
+from vitbook.training import MaskedPatches, TrainingDivergedError, evaluate, predict, train
 from vitbook.training.transfer.few_shot import few_shot_curve
 from vitbook.training.transfer.linear_probe import LinearProbe, accuracy_interval
 from vitbook.training.transfer.ridge import ridge

@@ -11,15 +11,8 @@ from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.layers import LowRankLinear
 from vitbook.models.editing import add_adapters, prune_weights, settle_pruned
-from vitbook.training import (
-    Recipe,
-    RunStoppedError,
-    TrainingDivergedError,
-    evaluate,
-    get_recipe,
-    learning_parts,
-    train,
-)
+from vitbook.runs import Recipe, get_recipe
+from vitbook.training import RunStoppedError, TrainingDivergedError, evaluate, learning_parts, train
 from vitbook.training.engine.fine_tuning import training_mode
 from vitbook.training.engine.optimization import learning_rate, make_optimizer, parameter_groups
 

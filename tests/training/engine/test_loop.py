@@ -10,15 +10,8 @@ import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import UnknownNameError
-from vitbook.training import (
-    BatchTooLargeError,
-    Recipe,
-    TrainingDivergedError,
-    evaluate,
-    get_recipe,
-    predict,
-    train,
-)
+from vitbook.runs import Recipe, get_recipe
+from vitbook.training import BatchTooLargeError, TrainingDivergedError, evaluate, predict, train
 from vitbook.training.engine.memory import is_out_of_memory
 from vitbook.training.engine.optimization import learning_rate, moving_average, parameter_groups
 
@@ -300,7 +293,8 @@ def test_compiled_it_learns_the_same(plain_vitbook):
         import pytest, torch, vitbook
         from vitbook import datasets
         from vitbook.datasets import Dataset
-        from vitbook.training import Recipe, train
+        from vitbook.runs import Recipe
+        from vitbook.training import train
         digits = datasets.load("digits", "train")
         few = Dataset(digits.images[:256], digits.labels[:256], digits.class_names, {"name": "few"})
         losses = []
@@ -322,7 +316,8 @@ def test_a_real_lack_of_memory(megabytes, plain_vitbook):
         """
         import pytest, resource, torch, vitbook
         from vitbook.datasets import Dataset
-        from vitbook.training import BatchTooLargeError, Recipe, train
+        from vitbook.runs import Recipe
+        from vitbook.training import BatchTooLargeError, train
         n = 4096
         data = Dataset(torch.zeros(n, 1, 32, 32, dtype=torch.uint8), torch.zeros(n).long(),
                        tuple("0123456789"), {"name": "black"})
@@ -369,7 +364,7 @@ def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):
         """
         import pytest
         from vitbook.errors import UnknownNameError
-        from vitbook.training import RECIPES, Recipe
+        from vitbook.runs import RECIPES, Recipe
         known = vars(RECIPES["digits"])
         for field in known:
             for came in ("a", None, [1], {}, True, 2, 0.5, object()):

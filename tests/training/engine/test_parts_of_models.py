@@ -10,7 +10,8 @@ from torch.optim.swa_utils import AveragedModel
 
 import vitbook
 from vitbook.layers import LayerScale
-from vitbook.training import get_recipe, learning_parts
+from vitbook.runs import get_recipe
+from vitbook.training import learning_parts
 from vitbook.training.engine.fine_tuning import training_mode
 from vitbook.training.engine.optimization import parameter_groups
 from vitbook.training.objectives.two_views import SimCLR

@@ -10,7 +10,8 @@ from safetensors import safe_open
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset
-from vitbook.training import Recipe, evaluate, train
+from vitbook.runs import Recipe
+from vitbook.training import evaluate, train
 from vitbook.training.engine.batches import Batches
 
 RECIPE = dict(
@@ -23,7 +24,8 @@ SCRIPT = f"""
     import json, sys, torch, vitbook
     from vitbook import datasets
     from vitbook.datasets import Dataset
-    from vitbook.training import Recipe, evaluate, joined, save_checkpoint, train
+    from vitbook.runs import Recipe
+    from vitbook.training import evaluate, joined, save_checkpoint, train
     from vitbook.training.engine.processes import processes
     torch.set_num_threads(1)
     def few(split, n):
@@ -138,7 +140,7 @@ def test_the_command_under_torchrun(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("on the held-out part of digits") == 1
     (path,) = tmp_path.glob("*.safetensors")
-    (row,) = vitbook.results.read(tmp_path)
+    (row,) = vitbook.runs.read(tmp_path)
     assert row.processes == 2
     model = vitbook.load_checkpoint(path).model
     assert evaluate(model, datasets.load("digits", "test")) == pytest.approx(row.accuracy)

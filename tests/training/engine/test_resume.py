@@ -15,19 +15,12 @@ from safetensors.torch import save
 from torch import nn
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.datasets import Dataset
 from vitbook.model_utilities import digest
-from vitbook.training import (
-    Recipe,
-    RunInUseError,
-    RunStoppedError,
-    UnfinishedRunError,
-    get_recipe,
-    run,
-    train,
-)
-from vitbook.training.recipe import OBJECTIVES
+from vitbook.runs import Recipe, get_recipe
+from vitbook.runs.recipe import OBJECTIVES
+from vitbook.training import RunInUseError, RunStoppedError, UnfinishedRunError, run, train
 
 # A run with everything that could remember something: mean, moments, mixing, stochastic depth.
 RECIPE = Recipe(
@@ -101,12 +94,12 @@ def test_a_run_on_two_devices_says_so(tmp_path):
     with pytest.raises(PulledPlugError):
         train_until(3, tmp_path / "moved")
     torch.set_num_threads(threads + 1)
-    results.device_name.cache_clear()
+    runs.device_name.cache_clear()
     try:
         run, _ = train_until(10**9, tmp_path / "moved")
     finally:
         torch.set_num_threads(threads)
-        results.device_name.cache_clear()
+        runs.device_name.cache_clear()
     assert run.device.count(", then ") == 1 and f"{threads + 1} threads" in run.device
 
 

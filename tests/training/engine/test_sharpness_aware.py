@@ -7,7 +7,8 @@ from torch import nn
 from vitbook import create_model, datasets
 from vitbook.datasets import Dataset, normalize
 from vitbook.errors import UnknownNameError
-from vitbook.training import TrainingDivergedError, get_recipe, sharpness, train
+from vitbook.runs import get_recipe
+from vitbook.training import TrainingDivergedError, sharpness, train
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.loss import cross_entropy
 from vitbook.training.engine.sharpness_aware import uphill

@@ -10,7 +10,8 @@ from vitbook.layers import RelativePosition
 from vitbook.models import ModelSpec
 from vitbook.models.papers.vit import MICRO_BODY
 from vitbook.models.papers.vit_positions import one_for_all_layers, relative_vit
-from vitbook.training import Recipe, load_checkpoint, save_checkpoint, train
+from vitbook.runs import Recipe
+from vitbook.training import load_checkpoint, save_checkpoint, train
 from vitbook.training.engine.optimization import parameter_groups
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state
 

@@ -13,14 +13,13 @@ from vitbook import datasets
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import digest
+from vitbook.runs import Recipe, get_recipe
 from vitbook.training import (
     BatchTooLargeError,
-    Recipe,
     RunStoppedError,
     TeacherError,
     UnfinishedRunError,
     distillation_loss,
-    get_recipe,
     hard_loss,
     soft_loss,
     train,

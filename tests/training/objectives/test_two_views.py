@@ -7,7 +7,8 @@ import torch
 
 import vitbook
 from vitbook import datasets
-from vitbook.training import Recipe, get_recipe, train
+from vitbook.runs import Recipe, get_recipe
+from vitbook.training import train
 from vitbook.training.engine.augment import augment
 from vitbook.training.engine.batch_random import BatchRandom
 from vitbook.training.engine.batches import Batches

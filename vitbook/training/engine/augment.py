@@ -8,9 +8,9 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from vitbook.datasets import normalize
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batch_random import BatchRandom
 from vitbook.training.engine.policies import apply_policy
-from vitbook.training.recipe import Recipe
 
 ERASED_AREA = (0.02, 0.4)  # share of the image, and the sides' ratio: Zhong et al. 2017
 ERASED_RATIO = 0.3

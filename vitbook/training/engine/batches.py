@@ -5,10 +5,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from vitbook.datasets import Dataset
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.augment import augment
 from vitbook.training.engine.batch_random import BatchRandom, seed_of
 from vitbook.training.engine.mixing import mix
-from vitbook.training.recipe import Recipe
 
 Targets = Float[Tensor, "own classes"] | Int64[Tensor, "own"]
 

@@ -23,7 +23,7 @@ from vitbook.models.weights.formats import is_npz
 from vitbook.models.weights.google import load_google, model_of_google
 from vitbook.models.weights.renaming import check_state
 from vitbook.models.weights.timm import load_named
-from vitbook.results import data_folder
+from vitbook.runs import data_folder
 from vitbook.training.engine.checkpoint_file import (
     BESIDE,
     FORMAT,

@@ -15,8 +15,8 @@ from vitbook.models.editing import (
     round_while_learning,
     settle_pruned,
 )
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.parts_of_models import begins_with, layers_around, names_of
-from vitbook.training.recipe import Recipe
 
 
 @contextmanager
@@ -40,7 +40,8 @@ def learning_parts(model: nn.Module, recipe: Recipe, seed: int = 0) -> Iterator[
 
     Example:
         >>> import vitbook
-        >>> from vitbook.training import get_recipe, learning_parts
+        >>> from vitbook.runs import get_recipe
+        >>> from vitbook.training import learning_parts
         >>> model = vitbook.create_model("vit_micro_patch2_8")
         >>> with learning_parts(model, get_recipe("fine_tuning", train_from="head")):
         ...     [name for name, weight in model.named_parameters() if weight.requires_grad]

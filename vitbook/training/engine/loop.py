@@ -12,6 +12,7 @@ from vitbook.datasets import Dataset, normalize
 from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.model_utilities import weights_digest
 from vitbook.models import set_dropout, set_stochastic_depth
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.evaluation import answers, check_outputs, check_same_classes
 from vitbook.training.engine.fine_tuning import learning_parts, training_mode
@@ -26,8 +27,7 @@ from vitbook.training.engine.processes import processes
 from vitbook.training.engine.recorder import Recorder
 from vitbook.training.engine.sharpness_aware import uphill
 from vitbook.training.objectives.questions import body_of, make_learner, make_question
-from vitbook.training.objectives.teachers import TeacherError, check_teacher, missing_half
-from vitbook.training.recipe import Recipe
+from vitbook.training.objectives.teachers import check_teacher
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ def train(
         TrainingDivergedError: the loss is not a number any more, or the last weights are not; says
             when, and what to try.
         BatchTooLargeError: out of memory; says which batch would fit.
-        TeacherError: a teacher of other classes or for other images; a recipe with distillation
-            and no teacher, or the reverse.
+        TeacherError: a teacher of other classes or for other images.
+        ValueError: a recipe with distillation and no teacher, or the reverse.
         UnfinishedRunError: ``state`` is damaged or of another run.
         RunStoppedError: ``stop`` said so; the same call goes on.
         ValueError: ``test`` of other classes; the model has fewer outputs than there are classes,
@@ -152,7 +152,8 @@ def train(
     Example:
         >>> import vitbook
         >>> from vitbook.datasets import load, take_share
-        >>> from vitbook.training import get_recipe, train
+        >>> from vitbook.runs import get_recipe
+        >>> from vitbook.training import train
         >>> few, test = take_share(load("digits", "train"), 0.1), load("digits", "test")
         >>> model = vitbook.create_model("vit_micro_patch2_8")
         >>> recipe = get_recipe("digits", epochs=2, warmup_epochs=1)
@@ -162,8 +163,7 @@ def train(
     """
     device = choose_device(device)
     here, body = processes(), body_of(model)
-    if fault := missing_half(recipe, teacher is not None):
-        raise TeacherError(fault)
+    recipe.check_taught(teacher is not None)
     if test is not None:
         check_same_classes(test, dataset)
     model.to(device)

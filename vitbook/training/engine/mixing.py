@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batch_random import BatchRandom
-from vitbook.training.recipe import Recipe
 
 
 def mix(

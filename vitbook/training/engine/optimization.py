@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vitbook.errors import first_few
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.parts_of_models import begins_with, depths, head_of, matrices, names_of
-from vitbook.training.recipe import Recipe
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:

@@ -12,8 +12,8 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from vitbook.extras import from_extra
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batch_random import BatchRandom, seed_of
-from vitbook.training.recipe import Recipe
 
 
 @cache

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vitbook.datasets import Dataset
 from vitbook.devices import float64_device
 from vitbook.extras import from_extra
-from vitbook.results import device_name
+from vitbook.runs import device_name
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.evaluation import NotFiniteError
 from vitbook.training.engine.optimization import learning_rate

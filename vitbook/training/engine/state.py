@@ -13,7 +13,6 @@ from vitbook.model_utilities import digest
 from vitbook.models.weights.renaming import check_state
 from vitbook.training.engine.differences import differences
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state
-from vitbook.training.recipes import DEFAULTS
 
 
 class UnfinishedRunError(ValueError):

@@ -9,11 +9,11 @@ from vitbook.colors import recoloring
 from vitbook.devices import to_float64
 from vitbook.errors import check_temperature
 from vitbook.model_utilities import evaluating
+from vitbook.runs.recipe import HOTTEST, Recipe
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches, Targets
 from vitbook.training.engine.loss import Logits, cross_entropy
 from vitbook.training.engine.processes import processes
-from vitbook.training.recipe import HOTTEST, Recipe
 
 
 def soft_loss(

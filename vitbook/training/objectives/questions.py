@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from vitbook.colors import recoloring
 from vitbook.datasets import Dataset
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.evaluation import evaluate
@@ -18,7 +19,6 @@ from vitbook.training.objectives.masked_autoencoder import MaskedAutoencoder
 from vitbook.training.objectives.masked_patches import MaskedPatches
 from vitbook.training.objectives.next_pixels import NextPixels
 from vitbook.training.objectives.two_views import BYOL, SimCLR
-from vitbook.training.recipe import Recipe
 
 LEARNERS: dict[str, type[Learner]] = {
     "masked_patches": MaskedPatches,

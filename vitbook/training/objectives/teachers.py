@@ -17,7 +17,6 @@ from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.checkpoints import load_checkpoint
 from vitbook.training.engine.memory import is_out_of_memory
-from vitbook.training.recipe import Recipe
 from vitbook.training.transfer.start import check_weights, is_checkpoint, start_name
 
 FRESH = "fresh:"
@@ -169,21 +168,6 @@ def check_teacher(
 def _place(weight: Tensor) -> int:
     """Where a weight lies in memory: two names may share it."""
     return weight.untyped_storage().data_ptr()
-
-
-def missing_half(recipe: Recipe, has_teacher: bool) -> str:
-    """What is wrong if a recipe and a run do not agree on a teacher; empty if they agree."""
-    if recipe.distillation and not has_teacher:
-        return (
-            f"recipe {recipe.name} has distillation {recipe.distillation!r} and the run no "
-            "teacher: name one (vitbook train --teacher), or leave distillation empty"
-        )
-    if has_teacher and not recipe.distillation:
-        return (
-            f"the run has a teacher and recipe {recipe.name} no distillation: set it to 'soft' or "
-            "'hard' (vitbook train --set distillation=hard), or leave the teacher out"
-        )
-    return ""
 
 
 def fresh_model(teacher: str | Path) -> str | None:

@@ -3,18 +3,17 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from vitbook import datasets
 from vitbook.errors import UnknownNameError
-from vitbook.models import list_models
-from vitbook.results import Result, accuracy_of, data_folder
-from vitbook.training.objectives.teachers import check_teacher_name, fresh_model
-from vitbook.training.planned import PlannedRun, check_name
-from vitbook.training.recipes import get_recipe
-from vitbook.training.transfer.start import is_path
+from vitbook.files import data_folder
+from vitbook.runs.planned_run import PlannedRun, check_name
+from vitbook.runs.recipes import get_recipe
+from vitbook.runs.rows import Result
+from vitbook.runs.tables import accuracy_of
 
 GROUP_KEYS = {"question", "needs", "runs"}
 RUN_KEYS = {
@@ -48,7 +47,9 @@ class Experiment:
     needs: str = ""
 
 
-def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
+def read_experiments(
+    path: str | Path | None = None, check: Callable[[PlannedRun], None] | None = None
+) -> tuple[Experiment, ...]:
     """The experiments in their order, which is that of the work.
 
     Each experiment is one TOML table with a ``question``. The table holds the settings that all its
@@ -61,6 +62,8 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
 
     Args:
         path: by default the book's own list.
+        check: refuses a run by a ``ValueError`` or a ``LookupError``, for example
+            :func:`vitbook.training.check_run`, which knows models and weights by name.
 
     Raises:
         ExperimentError: no such list; or names the experiment and what is wrong with it.
@@ -76,6 +79,8 @@ def read_experiments(path: str | Path | None = None) -> tuple[Experiment, ...]:
     for name, group in groups.items():
         try:
             found.append(_experiment(name, group))
+            for run in found[-1].runs if check else ():
+                check(run)
         except (ValueError, LookupError, TypeError) as error:
             raise ExperimentError(f"experiment {name} in {path}: {error}") from error
     return _each_run_once(found)
@@ -108,21 +113,9 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
         raise ValueError("runs without models: name them")
     if missing := {"dataset", "recipe"} - asked.keys():
         raise ValueError(f"runs of {asked['models'][0]} without {' and '.join(sorted(missing))}")
-    for model in asked["models"]:
-        if not isinstance(model, str) or model not in list_models():
-            raise UnknownNameError("model", model, list_models())
     if (dataset := asked["dataset"]) not in datasets.list_datasets():
         raise UnknownNameError("data set", dataset, datasets.list_datasets())
     datasets.held_out_split(dataset)
-    start, teacher = asked.get("start", ""), asked.get("teacher", "")
-    for key, weights in (("start", start), ("teacher", teacher)):
-        if is_path(weights):
-            raise ValueError(
-                f"{key} {weights!r}: expected a name of `vitbook weights list` or of one of the "
-                "book's own checkpoints, as a path does not say which weights the file holds"
-            )
-    if fresh_model(teacher) is not None:
-        check_teacher_name(teacher)
     budget = _budget(asked)
     if twice := changes.keys() & budget.keys():
         raise ValueError(f"{min(twice)} in changes, and images and epochs: give one of the two")
@@ -136,8 +129,8 @@ def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
             share,
             asked.get("share_seed", 0),
             tuple(asked["probes"]),
-            start,
-            teacher,
+            asked.get("start", ""),
+            asked.get("teacher", ""),
             experiment=name,
             ships=asked.get("ships", False),
         )

@@ -10,7 +10,8 @@ import torch
 from vitbook import create_model
 from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
-from vitbook.training import RECIPES, get_recipe, train
+from vitbook.runs import RECIPES, get_recipe
+from vitbook.training import train
 from vitbook.training.engine.optimization import learning_rate
 
 

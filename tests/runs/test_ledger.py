@@ -7,9 +7,8 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from vitbook import results
-from vitbook.results import LedgerError, Result
-from vitbook.training import get_recipe
+from vitbook import runs
+from vitbook.runs import LedgerError, Result, get_recipe
 
 ROW = dict(
     model="vit_micro_patch2_8",
@@ -35,11 +34,11 @@ ROW = dict(
 
 
 def test_what_is_recorded_is_read(tmp_path):
-    path = results.record(Result(**ROW), tmp_path)
+    path = runs.record(Result(**ROW), tmp_path)
     assert path.name == "digits-vit_micro_patch2_8-digits-seed1.json"
-    assert results.read(tmp_path) == [Result(**ROW)]
-    results.record(Result(**(ROW | {"accuracy": 0.98})), tmp_path)
-    assert [row.accuracy for row in results.read(tmp_path)] == [0.98]
+    assert runs.read(tmp_path) == [Result(**ROW)]
+    runs.record(Result(**(ROW | {"accuracy": 0.98})), tmp_path)
+    assert [row.accuracy for row in runs.read(tmp_path)] == [0.98]
 
 
 def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
@@ -58,10 +57,10 @@ def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
         )
     ]
     for row in rows:
-        results.record(row, tmp_path)
+        runs.record(row, tmp_path)
 
     def seeds(**which):
-        return sorted(row.seed for row in results.read(tmp_path, **which))
+        return sorted(row.seed for row in runs.read(tmp_path, **which))
 
     assert seeds(dataset="digits") == [0, 1, 2, 3]
     assert seeds(recipe=recipe) == [0, 1, 4]
@@ -69,7 +68,7 @@ def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
     assert seeds(dataset="digits", recipe=get_recipe("digits", epochs=4)) == []
     assert seeds(recipe=replace(recipe, name="mine")) == [0, 1, 4]
     for odd in ("digits", rows[0], type(recipe)):
-        with pytest.raises(TypeError, match="expected a Recipe, as vitbook.training.get_recipe"):
+        with pytest.raises(TypeError, match="expected a Recipe, as vitbook.runs.get_recipe"):
             seeds(recipe=odd)
 
 
@@ -84,16 +83,16 @@ def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
 def test_a_recipe_asks_for_the_runs_that_it_makes(tmp_path, changes):
     recipe = get_recipe("digits", **changes)
     teacher = "another" * ("distillation" in changes)
-    results.record(Result(**ROW | {"recipe": asdict(recipe), "teacher": teacher}), tmp_path)
-    assert not results.read(tmp_path)
-    assert len(results.read(tmp_path, recipe=recipe)) == 1
+    runs.record(Result(**ROW | {"recipe": asdict(recipe), "teacher": teacher}), tmp_path)
+    assert not runs.read(tmp_path)
+    assert len(runs.read(tmp_path, recipe=recipe)) == 1
 
 
 def test_a_name_with_a_slash_would_not_be_found_again(tmp_path):
     with pytest.raises(LedgerError, match="a row named bench-a/b: expected a name without a slash"):
-        results.record(results.Measurement(**MEASURED | {"subject": "a/b"}), tmp_path)
+        runs.record(runs.Measurement(**MEASURED | {"subject": "a/b"}), tmp_path)
     with pytest.raises(LedgerError, match="without a slash"):
-        results.check_place("bench", "../b", tmp_path)
+        runs.check_place("bench", "../b", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -122,28 +121,28 @@ def test_a_row_that_cannot_be(change):
 def test_a_field_of_another_kind_is_named(change, said, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(ROW | change))
     with pytest.raises(LedgerError, match=f"x.json is no row of the ledger [(]{said}"):
-        results.read(tmp_path)
+        runs.read(tmp_path)
 
 
 def test_a_run_of_an_older_vitbook_stands_beside_measurements(tmp_path):
     (tmp_path / "older.json").write_text(json.dumps(ROW))  # without share, start and teacher
-    row = results.Measurement(**MEASURED)
-    results.record(row, tmp_path)
-    assert results.measurements(folder=tmp_path) == [row]
-    assert results.read(tmp_path) == [Result(**ROW)]
+    row = runs.Measurement(**MEASURED)
+    runs.record(row, tmp_path)
+    assert runs.measurements(folder=tmp_path) == [row]
+    assert runs.read(tmp_path) == [Result(**ROW)]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps(ROW | {"extra": 1})])
 def test_a_file_that_is_no_row(text, tmp_path):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(LedgerError, match="x.json is no row of the ledger"):
-        results.read(tmp_path)
+        runs.read(tmp_path)
 
 
 def test_the_books_own_ledger_and_its_published_numbers_are_readable():
-    assert all(row.accuracy > 0 for row in results.read())
-    assert all(row.rows for row in results.measurements())
-    assert all(row["source"] for row in results.published())
+    assert all(row.accuracy > 0 for row in runs.read())
+    assert all(row.rows for row in runs.measurements())
+    assert all(row["source"] for row in runs.published())
 
 
 MEASURED = {
@@ -159,37 +158,37 @@ MEASURED = {
 
 
 def test_a_measurement_is_recorded_and_found(tmp_path):
-    row = results.Measurement(**MEASURED)
-    assert results.record(row, tmp_path).name == "bench-vit_micro_patch2_8.json"
-    assert results.measurements(folder=tmp_path) == [row]
-    assert results.measurements("bench", "vit_micro_patch2_8", tmp_path) == [row]
-    assert results.measurements("bench", "another", tmp_path) == []
-    assert results.measurements("explanations", folder=tmp_path) == []
-    assert results.read(tmp_path) == []  # a run and a measurement may lie side by side
+    row = runs.Measurement(**MEASURED)
+    assert runs.record(row, tmp_path).name == "bench-vit_micro_patch2_8.json"
+    assert runs.measurements(folder=tmp_path) == [row]
+    assert runs.measurements("bench", "vit_micro_patch2_8", tmp_path) == [row]
+    assert runs.measurements("bench", "another", tmp_path) == []
+    assert runs.measurements("explanations", folder=tmp_path) == []
+    assert runs.read(tmp_path) == []  # a run and a measurement may lie side by side
     with pytest.raises(LedgerError, match="missing or unknown"):
-        results.read_row(tmp_path / "bench-vit_micro_patch2_8.json")
+        runs.read_row(tmp_path / "bench-vit_micro_patch2_8.json")
 
 
 @pytest.mark.parametrize("rows", [[], [{"a": 1}, {"b": 1}]])
 def test_a_measurement_without_a_table(rows):
     with pytest.raises(LedgerError, match="all with the same keys"):
-        results.Measurement(**MEASURED | {"rows": rows})
+        runs.Measurement(**MEASURED | {"rows": rows})
 
 
 def test_the_packed_rows_of_a_package_are_damaged(tmp_path, monkeypatch):
-    monkeypatch.setattr("vitbook.results.ledger.data_folder", lambda: tmp_path)
+    monkeypatch.setattr("vitbook.runs.ledger.data_folder", lambda: tmp_path)
     packed = tmp_path / "results.json.xz"
     whole = lzma.compress(json.dumps({"a.json": ROW}).encode())
     packed.write_bytes(whole)
-    assert results.read() == [Result(**ROW)]
+    assert runs.read() == [Result(**ROW)]
     for content in (whole[:-20], b"", json.dumps({"a.json": ROW}).encode()):
         packed.write_bytes(content)
         with pytest.raises(LedgerError, match="results.json.xz is no row of the ledger"):
-            results.read()
+            runs.read()
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
-    path = results.record(Result(**ROW), tmp_path)
+    path = runs.record(Result(**ROW), tmp_path)
     before = path.read_text()
 
     def full(*args):
@@ -197,15 +196,15 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="could not write .*No space left on device; free some"):
-        results.record(Result(**(ROW | {"accuracy": 0.5})), tmp_path)
+        runs.record(Result(**(ROW | {"accuracy": 0.5})), tmp_path)
     assert path.read_text() == before
     assert os.listdir(tmp_path) == [path.name]
 
 
 def test_provenance_says_what_ran():
-    assert results.versions()["torch"]
-    assert re.search(r", \d+ threads?$", results.device_name("cpu"))
-    assert results.commit() == "unknown" or len(results.commit().rstrip("+")) == 40
+    assert runs.versions()["torch"]
+    assert re.search(r", \d+ threads?$", runs.device_name("cpu"))
+    assert runs.commit() == "unknown" or len(runs.commit().rstrip("+")) == 40
 
 
 @pytest.mark.parametrize("package", ["vitbook", "torchvision", "numpy"])
@@ -215,54 +214,54 @@ def test_a_row_of_a_package_that_is_not_installed_is_made_all_the_same(package, 
             raise PackageNotFoundError(name)
         return "1"
 
-    monkeypatch.setattr("vitbook.results.provenance.version", version)
-    assert results.made_on("cpu")["versions"][package] == "not installed"
+    monkeypatch.setattr("vitbook.runs.provenance.version", version)
+    assert runs.made_on("cpu")["versions"][package] == "not installed"
 
 
 def test_what_went_on_from_other_weights_is_another_kind_of_run(tmp_path):
-    results.record(Result(**ROW | {"seed": 2, "start": "vit_small_patch14_focus"}), tmp_path)
-    results.record(Result(**ROW), tmp_path)
-    assert [row.start for row in results.read(tmp_path)] == [""]
-    every = results.read(tmp_path, tuned=True)
+    runs.record(Result(**ROW | {"seed": 2, "start": "vit_small_patch14_focus"}), tmp_path)
+    runs.record(Result(**ROW), tmp_path)
+    assert [row.start for row in runs.read(tmp_path)] == [""]
+    every = runs.read(tmp_path, tuned=True)
     assert sorted(row.start for row in every) == ["", "vit_small_patch14_focus"]
 
 
 def test_what_learned_without_labels_is_another_kind_of_run(tmp_path):
     recipe = ROW["recipe"] | {"objective": "masked_patches"}
-    results.record(Result(**ROW), tmp_path)
-    results.record(Result(**ROW | {"seed": 2, "recipe": recipe}), tmp_path)
-    assert [row.seed for row in results.read(tmp_path)] == [ROW["seed"]]
-    every = results.read(tmp_path, unlabeled=True)
+    runs.record(Result(**ROW), tmp_path)
+    runs.record(Result(**ROW | {"seed": 2, "recipe": recipe}), tmp_path)
+    assert [row.seed for row in runs.read(tmp_path)] == [ROW["seed"]]
+    every = runs.read(tmp_path, unlabeled=True)
     assert {row.seed for row in every} == {ROW["seed"], 2}
-    labels, colors = results.table(sorted(every, key=lambda row: row.seed))
+    labels, colors = runs.table(sorted(every, key=lambda row: row.seed))
     assert colors["model"] == f"{labels['model']}, masked_patches"
 
 
 def test_what_learned_with_a_fault_is_another_kind_of_run(tmp_path):
     recipe = ROW["recipe"] | {"fault": "strips"}
-    results.record(Result(**ROW), tmp_path)
-    results.record(Result(**ROW | {"seed": 2, "recipe": recipe}), tmp_path)
-    assert [row.seed for row in results.read(tmp_path)] == [ROW["seed"]]
-    every = sorted(results.read(tmp_path, faulty=True), key=lambda row: row.seed)
-    right, wrong = results.table(every)
+    runs.record(Result(**ROW), tmp_path)
+    runs.record(Result(**ROW | {"seed": 2, "recipe": recipe}), tmp_path)
+    assert [row.seed for row in runs.read(tmp_path)] == [ROW["seed"]]
+    every = sorted(runs.read(tmp_path, faulty=True), key=lambda row: row.seed)
+    right, wrong = runs.table(every)
     assert wrong["model"] == f"{right['model']}, fault: strips"
 
 
 def test_what_learned_from_a_share_of_the_images_is_another_kind_of_run(tmp_path):
-    results.record(Result(**ROW), tmp_path)
-    results.record(Result(**ROW | {"seed": 2, "share": 0.1}), tmp_path)
-    assert [row.seed for row in results.read(tmp_path)] == [ROW["seed"]]
-    every = results.read(tmp_path, few=True)
+    runs.record(Result(**ROW), tmp_path)
+    runs.record(Result(**ROW | {"seed": 2, "share": 0.1}), tmp_path)
+    assert [row.seed for row in runs.read(tmp_path)] == [ROW["seed"]]
+    every = runs.read(tmp_path, few=True)
     assert {row.seed for row in every} == {ROW["seed"], 2}
-    assert results.read_all(tmp_path) == every
+    assert runs.read_all(tmp_path) == every
 
 
 def test_what_learned_from_a_teacher_is_another_kind_of_run(tmp_path):
     started = {"start": "vit_small_patch14_focus"}
     for seed, more in enumerate([{}, {"teacher": "x"}, started, {"teacher": "x"} | started]):
-        results.record(Result(**ROW | {"seed": seed} | more), tmp_path)
+        runs.record(Result(**ROW | {"seed": seed} | more), tmp_path)
     found = {
-        (tuned, taught): {row.seed for row in results.read(tmp_path, tuned=tuned, taught=taught)}
+        (tuned, taught): {row.seed for row in runs.read(tmp_path, tuned=tuned, taught=taught)}
         for tuned in (False, True)
         for taught in (False, True)
     }

@@ -8,10 +8,9 @@ from hashlib import blake2b
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.results import Result, experiment_run_name
-from vitbook.training.objectives.teachers import TeacherError, missing_half
-from vitbook.training.recipe import Recipe
-from vitbook.training.recipes import DEFAULTS, get_recipe
+from vitbook.runs.recipe import Recipe
+from vitbook.runs.recipes import DEFAULTS, get_recipe
+from vitbook.runs.rows import Result, experiment_run_name
 
 
 def check_name(experiment: str) -> None:
@@ -36,10 +35,10 @@ class PlannedRun:
         recipe: with all its changes.
         share: of each class's training images, drawn by ``share_seed``.
         probe_epochs: after which the model is looked into; 0 is before training.
-        start: name of the weights that it starts from, see :func:`~.start.start_name`; empty
-            starts from fresh ones.
+        start: name of the weights that it starts from, see
+            :func:`vitbook.training.transfer.start.start_name`; empty starts from fresh ones.
         teacher: name of the model that the student also learns from, see
-            :func:`~.teachers.teacher_name`; empty if none.
+            :func:`vitbook.training.objectives.teachers.teacher_name`; empty if none.
         experiment: that it answers; like the next, no part of the definition.
         ships: its checkpoint is one of the book's own.
 
@@ -73,8 +72,7 @@ class PlannedRun:
                 f"initialization {self.recipe.initialization!r} and weights to start from, "
                 f"{self.start}: expected one of them"
             )
-        if fault := missing_half(self.recipe, bool(self.teacher)):
-            raise TeacherError(fault)
+        self.recipe.check_taught(bool(self.teacher))
         check_name(self.experiment)
         # What says the same is the same run.
         object.__setattr__(self, "probe_epochs", tuple(sorted(set(self.probe_epochs))))

@@ -3,7 +3,7 @@
 from dataclasses import MISSING, fields, replace
 
 from vitbook.errors import UnknownNameError
-from vitbook.training.recipe import Recipe
+from vitbook.runs.recipe import Recipe
 
 # What a recipe has where it says nothing, and had before it could.
 DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
@@ -177,7 +177,7 @@ def get_recipe(name: str, /, **changes) -> Recipe:
         ValueError: a number of another kind than the recipe's, or one that no run can have.
 
     Example:
-        >>> from vitbook.training import get_recipe
+        >>> from vitbook.runs import get_recipe
         >>> recipe = get_recipe("digits", epochs=5, mixup=0.2)
         >>> recipe.epochs, recipe.batch_size, recipe.mixes
         (5, 64, True)

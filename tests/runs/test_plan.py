@@ -4,17 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from vitbook import results
+from vitbook import runs
 from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
 from vitbook.models import default_image_size
-from vitbook.training import (
-    ExperimentError,
-    PlannedRun,
-    get_recipe,
-    read_experiments,
-    run,
-    standing,
-)
+from vitbook.runs import ExperimentError, PlannedRun, get_recipe, read_experiments, standing
+from vitbook.training import check_run, run
 from vitbook.training.objectives.teachers import check_teacher_name
 
 GOOD = """
@@ -42,11 +36,15 @@ question = "And this?"
 needs = "an optimiser"
 """
 
+UNTAUGHT, TAUGHT = (
+    f"changes = {{ {what} }}" for what in ("weight_decay = 0.0", 'distillation = "hard"')
+)
+
 
 def read(tmp_path, text):
     path = tmp_path / "list.toml"
     path.write_text(text)
-    return read_experiments(path)
+    return read_experiments(path, check_run)
 
 
 def test_what_a_list_asks_for(tmp_path):
@@ -113,9 +111,9 @@ def test_what_a_list_asks_for(tmp_path):
         ("[later]", "[later]\nruns = 5", "runs 5: expected a list"),
         ('models = ["rot_vit_micro_patch2_8"]', "", "runs without models"),
         ("ships = true", 'start = "own.safetensors"', "start 'own.safetensors': expected a name"),
-        ("ships = true", 'teacher = "runs/own"', "teacher 'runs/own': expected a name of `vitboo"),
+        (UNTAUGHT, f'{TAUGHT}\nteacher = "runs/own"', "teacher 'runs/own': expected a name of "),
         ("ships = true", 'teacher = "own"', "run has a teacher and recipe digits no distillation"),
-        ("ships = true", 'teacher = "fresh:vit"', "unknown model 'vit': "),
+        (UNTAUGHT, f'{TAUGHT}\nteacher = "fresh:vit"', "unknown model 'vit': "),
         ("ships = true", "teacher = 5", "teacher 5: expected text"),
         (
             "drop_path = 0.1",
@@ -223,7 +221,7 @@ def test_a_row_answers_the_run_that_made_it(tmp_path):
         probe=lambda model, held_out: {"seen": len(held_out)}, probe_epochs=(2,),
         experiment="trial", progress=False,
     )  # fmt: skip
-    (row,) = results.read_all(tmp_path)
+    (row,) = runs.read_all(tmp_path)
     assert row.name == planned.name and PlannedRun.of(row) == planned
     assert (row.experiment, row.definition) == ("trial", planned.digest)
     assert row.provenance["name"] == "digits, 50 % of each class"
@@ -231,12 +229,12 @@ def test_a_row_answers_the_run_that_made_it(tmp_path):
 
 
 def test_a_row_of_a_recipe_that_has_changed_answers_nothing():
-    row = results.read()[0]
+    row = runs.read()[0]
     assert PlannedRun.of(replace(row, recipe=row.recipe | {"vanished": 1.0})) is None
 
 
 def row_of(planned, accuracy):
-    of_any = results.read()[0]
+    of_any = runs.read()[0]
     return replace(
         of_any, model=planned.model, dataset=planned.dataset, recipe=asdict(planned.recipe),
         seed=planned.seed, share=planned.share, share_seed=planned.share_seed, accuracy=accuracy,
@@ -283,7 +281,7 @@ def test_data_sets_of_one_experiment_are_told_apart(tmp_path):
 
 
 def test_the_page_has_a_place_for_every_experiment():
-    page = Path(results.__file__).parents[2] / "book" / "experiments.md"
+    page = Path(runs.__file__).parents[2] / "book" / "experiments.md"
     if not page.is_file():
         pytest.skip("no checkout: an installed package has no pages")
     text = page.read_text()
@@ -302,7 +300,7 @@ def test_the_command_is_the_run():
 
 
 def test_the_books_own_list():
-    experiments = read_experiments()
+    experiments = read_experiments(check=check_run)
     assert {"poster", "data_size", "near_heads", "scaling"} <= {e.name for e in experiments}
     for experiment in experiments:
         for planned in experiment.runs:

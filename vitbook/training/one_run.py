@@ -9,11 +9,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vitbook import datasets, results
+from vitbook import datasets, runs
 from vitbook.datasets import Dataset
+from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
-from vitbook.models import create_model, default_image_size, initialize, plant
+from vitbook.models import create_model, default_image_size, initialize, list_models, plant
+from vitbook.models.faults import FAULTS
+from vitbook.runs.planned_run import PlannedRun
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.checkpoints import save_checkpoint
 from vitbook.training.engine.differences import differences
 from vitbook.training.engine.loop import train
@@ -21,10 +25,13 @@ from vitbook.training.engine.processes import joined, processes
 from vitbook.training.engine.tensorboard import tensorboard_writer
 from vitbook.training.objectives.learner import Learner
 from vitbook.training.objectives.questions import make_learner
-from vitbook.training.objectives.teachers import check_teacher_name, load_teacher, teacher_name
-from vitbook.training.planned import PlannedRun
-from vitbook.training.recipe import Recipe
-from vitbook.training.transfer.start import check_weights, start_from, start_name
+from vitbook.training.objectives.teachers import (
+    check_teacher_name,
+    fresh_model,
+    load_teacher,
+    teacher_name,
+)
+from vitbook.training.transfer.start import check_weights, is_path, start_from, start_name
 
 
 class RunInUseError(OSError):
@@ -56,7 +63,7 @@ def run(
     probe_epochs: tuple[int, ...] = (),
     tensorboard: str | Path | None = None,
     stop: Callable[[], bool] | None = None,
-) -> results.Result:
+) -> runs.Result:
     """Train a model of the catalogue; leave ``NAME.safetensors`` and ``NAME.json`` in ``folder``.
 
     The seed decides the first weights, the order of the images and their augmentation. A run
@@ -84,8 +91,8 @@ def run(
         UnknownNameError: no such model, data set, or weights to start or to learn from; names the
             nearest.
         StartError: weights of another model, or for images of other channels.
-        TeacherError: a teacher of other classes or for other images; a recipe with distillation
-            and no teacher, or the reverse.
+        TeacherError: a teacher of other classes or for other images.
+        ValueError: a recipe with distillation and no teacher, or the reverse.
         ModuleNotFoundError: TensorBoard is asked for and not installed.
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
@@ -108,7 +115,7 @@ def run(
         teacher_name(teacher) if teacher else "",
         experiment,
     )
-    definition, name = "", results.run_name(dataset_name, model_name, recipe.name, seed)
+    definition, name = "", runs.run_name(dataset_name, model_name, recipe.name, seed)
     if experiment:
         definition, name = planned.digest, planned.name
     unfinished = Path(folder) / f"{name}.unfinished"
@@ -161,7 +168,7 @@ def run(
             after_epoch=draw,
             stop=stop,
         )
-        result = results.Result(
+        result = runs.Result(
             model=model_name,
             parameters=count_parameters(model),
             dataset=dataset_name,
@@ -176,7 +183,7 @@ def run(
             peak_memory_mb=round(memory_so_far(own) / 1e6),
             precision=outcome.precision,
             processes=outcome.processes,
-            **results.made_on(own) | {"device": outcome.device},
+            **runs.made_on(own) | {"device": outcome.device},
             provenance=train_set.provenance,
             share=share,
             share_seed=share_seed,
@@ -195,9 +202,30 @@ def run(
                 dtype=checkpoint_dtype,
                 beside=learner.own_parts() if isinstance(learner, Learner) else None,
             )
-            results.record(result, folder)
+            runs.record(result, folder)
             unfinished.unlink(missing_ok=True)
         return result
+
+
+def check_run(planned: PlannedRun) -> None:
+    """Refuse a planned run of a model or of weights that nobody knows by name.
+
+    Raises:
+        UnknownNameError: no such model; names the nearest.
+        ValueError: weights by a path.
+    """
+    if planned.model not in list_models():
+        raise UnknownNameError("model", planned.model, list_models())
+    if (fault := planned.recipe.fault) and fault not in FAULTS:
+        raise UnknownNameError("fault", fault, FAULTS)
+    for key, weights in (("start", planned.start), ("teacher", planned.teacher)):
+        if is_path(weights):
+            raise ValueError(
+                f"{key} {weights!r}: expected a name of `vitbook weights list` or of one of the "
+                "book's own checkpoints, as a path does not say which weights the file holds"
+            )
+    if fresh_model(planned.teacher) is not None:
+        check_teacher_name(planned.teacher)
 
 
 def _in_six_digits(point: dict) -> dict:
@@ -210,7 +238,7 @@ def _check_free(row: Path, planned: PlannedRun) -> None:
     """A run that took hours is not replaced in silence, by others' settings least of all."""
     if not row.is_file():
         return
-    there = PlannedRun.of(results.read_row(row))
+    there = PlannedRun.of(runs.read_row(row))
     if there is None:
         told = "whose settings this vitbook cannot read"
     else:

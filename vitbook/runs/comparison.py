@@ -6,7 +6,7 @@ from math import sqrt
 
 from vitbook.errors import is_whole_number
 from vitbook.extras import from_extra
-from vitbook.results.rows import LedgerError, Result
+from vitbook.runs.rows import LedgerError, Result
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def gain(rows: Sequence[Result], model: str, baseline: str, held_out: int) -> Ga
         ValueError: no held-out images.
 
     Example:
-        >>> from vitbook import results
-        >>> rows = [row for row in results.read() if row.experiment == "poster"]
-        >>> found = results.gain(rows, "resnet20", "vit_mini_patch4_32", 10_000)
+        >>> from vitbook import runs
+        >>> rows = [row for row in runs.read() if row.experiment == "poster"]
+        >>> found = runs.gain(rows, "resnet20", "vit_mini_patch4_32", 10_000)
         >>> found.low > 5, found.verdict(1)
         (True, 'agrees')
     """

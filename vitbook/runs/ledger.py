@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
-from vitbook.results.rows import LedgerError, Measurement, Result, check_kinds
+from vitbook.runs.recipe import Recipe
+from vitbook.runs.rows import LedgerError, Measurement, Result, check_kinds
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
@@ -58,7 +59,7 @@ def read(
 
     Args:
         dataset: only those on this data set.
-        recipe: only those by this :class:`~vitbook.training.Recipe`, in every number of it,
+        recipe: only those by this :class:`~vitbook.runs.Recipe`, in every number of it,
             whatever its name; a row from before a number was there counts with its default. One
             with a fault, an objective or a distillation asks for such runs, and needs no further
             word.
@@ -75,16 +76,16 @@ def read(
         TypeError: the name of a recipe, instead of its numbers.
 
     Example:
-        >>> from vitbook import results
-        >>> runs = {run.name: run for run in results.read()}
+        >>> from vitbook import runs
+        >>> runs = {run.name: run for run in runs.read()}
         >>> run = runs["digits-vit_micro_patch2_8-digits-seed0"]
         >>> run.recipe["name"], run.parameters, run.accuracy > 0.9
         ('digits', 136138, True)
     """
     if recipe is not None:
-        if isinstance(recipe, type) or not hasattr(recipe, "warmup_epochs"):
+        if not isinstance(recipe, Recipe):
             raise TypeError(
-                f"recipe {recipe!r}: expected a Recipe, as vitbook.training.get_recipe(name) gives"
+                f"recipe {recipe!r}: expected a Recipe, as vitbook.runs.get_recipe(name) gives"
             )
         wanted = asdict(recipe) | {"name": ""}
         defaults = {each.name: each.default for each in fields(recipe)}
@@ -196,7 +197,7 @@ def published(**which: str) -> list[dict]:
         which: for example ``quantity="macs", model="vit_base_patch16_224"``; all if empty.
 
     Example:
-        >>> from vitbook.results import published
+        >>> from vitbook.runs import published
         >>> rows = published(model="vit_base_patch16_224", quantity="parameters")
         >>> sorted(rows[0])
         ['model', 'printed', 'quantity', 'source', 'value', 'why']

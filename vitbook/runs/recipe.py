@@ -4,9 +4,8 @@ from dataclasses import dataclass, fields
 from numbers import Real
 
 from vitbook.errors import UnknownNameError, check_temperature, is_whole_number
-from vitbook.models.catalog import POOLS
-from vitbook.models.editing import INITIALIZATIONS
-from vitbook.models.faults import FAULTS
+from vitbook.layers.heads import POOLS
+from vitbook.layers.initialization import INITIALIZATIONS
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
@@ -48,7 +47,7 @@ class Recipe:
         pruned: share of the same weights, the smallest of all layers, that is set to zero before
             the first step and stays zero.
         initialization: of the linear layers of a model that starts fresh: one of
-            :data:`~vitbook.models.editing.INITIALIZATIONS`; empty as the model has it.
+            :data:`~vitbook.layers.initialization.INITIALIZATIONS`; empty as the model has it.
         image_size: in pixels, of the images and of the model; 0 is what the model is named for.
         pool: what the head reads: "class", "mean" or "class_and_mean"; empty as the model has it.
         warmup_epochs: epochs until the peak.
@@ -96,8 +95,8 @@ class Recipe:
             :class:`~.next_pixels.NextPixels`; "mae", the pixels of hidden patches from the
             visible quarter, see :class:`~.masked_autoencoder.MaskedAutoencoder`; empty learns
             labels.
-        fault: a mistake from public code that the model learns with, one of
-            :data:`~vitbook.models.faults.FAULTS`; empty is none.
+        fault: a mistake from public code that the model learns with, see
+            :func:`vitbook.models.plant`; empty is none.
 
     Raises:
         ValueError: a number that no run can have, or what is none.
@@ -195,7 +194,6 @@ class Recipe:
             ("pool", POOLS),
             ("distillation", DISTILLATIONS),
             ("objective", OBJECTIVES),
-            ("fault", FAULTS),
         ):
             if (name := getattr(self, field)) and name not in known:
                 raise UnknownNameError(field, name, known)
@@ -211,6 +209,22 @@ class Recipe:
     @property
     def mixes(self) -> bool:
         return (self.mixup > 0 or self.cutmix > 0) and self.mix_probability > 0
+
+    def check_taught(self, has_teacher: bool) -> None:
+        """
+        Raises:
+            ValueError: distillation and a run without a teacher, or the reverse.
+        """
+        if self.distillation and not has_teacher:
+            raise ValueError(
+                f"recipe {self.name} has distillation {self.distillation!r} and the run no "
+                "teacher: name one (vitbook train --teacher), or leave distillation empty"
+            )
+        if has_teacher and not self.distillation:
+            raise ValueError(
+                f"the run has a teacher and recipe {self.name} no distillation: set it to 'soft' "
+                "or 'hard' (vitbook train --set distillation=hard), or leave the teacher out"
+            )
 
     def _check_kinds(self) -> None:
         for field in fields(self):

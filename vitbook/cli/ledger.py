@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from vitbook import results
+from vitbook import runs
 from vitbook.cli.tables import print_table
 from vitbook.errors import UnknownNameError
 
@@ -21,10 +21,10 @@ def show(
     """Print what has been measured, on what, by which command."""
     if folder is not None and not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder: give one with rows of the ledger")
-    rows = results.read_all(folder)
+    rows = runs.read_all(folder)
     if name is None:
         if rows:
-            print_table(results.table(rows))
+            print_table(runs.table(rows))
         else:
             typer.echo("no runs yet: `vitbook train` makes one")
         return
@@ -34,7 +34,7 @@ def show(
     _print_run(known[name])
 
 
-def _print_run(row: results.Result) -> None:
+def _print_run(row: runs.Result) -> None:
     for field, content in vars(row).items():
         if field == "probes":
             seen = ", ".join(f"{', '.join(p.keys() - {'epoch'})} at {p['epoch']}" for p in content)

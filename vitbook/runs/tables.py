@@ -2,7 +2,7 @@
 
 import json
 
-from vitbook.results.rows import Result
+from vitbook.runs.rows import Result
 
 
 def table(rows: list[Result]) -> list[dict[str, str]]:
