@@ -150,21 +150,28 @@ def test_its_exercises_say_how_long_and_how_hard(chapter):
     assert EXERCISES[0] <= len(exercises) <= EXERCISES[1], f"{len(exercises)} exercises"
 
 
-CHECKED = ("print(6 * 7)", "42\n", ["check-output"])
-NBVAL = {
-    "an honest notebook": ([CHECKED, ("x = 1", None, [])], True),
-    "another random picture of an unchecked cell": ([("import os; os.urandom(4)", None, [])], True),
-    "a checked number that was changed": ([("print(6 * 7)", "43\n", ["check-output"])], False),
-    "an unchecked cell that raises": ([CHECKED, ("1 / 0", None, [])], False),
-}
-
-
-@pytest.mark.parametrize(("cells", "passes"), NBVAL.values(), ids=NBVAL)
-def test_nbval_tells(tmp_path, cells, passes):
-    nbformat.write(make_notebook(*cells), tmp_path / "chapter.ipynb")
-    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "chapter.ipynb"]
-    ran = subprocess.run([*command, "-c", Path("/dev/null")], cwd=tmp_path, capture_output=True)
-    assert ran.returncode == (0 if passes else 1), ran.stdout.decode()[-2000:]
+def test_nbval_tells(tmp_path):
+    """Three notebooks: an honest one, a checked number that was changed, a cell that raises."""
+    checked = ("print(6 * 7)", "42\n", ["check-output"])
+    other_picture = ("import os; os.urandom(4)", None, [])
+    changed = ("print(6 * 7)", "43\n", ["check-output"])
+    notebooks = {
+        "honest": [checked, other_picture],
+        "changed": [changed],
+        "raises": [checked, ("1 / 0", None, [])],
+    }
+    for name, cells in notebooks.items():
+        nbformat.write(make_notebook(*cells), tmp_path / f"{name}.ipynb")
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-rA"]
+    ran = subprocess.run(
+        [*command, "-c", Path("/dev/null"), *(f"{name}.ipynb" for name in notebooks)],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    told = re.findall(r"^(PASSED|FAILED) (?:.*/)?(\w+)\.ipynb::Cell (\d)", ran.stdout, re.MULTILINE)
+    assert sorted(told, key=lambda each: each[1:]) == [
+        ("FAILED", "changed", "0"), ("PASSED", "honest", "0"), ("PASSED", "honest", "1"),
+        ("PASSED", "raises", "0"), ("FAILED", "raises", "1"),
+    ], ran.stdout[-2000:]  # fmt: skip
 
 
 def test_a_figure_is_not_kept_back(chapter):

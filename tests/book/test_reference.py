@@ -14,7 +14,7 @@ import typer
 import yaml
 from bs4 import BeautifulSoup
 from sphinx.util.inventory import InventoryFile
-from vitbook_reference import room
+from vitbook_reference import BLOCK, room
 
 import vitbook
 from vitbook.__main__ import app
@@ -83,6 +83,7 @@ def page(built: Path, name: str) -> BeautifulSoup:
     return BeautifulSoup((built / name).read_text(encoding="utf-8"), "html.parser")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_it_has_every_public_name(built, package):
     file = f"{package.removeprefix('vitbook.')}.html"
@@ -110,6 +111,7 @@ def test_a_page_stands_for_each_package_and_all_are_in_the_contents():
     assert {package.removeprefix("vitbook.") for package in PACKAGES} <= set(listed)
 
 
+@pytest.mark.slow
 def test_an_entry_shows_shapes_and_sections(built):
     entry = page(built, "book/api/analysis.html").find(id="vitbook.analysis.attention_distance")
     text = re.sub(r"\s+", " ", entry.parent.get_text())
@@ -121,12 +123,14 @@ def test_an_entry_shows_shapes_and_sections(built):
     assert len(lines) == 5 and not entry.select("dl, dd"), "a list without terms is none"
 
 
+@pytest.mark.slow
 def test_what_python_and_torch_say_by_themselves_is_left_out(built):
     tuples, modules = (page(built, f"book/api/{name}.html") for name in ("analysis", "layers"))
     assert "Alias for field" not in tuples.get_text()
     assert "*args" not in modules.find(id="vitbook.layers.Attention").get_text()
 
 
+@pytest.mark.slow
 def test_every_command_is_shown_with_its_options(built):
     text = page(built, "book/api/command.html").get_text()
     assert not re.search(r"–[a-z]", text), "two hyphens of an option became a dash"
@@ -142,6 +146,7 @@ def test_every_command_is_shown_with_its_options(built):
     check(typer.main.get_command(app), "vitbook")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("word", "target"), WORDS.items(), ids=WORDS)
 def test_code_in_a_sentence_leads_to_what_it_names(built, word, target):
     codes = [code for code in page(built, "words.html").select("p code") if code.text == word]
@@ -152,10 +157,18 @@ def test_code_in_a_sentence_leads_to_what_it_names(built, word, target):
         assert "vb-entry" in link["class"] and not link.get("title")
 
 
+@pytest.mark.slow
 def test_a_heading_and_an_entry_link_not_to_themselves(built):
     assert not page(built, "words.html").select("h2 code a, h2 a code")
     own = page(built, "book/api/training.html").find(id="vitbook.training.save_checkpoint")
     assert not own.parent.select('a.vb-entry[href="#vitbook.training.save_checkpoint"]')
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("*.md")), ids=lambda path: path.stem)
+def test_headings_stand_over_files_that_are_there(path):
+    for block in BLOCK.finditer(path.read_text()):
+        if block["what"] == "room":
+            assert list(room(block["of"].split(), block["content"].splitlines()))
 
 
 def test_a_heading_over_a_file_that_is_gone_is_refused():

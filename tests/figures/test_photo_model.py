@@ -124,12 +124,10 @@ def outputs_of(model, images) -> dict[str, torch.Tensor]:
     return found | {f"attention:{path}": each for path, each in maps.items()}
 
 
-def test_twelve_photographs_against_torch_with_the_network_cut(visit, torch_model):
-    files = sorted(SHARED.glob("kodim*.jpg"))[:12]
-    if len(files) < 12:
-        pytest.skip(
-            "twelve photographs are not here; the book's own nine are compared as it is built"
-        )
+def test_photographs_against_torch_with_the_network_cut(visit, torch_model):
+    files = sorted(SHARED.glob("kodim*.jpg"))[:3]
+    if not files:
+        pytest.skip("no photographs are here; the book's own nine are compared as it is built")
     page = load(visit())
     page.context.set_offline(True)
     apart: dict[str, float] = {}

@@ -51,6 +51,7 @@ def flowers(tmp_path, monkeypatch):
     return tmp_path / "my_flowers"
 
 
+@pytest.mark.slow
 def test_from_a_folder_to_an_onnx_file(flowers, tmp_path):
     names, said = [], {}
     for program, command, *words in commands():
