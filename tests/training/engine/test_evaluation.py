@@ -13,7 +13,7 @@ from vitbook.runs import get_recipe
 from vitbook.training import MaskedPatches, TrainingDivergedError, evaluate, predict, train
 from vitbook.training.transfer.few_shot import few_shot_curve
 from vitbook.training.transfer.linear_probe import LinearProbe, accuracy_interval
-from vitbook.training.transfer.ridge import ridge
+from vitbook.training.transfer.ridge import RidgePath
 
 RECIPE = get_recipe("digits", epochs=1, warmup_epochs=0, batch_size=32)
 
@@ -108,7 +108,7 @@ def test_readers_of_features_that_are_no_numbers(bad):
     wrong[4, 1] = bad
     layer = LinearProbe(torch.ones(2, 3), torch.zeros(2), 1.0, {}, ())
     for read in (
-        lambda: ridge(features, labels, 1.0).logits(wrong),
+        lambda: RidgePath(features, labels).layer(1.0).logits(wrong),
         lambda: layer.logits(wrong),
         lambda: accuracy_interval(wrong, labels),
         lambda: few_shot_curve(features, labels, wrong, labels, shots=(1,)),

@@ -80,17 +80,6 @@ def test_bytes_by_hand():
     assert stored_bytes(model, "int3_weights_group") == 240 + 4 * 20 + rest
 
 
-def test_a_device_without_the_kernel(learned):
-    with pytest.raises(QuantizationError, match=r"torchao refuses int4_packed on cpu \(.*; use"):
-        quantize_model(learned, "int4_packed")
-
-
-def test_a_layer_that_no_group_divides():
-    model = nn.Sequential(nn.Linear(64, 48), nn.Linear(48, 2))
-    with pytest.raises(QuantizationError, match="1 has 48 inputs, which are no multiple of the gr"):
-        quantize_model(model, "int4_weights_group")
-
-
 def test_layers_made_of_linear_ones_are_neither_counted_nor_quantized():
     model = nn.Sequential(nn.Linear(32, 32), QuantizedLinear(nn.Linear(32, 4), 8))
     small, tokens = quantize_model(model, "int4_weights_group"), torch.rand(2, 32)
@@ -99,30 +88,24 @@ def test_layers_made_of_linear_ones_are_neither_counted_nor_quantized():
     assert stored_bytes(model, "int4_weights_group") == 512 + 4 * 32 + 4 * (32 + 128 + 4)
 
 
-def test_a_model_without_a_linear_layer():
-    with pytest.raises(QuantizationError, match="Conv2d has no linear layer"):
-        quantize_model(nn.Conv2d(1, 1, 1), "int8_weights")
-
-
-def test_names():
-    with pytest.raises(UnknownNameError, match="did you mean int8_weights"):
-        quantize_model(nn.Linear(2, 2), "int8_weight")
-    with pytest.raises(UnknownNameError, match="did you mean int8_weights"):
-        stored_bytes(nn.Linear(2, 2), "int8_weight")
-
-
-def test_a_model_that_cannot_be_quantized_again(learned):
-    with pytest.raises(QuantizationError, match="is quantized already, a Int8Tensor: expected a"):
-        quantize_model(quantize_model(learned, "int8_weights"), "int4_weights")
-
-
-def test_a_model_in_double_precision(learned):
-    with pytest.raises(QuantizationError, match=r"is float64: .*model\.float\(\)"):
-        quantize_model(copy.deepcopy(learned).double(), "int8_weights")
-
-
 def test_what_is_shared_is_stored_once():
     model = nn.Sequential(nn.Linear(32, 32, bias=False), nn.GELU())
     model.append(model[0])
     assert stored_bytes(model) == 4 * 32 * 32
     assert stored_bytes(model, "int8_weights") == 32 * 32 + 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("make", "scheme", "told"),
+    [
+        (lambda it: it, "int8_weight", "did you mean int8_weights"),
+        (lambda it: it, "int4_packed", r"torchao refuses int4_packed on cpu \(.*; use"),
+        (lambda it: nn.Linear(48, 2), "int4_weights_group", "48 inputs, which are no multiple of"),
+        (lambda it: nn.Conv2d(1, 1, 1), "int8_weights", "Conv2d has no linear layer"),
+        (lambda it: quantize_model(it, "int8_weights"), "int4_weights", "is quantized already, a"),
+        (lambda it: copy.deepcopy(it).double(), "int8_weights", r"is float64: .*model\.float"),
+    ],
+)
+def test_what_cannot_be_quantized(learned, make, scheme, told):
+    with pytest.raises((UnknownNameError, QuantizationError), match=told):
+        quantize_model(make(learned), scheme)

@@ -42,6 +42,7 @@ def count_classes(labels: Int64[Tensor, "n"], num_classes: int | None = None) ->
     return number
 
 
+@torch.no_grad()
 def check_examples(
     features: Float[Tensor, "n features"],
     labels: Int64[Tensor, "n"],
@@ -56,7 +57,9 @@ def check_examples(
             than the labels, NaN, infinite, or so large that their squares are.
     """
     number = count_classes(labels, num_classes)
-    check_real(features, "features")
+    if not isinstance(features, Tensor) or features.is_complex():
+        kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
+        raise TypeError(f"features are {kind}: expected a tensor of real numbers")
     if features.ndim != 2 or not features.numel() or len(features) != len(labels):
         raise ValueError(
             f"features of shape {tuple(features.shape)} with {len(labels)} labels: expected "
@@ -67,22 +70,13 @@ def check_examples(
             f"features on {features.device} with labels on {labels.device}: expected one device, "
             "labels.to(features.device)"
         )
-    check_size(features, "features")
+    check_finite(features, "features")
+    if (largest := max(float(features.max()), -float(features.min()))) > LARGEST:
+        raise ValueError(
+            f"the features reach {largest:.0e}: expected {LARGEST:.0e} at most; divide them all by "
+            "one number"
+        )
     return number
-
-
-def check_real(features: Tensor, what: str) -> None:
-    """Refuse what is no tensor of real numbers.
-
-    Args:
-        what: is checked, in words.
-
-    Raises:
-        TypeError: no tensor, or a complex one.
-    """
-    if not isinstance(features, Tensor) or features.is_complex():
-        kind = features.dtype if isinstance(features, Tensor) else type(features).__name__
-        raise TypeError(f"{what} are {kind}: expected a tensor of real numbers")
 
 
 def check_finite(numbers: Tensor, what: str) -> None:
@@ -93,23 +87,3 @@ def check_finite(numbers: Tensor, what: str) -> None:
     """
     if not numbers.isfinite().all():
         raise ValueError(f"the {what} hold NaN or infinity: look for it in images or weights")
-
-
-@torch.no_grad()
-def check_size(features: Float[Tensor, "n features"], what: str) -> None:
-    """Refuse numbers that have no squares.
-
-    Args:
-        what: is checked, in words.
-
-    Raises:
-        ValueError: features that are NaN, infinite, or so large that their squares are.
-    """
-    check_finite(features, what)
-    if not features.numel():
-        return
-    if (largest := max(float(features.max()), -float(features.min()))) > LARGEST:
-        raise ValueError(
-            f"the {what} reach {largest:.0e}: expected {LARGEST:.0e} at most; divide them all by "
-            "one number"
-        )

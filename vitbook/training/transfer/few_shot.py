@@ -125,8 +125,8 @@ def few_shot_curve(
     Raises:
         TypeError, ValueError: features or labels that
             :func:`~vitbook.training.transfer.examples.check_examples` refuses, shots that
-            :func:`check_shots` refuses, features of two widths, fewer than 2 draws, which have no
-            interval, or no readers.
+            :func:`check_shots` refuses, features of two widths, or fewer than 2 draws, which have
+            no interval.
         UnknownNameError: a reader that is neither.
         MissingPackageError: scipy is not installed.
 
@@ -153,8 +153,6 @@ def few_shot_curve(
     if not is_whole_number(draws) or draws < 2:
         raise ValueError(f"{draws!r} draws: expected a whole number from 2 on, for an interval")
     answer = {"ridge": _ridge, "neighbours": _votes}
-    if not readers:
-        raise ValueError(f"no readers: expected some of {', '.join(READERS)}")
     for reader in readers:
         if reader not in answer:
             raise UnknownNameError("reader", reader, READERS)
@@ -166,7 +164,7 @@ def few_shot_curve(
             for rows in drawn:
                 known = train_features[rows], train_labels[rows]
                 answers, penalty = answer[reader](*known, test_features, each, num_classes)
-                right.append(_accuracy(answers, test_labels))
+                right.append((answers.argmax(dim=1) == test_labels).double().mean().item())
                 penalties += penalty
             interval = t_interval(right)
             found.append(FewShotScore(reader, each, interval, tuple(right), tuple(penalties)))
@@ -191,19 +189,12 @@ def _votes(
     return neighbours(known, labels, test, min(NEIGHBOURS, len(known)), num_classes), ()
 
 
-def _accuracy(logits: Tensor, labels: Tensor) -> float:
-    return float((logits.argmax(dim=1) == labels).double().mean())
-
-
 def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean of shares and the ends of its 95 % interval by Student's t, inside 0 to 1.
 
     Raises:
-        ValueError: fewer than two values.
         MissingPackageError: scipy is not installed.
     """
-    if len(values) < 2:
-        raise ValueError(f"{len(values)} values: expected 2 or more, for an interval")
     with from_extra("data"):
         from scipy.stats import t  # scikit-learn brings it
 

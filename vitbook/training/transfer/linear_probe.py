@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from vitbook.errors import first_few, is_whole_number
+from vitbook.errors import first_few
 from vitbook.extras import from_extra
-from vitbook.training.transfer.examples import check_finite
+from vitbook.training.transfer.examples import check_examples, check_finite, count_classes
 
 # Inverse strengths of the penalty on the weights, of features with unit spread.
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -47,13 +47,11 @@ def check_labels(labels: Int64[Tensor, "n"], num_classes: int | None = None) -> 
         num_classes: that the data set names; by default as many as the largest label tells.
 
     Raises:
-        TypeError: labels that are no whole numbers.
-        ValueError: a label outside the classes, a class without an image (the rows of the head
-            would move up), fewer than two classes, too few images of a class for the folds, or
-            too few in all for a tenth of them to hold every class.
+        TypeError, ValueError: labels that :func:`~.examples.count_classes` refuses.
+        ValueError: a class without an image (the rows of the head would move up), too few images
+            of a class for the folds, or too few in all for a tenth of them to hold every class.
     """
-    _check_indices(labels, num_classes)
-    counts = labels.bincount(minlength=num_classes or 0)
+    counts = labels.bincount(minlength=count_classes(labels, num_classes))
     absent = (counts == 0).nonzero().flatten().tolist()
     if absent:
         raise ValueError(
@@ -61,35 +59,12 @@ def check_labels(labels: Int64[Tensor, "n"], num_classes: int | None = None) -> 
             f"{len(counts)} classes; take a larger share, or name the classes that are there "
             "from 0 on"
         )
-    fewest = int(counts.min()) if len(counts) else 0
-    if len(counts) < 2 or fewest < FOLDS or len(labels) * HELD_OUT < len(counts):
+    fewest = int(counts.min())
+    if fewest < FOLDS or len(labels) * HELD_OUT < len(counts):
         raise ValueError(
-            f"{len(labels)} images of {len(counts)} classes, the rarest with {fewest}: expected 2 "
-            f"classes or more, {FOLDS} images of each, and {len(counts) / HELD_OUT:.0f} in all; "
+            f"{len(labels)} images of {len(counts)} classes, the rarest with {fewest}: expected "
+            f"{FOLDS} images of each, and {len(counts) / HELD_OUT:.0f} in all; "
             "take a larger share"
-        )
-
-
-def _check_tensor(name: str, given: object) -> None:
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{name} came as {type(given).__name__}: expected a tensor")
-
-
-def _check_indices(labels: Tensor, num_classes: int | None) -> None:
-    _check_tensor("labels", labels)
-    if labels.ndim != 1 or labels.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8):
-        kind = str(labels.dtype).removeprefix("torch.")
-        raise TypeError(
-            f"labels are {kind} of shape {tuple(labels.shape)}: expected one whole number an "
-            "image, labels.long()"
-        )
-    most = "" if num_classes is None else f" to {num_classes - 1}"
-    if len(labels) and (
-        labels.min() < 0 or (num_classes is not None and labels.max() >= num_classes)
-    ):
-        raise ValueError(
-            f"labels from {labels.min()} to {labels.max()}: expected 0{most or ' or more'}; they "
-            "count the classes from 0"
         )
 
 
@@ -110,36 +85,19 @@ def fit_linear_probe(
         num_classes: rows of the layer; by default as many as the largest label tells.
 
     Raises:
-        TypeError, ValueError: labels that :func:`check_labels` refuses.
-        TypeError: features that are no floating point.
-        ValueError: not one label for each row of features; features that are not finite, or so
-            large that their spread is not; a seed that is none.
+        TypeError, ValueError: labels that :func:`check_labels` refuses, or features that
+            :func:`~.examples.check_examples` does.
         MissingPackageError: scikit-learn is not installed.
     """
     check_labels(labels, num_classes)
-    _check_tensor("features", features)
-    if not features.is_floating_point():
-        raise TypeError(f"features are {features.dtype}: expected floating point, features.float()")
-    if features.ndim != 2 or len(features) != len(labels) or not features.shape[1]:
-        raise ValueError(
-            f"features of shape {tuple(features.shape)} with {len(labels)} labels: expected "
-            "(images, features), one label an image"
-        )
-    if not is_whole_number(seed) or not 0 <= seed < 2**32:
-        raise ValueError(f"seed {seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    check_examples(features, labels, num_classes)
     features, labels = features.detach().cpu().float(), labels.cpu()
-    check_finite(features, "features")
     with from_extra("data"):
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
 
     mean = features.mean(dim=0)
     spread = features.std(dim=0).clamp_min(1e-6)
-    if not (mean.isfinite().all() and spread.isfinite().all()):
-        raise ValueError(
-            f"features up to {features.abs().max():.3g} have no finite spread in float32: divide "
-            "them by a number first"
-        )
     scaled, known = ((features - mean) / spread).numpy(), labels.numpy()
     parts = train_test_split(scaled, known, test_size=HELD_OUT, stratify=known, random_state=seed)
 
@@ -167,18 +125,14 @@ def accuracy_interval(
     """Top-1 accuracy and the ends of its 95 % interval (Wilson's), each 0 to 1.
 
     Raises:
-        TypeError: labels that are no whole numbers.
-        ValueError: no images, not one label for each row of logits, a label outside the classes,
-            or logits with NaN or infinity.
+        ValueError: no images, not one label for each row of logits, or logits with NaN or
+            infinity.
     """
-    _check_tensor("logits", logits)
-    _check_tensor("labels", labels)
     if logits.ndim != 2 or not logits.numel() or len(logits) != len(labels):
         raise ValueError(
             f"logits of shape {tuple(logits.shape)} with {len(labels)} labels: expected (images, "
             "classes), one image at least, and one label an image"
         )
-    _check_indices(labels, logits.shape[1])
     check_finite(logits, "logits")
     with from_extra("data"):
         from scipy.stats import binomtest  # scikit-learn brings it

@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from vitbook.errors import is_whole_number
-from vitbook.training.transfer.examples import check_examples, check_real, check_size
+from vitbook.training.transfer.examples import count_classes
 
 TEMPERATURE = 0.07
 # Similarities that are held at once: 64 MB.
@@ -20,24 +19,16 @@ def neighbours(
     test_features: Float[Tensor, "test features"],
     number: int = 20,
     num_classes: int | None = None,
-    temperature: float = TEMPERATURE,
 ) -> Float[Tensor, "test classes"]:
     """Share of the votes that each class gets from the nearest training images.
 
     Near is a large cosine s of the features as they come, and a neighbour's vote weighs
-    ``exp(s / temperature)``: Wu et al. 2018, section 3.4, and Caron et al. 2021, who found 20
+    ``exp(s / TEMPERATURE)``: Wu et al. 2018, section 3.4, and Caron et al. 2021, who found 20
     neighbours best (facebookresearch/dino, ``eval_knn.py``).
 
     Args:
-        number: of neighbours.
+        number: of neighbours, at most as many as there are training images.
         num_classes: by default as many as the largest label tells.
-
-    Raises:
-        TypeError, ValueError: features or labels that
-            :func:`~vitbook.training.transfer.examples.check_examples` refuses, test features
-            likewise.
-        ValueError: test features of another width; more neighbours than training images, or none;
-            a temperature not above 0.
 
     Example:
         >>> import torch
@@ -47,27 +38,13 @@ def neighbours(
         tensor([[5.0000e-01, 5.0000e-01],
                 [6.2487e-07, 1.0000e+00]])
     """
-    num_classes = check_examples(train_features, train_labels, num_classes)
-    check_real(test_features, "test features")
-    if test_features.ndim != 2 or test_features.shape[1] != train_features.shape[1]:
-        raise ValueError(
-            f"test features of shape {tuple(test_features.shape)}: expected (images, "
-            f"{train_features.shape[1]}), as those of training"
-        )
-    check_size(test_features, "test features")
-    if not is_whole_number(number) or not 1 <= number <= len(train_features):
-        raise ValueError(
-            f"{number!r} neighbours of {len(train_features)} training images: expected a whole "
-            "number from 1 to that"
-        )
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature {temperature!r}: expected a number above 0, as 0.07")
+    num_classes = count_classes(train_labels, num_classes)
     known = F.normalize(train_features.float(), dim=1)
     votes = test_features.new_zeros((len(test_features), num_classes), dtype=torch.float32)
     rows = max(1, MOST // len(known))
     for some, into in zip(test_features.split(rows), votes.split(rows), strict=True):
         nearest = (F.normalize(some.float(), dim=1) @ known.T).topk(number, dim=1)
-        weights = (nearest.values / temperature).softmax(dim=1)
+        weights = (nearest.values / TEMPERATURE).softmax(dim=1)
         into.scatter_add_(1, train_labels[nearest.indices].long(), weights)
     return votes
 
@@ -77,14 +54,9 @@ def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "
     """Share of images whose nearest other image, by the cosine, has their label.
 
     Raises:
-        ValueError: fewer than two images, not one label for each, or features that are NaN, or so
-            large that their lengths are infinite.
+        ValueError: fewer than two images, or features that are NaN, or so large that their lengths
+            are infinite.
     """
-    if features.ndim != 2 or labels.shape != (len(features),):
-        raise ValueError(
-            f"features of shape {tuple(features.shape)} with labels of {tuple(labels.shape)}: "
-            "expected (images, features), one label an image"
-        )
     if len(features) < 2:
         raise ValueError(f"{len(features)} images: expected two at least, as each needs another")
     if not features.float().norm(dim=1).isfinite().all():

@@ -74,6 +74,14 @@ class RidgePath:
     Raises:
         TypeError, ValueError: features or labels that
             :func:`~vitbook.training.transfer.examples.check_examples` refuses.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.training.transfer.ridge import RidgePath
+        >>> features, labels = torch.tensor([[0.0], [1.0], [9.0]]), torch.tensor([0, 0, 1])
+        >>> layer = RidgePath(features, labels).layer(1e-6)
+        >>> layer.logits(torch.tensor([[1.5], [8.0]])).argmax(1)
+        tensor([0, 1])
     """
 
     def __init__(
@@ -99,11 +107,7 @@ class RidgePath:
         self.asked = self.into.T @ self.targets
 
     def layer(self, penalty: float) -> RidgeLayer:
-        """The layer of one penalty, which is more than 0.
-
-        Raises:
-            ValueError: a penalty that is not, or is infinite.
-        """
+        """The layer of one penalty, which is more than 0."""
         weight = self._shrunk(self.lift, penalty) @ self.asked / self.spread[:, None]
         bias = self.bias - self.mean @ weight
         return RidgeLayer(weight.T.contiguous(), bias, float(penalty))
@@ -124,10 +128,8 @@ class RidgePath:
                 over, unless all do.
 
         Raises:
-            ValueError: no penalties, or what :meth:`left_out_logits` refuses.
+            ValueError: what :meth:`left_out_logits` refuses.
         """
-        if not penalties:
-            raise ValueError("no penalties: expected some to choose from, as ridge.PENALTIES")
         wanted = (self.targets - self.bias).flatten()
 
         def agreement(penalty: float) -> float:
@@ -156,7 +158,7 @@ class RidgePath:
 
         Raises:
             FitsEveryImageError: a penalty too small to tell a fit from its images.
-            ValueError: a penalty that is none; one fold alone, or not one number for each image.
+            ValueError: one fold alone, or not one number for each image.
         """
         number = len(self.targets)
         if folds.shape != (number,) or len(folds.unique()) < 2:
@@ -182,8 +184,6 @@ class RidgePath:
         return found
 
     def _shrunk(self, columns: Tensor, penalty: float) -> Tensor:
-        if not 0 < penalty < float("inf"):
-            raise ValueError(f"penalty {penalty!r}: expected a number above 0, as 2**10")
         # What rounding leaves of an eigenvalue of 0 is noise, below 0 or above.
         noise = 10 * torch.finfo(torch.float64).eps * self.values.max()
         return columns * torch.where(self.values > noise, 1 / (self.values + penalty), 0)
@@ -197,24 +197,3 @@ def _rows_by_size(
     for size in counts.unique().tolist():
         alike = torch.stack([rows for rows in in_turn if len(rows) == size])
         yield from alike.split(max(1, MOST // size**2))
-
-
-def ridge(
-    features: Float[Tensor, "n features"],
-    labels: Int64[Tensor, "n"],
-    penalty: float,
-    num_classes: int | None = None,
-) -> RidgeLayer:
-    """The layer of :class:`RidgePath` for one penalty.
-
-    Raises:
-        TypeError, ValueError: as there.
-
-    Example:
-        >>> import torch
-        >>> from vitbook.training.transfer.ridge import ridge
-        >>> features, labels = torch.tensor([[0.0], [1.0], [9.0]]), torch.tensor([0, 0, 1])
-        >>> ridge(features, labels, 1e-6).logits(torch.tensor([[1.5], [8.0]])).argmax(1)
-        tensor([0, 1])
-    """
-    return RidgePath(features, labels, num_classes).layer(penalty)
