@@ -2,7 +2,6 @@
 
 import io
 import os
-import pickle
 import threading
 from collections import Counter
 
@@ -47,13 +46,6 @@ def test_cifar_keeps_every_bit(name, title, request, mirror, offer, tmp_path, ca
         "test-00000-of-00001.parquet",
         "train-00000-of-00001.parquet",
     ]
-
-
-def test_the_pickles_of_these_tests_are_those_of_numpy(make_pickle):
-    rows = np.arange(6, dtype=np.uint8).reshape(2, 3)
-    back = pickle.loads(make_pickle({"data": rows, "labels": [1, -2]}), encoding="bytes")
-    assert np.array_equal(back[b"data"], rows) and back[b"data"].dtype == np.uint8
-    assert back[b"labels"] == [1, -2]
 
 
 def test_tf_flowers_is_split_by_every_fifth_photo(offer, tf_flowers, tmp_path):

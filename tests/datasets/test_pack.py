@@ -98,20 +98,14 @@ def test_a_image_larger_than_a_file(small, tmp_path):
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_nothing_to_pack(tmp_path):
+def test_what_cannot_be_packed(small, tmp_path):
     with pytest.raises(DatasetError, match="no Parquet files to pack: run `vitbook data fetch cif"):
         pack(CIFAR10, tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_something_in_the_way_stays(small, tmp_path):
     (tmp_path / "out" / "cifar10").mkdir(parents=True)
     with pytest.raises(DatasetError, match="cifar10 is there already: remove it or choose another"):
         pack(CIFAR10, small, tmp_path / "out")
     assert not list((tmp_path / "out" / "cifar10").iterdir())
-
-
-def test_a_folder_that_cannot_be_written(small, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="could not write .*file/out/cifar10: Not a directory; "):
         pack(CIFAR10, small, tmp_path / "file" / "out")
