@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +88,7 @@ def test_a_folder_is_the_data_set_that_its_archive_would_be(split_folder, tmp_pa
     assert train.provenance["pictures"] == 10
 
 
-@pytest.mark.parametrize("held_out", ["test", "val", "valid", "validation", "Test", "VAL"])
+@pytest.mark.parametrize("held_out", ["valid", "Test"])
 def test_every_name_of_a_held_out_split(held_out, tmp_path):
     fill(tmp_path / "pets", classes("train/"))
     fill(tmp_path / "pets", classes(f"{held_out}/", 2), 50)
@@ -208,18 +207,10 @@ def test_what_is_no_picture_is_left_out_and_told(split_folder, capsys):
     assert "1 folders beside train" in said and "left out, without a picture: bird" in said
 
 
-def test_classes_of_a_folder_are_sorted_as_text(tmp_path):
-    folder = fill(tmp_path / "pets", classes(names=("9", "10", "b", "B2")))
-    assert datasets.load(folder, "train").class_names == ("10", "9", "B2", "b")
-
-
-def test_nested_folders_belong_to_their_class(split_folder):
-    fill(split_folder, ["train/cat/a/b/c/0.png", "train/cat/a/b/1.png"], 70)
-    assert datasets.load(split_folder, "train").labels.bincount().tolist() == [7, 5]
-
-
-@pytest.mark.parametrize("leads_to", ["train", "train/cat", ".", "train/cat/below"])
-def test_links_in_a_circle_are_met_once(leads_to, split_folder, capsys):
+@pytest.mark.parametrize("leads_to", ["train", "train/cat/below"])
+def test_nested_folders_belong_to_their_class_and_links_in_a_circle_are_met_once(
+    leads_to, split_folder, capsys
+):
     fill(split_folder, ["train/cat/below/0.png"], 70)
     (split_folder / "train/cat/below/back").symlink_to(split_folder / leads_to)
     assert datasets.load(split_folder, "train").labels.bincount().tolist() == [6, 5]
@@ -272,13 +263,11 @@ def test_what_may_not_be_read_is_named(split_folder, monkeypatch):
         (classes(names=("cat",)), "has one class, cat: expected two or more"),
         (classes("flowers/"), "has one class, flowers: .*if its classes lie deeper, give"),
         (classes(names=("Cat", "cat", "dog")), "classes Cat and cat, which are one on many file"),
-        ([*classes("train/", names=("Cat", "dog")), *classes("test/")], "classes Cat and cat"),
-        (classes(names=("straße", "STRASSE")), "classes STRASSE and straße, which are one"),
+        (classes(names=("re\u0301", "r\u00e9", "dog")), "have one name, written in two ways"),
         (
             [*classes("train/", names=("cat", "dog", "eel", "fox")), *classes("val/")],
             "has no picture of eel, fox in validation, and has elsewhere: expected the same",
         ),
-        ([*classes("train/"), *classes("test/", names=("cat", "dog", "eel"))], "eel in train"),
         ([*classes("train/"), "test/notes.txt"], "no picture of cat, dog in test"),
         ([*classes("train/"), *classes("val/"), *classes("valid/")], "has val and valid for one"),
         ([*classes(), "eel/0.png"], "has one picture of eel: expected two or more"),
@@ -289,12 +278,6 @@ def test_folders_that_are_refused(names, message, tmp_path, root):
     fill(folder, names)
     assert re.search(message, refused(folder))
     assert not (root / "folders" / ".making").exists()
-
-
-def test_two_ways_to_write_one_name_are_refused(tmp_path):
-    for form in ("NFC", "NFD"):
-        fill(tmp_path / "pets", classes(names=(unicodedata.normalize(form, "ré"), "dog")))
-    assert "have one name, written in two ways" in refused(tmp_path / "pets")
 
 
 @pytest.mark.parametrize(
@@ -320,16 +303,7 @@ def test_tables_that_are_refused(content, message, tmp_path):
     assert re.search(message, refused(tmp_path / "pets.csv"))
 
 
-def test_pictures_that_a_table_names_and_that_are_not_there(tmp_path):
-    (tmp_path / "pets.csv").write_text(
-        "path,label\n" + "".join(f"{n}.png,{n % 2}\n" for n in range(9))
-    )
-    assert "9 of 9 pictures cannot be read: " in refused(tmp_path / "pets.csv")
-
-
-@pytest.mark.parametrize(
-    "path", ["/no/such/folder", "./nowhere", "~/nowhere", "~nobody-here/x", "no/such", "x.zip"]
-)
+@pytest.mark.parametrize("path", ["/no/such/folder", "~nobody-here/x", "no/such", "x.zip"])
 def test_a_path_at_which_nothing_is_says_so(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if path == "x.zip":
@@ -424,17 +398,6 @@ def test_a_kill_while_reading_leaves_nothing_that_is_taken_for_whole(
             datasets.name_of(split_folder)
     assert (root / "folders" / ".making").exists() and not [*root.glob("folders/*@*")]
     assert len(datasets.load(split_folder, "train")) == 10
-
-
-def test_two_thousand_files(tmp_path):
-    content = picture(0, (1, 1))
-    folder = tmp_path / "many"
-    for name in ("cat", "dog"):
-        (folder / name).mkdir(parents=True)
-        for number in range(1000):
-            (folder / name / f"{number}.png").write_bytes(content)
-    train, test = both(folder)
-    assert (len(train), len(test)) == (1600, 400)
 
 
 def test_the_name_of_a_set_that_is_damaged(split_folder, root):

@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from vitbook import datasets
-from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.datasets.stored.reading import Contents, read_images
 from vitbook.datasets.stored.shards import find_shards
 
 ROOT = Path(
@@ -76,28 +74,6 @@ def test_tf_flowers_are_split_as_we_would():
             assert of_class[path] == ("test" if turn % 5 == 4 else "train")
 
 
-@real("tf_flowers")
-def test_tf_flowers_at_128_pixels():
-    small = datasets.load("tf_flowers", "test", root=ROOT, image_size=128)
-    assert small.images.shape == (731, 3, 128, 128)
-    large = torch.nn.functional.interpolate(
-        load("tf_flowers", "test").images[:50].float(), size=128, mode="area"
-    )
-    assert (small.images[:50].float() - large).abs().mean() < 6  # the same images
-
-
-@pytest.mark.slow
-@real("tiny_imagenet")
-def test_tiny_imagenet_is_as_large_as_it_says():
-    train = find_shards(ROOT / "tiny_imagenet", "train")
-    contents = Contents()
-    modes = {image.mode for _, image in read_images(train, contents)}
-    assert modes == {"RGB", "L"} and contents.sizes == {(64, 64)}
-    assert len(contents.labels) == train.num_rows == {1: 33_334, 3: 100_000}[len(train.found)]
-    assert len(set(contents.labels)) == 200
-    assert len(train.found) + len(train.absent) == 3
-
-
 @pytest.mark.slow
 @real("tiny_imagenet")
 def test_tiny_imagenet_to_validate_on():
@@ -106,22 +82,3 @@ def test_tiny_imagenet_to_validate_on():
     assert dataset.images.shape == (10_000, 3, 64, 64)
     assert dataset.class_names[0] == "goldfish"
     assert dataset.provenance["name"] == "Tiny-ImageNet"
-
-
-@real("tiny_imagenet")
-def test_tiny_imagenet_says_what_is_missing():
-    from vitbook.datasets.stored.reading import provenance
-
-    image_set = IMAGE_SETS["tiny_imagenet"]
-    shards = find_shards(ROOT / "tiny_imagenet", "train")
-    contents = Contents()
-    contents.labels, contents.formats, contents.sizes = [0] * shards.num_rows, {"JPEG"}, {(64, 64)}
-    about = provenance(image_set, "train", shards, contents, 64)
-    if len(shards.found) == 3:
-        assert about["name"] == "Tiny-ImageNet" and "missing" not in about
-        return
-    assert about["name"] == "Tiny-ImageNet (33,334 images)"
-    assert about["shards"] == "1 of 3"
-    assert about["missing"] == (
-        "train-00001-of-00003.parquet, train-00002-of-00003.parquet (66,666 of 100,000 images)"
-    )

@@ -115,7 +115,7 @@ def test_no_names_of_classes(small, first):
         load(small)
 
 
-@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.999])
+@pytest.mark.parametrize("share", [0, 0.5, 0.999])
 def test_a_file_cut_short(share, small, first):
     whole = first.read_bytes()
     first.write_bytes(whole[: int(share * len(whole))])
@@ -141,29 +141,28 @@ def change_row(path, index, **values):
 
 
 @pytest.mark.parametrize(
-    ("encoded", "words"),
+    ("changed", "words"),
     [
-        (b"GIF89a......", "12 bytes that begin with 47 49 46 38 39 61 2e 2e are no JPEG or PNG"),
-        (b"", "0 bytes that begin with nothing are no JPEG or PNG"),
-        (encode_png(np.zeros((3, 32, 32), np.uint8))[:60], "60 bytes do not decode"),
+        ({"image": b"GIF89a......"}, "12 bytes that begin with 47 49 46 .* are no JPEG or PNG"),
+        ({"image": b""}, "0 bytes that begin with nothing are no JPEG or PNG"),
+        ({"image": encode_png(np.zeros((3, 32, 32), np.uint8))[:60]}, "60 bytes do not decode"),
+        ({"image": None}, "holds no image: expected its bytes"),
+        ({"label": -1}, "has label -1: expected 0 to 9"),
+        ({"label": 10}, "has label 10: expected 0 to 9"),
+        ({"label": None}, "has label None: expected 0 to 9"),
     ],
 )
-def test_a_image_that_does_not_decode(encoded, words, small, first):
-    change_row(first, 7, image={"bytes": encoded, "path": "a.png"})
-    with pytest.raises(DatasetError, match=f"row 7 of .*00000-of-00002.parquet .a.png. .*{words}"):
-        load(small)
+def test_a_bad_row_is_named(changed, words, small, first):
+    def change(table):
+        rows = table.to_pylist()
+        if "image" in changed:
+            rows[7]["image"] = {"bytes": changed["image"], "path": "a.png"}
+        else:
+            rows[7] |= changed
+        return pa.Table.from_pylist(rows, schema=table.schema)
 
-
-def test_a_row_without_a_image(small, first):
-    change_row(first, 2, image={"bytes": None, "path": "elsewhere.png"})
-    with pytest.raises(DatasetError, match="row 2 of .* holds no image: expected its bytes"):
-        load(small)
-
-
-@pytest.mark.parametrize("label", [-1, 10, None])
-def test_labels_that_no_class_has(label, small, first):
-    change_row(first, 3, label=label)
-    with pytest.raises(DatasetError, match=f"row 3 of .* has label {label}: expected 0 to 9"):
+    rewrite(first, change)
+    with pytest.raises(DatasetError, match=f"row 7 of .*00000-of-00002.parquet.* {words}"):
         load(small)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitbook.datasets import TASKS, make_task
+from vitbook.datasets import make_task
 from vitbook.datasets.tasks import CELLS, turned_squares
 from vitbook.errors import UnknownNameError
 
@@ -16,9 +16,10 @@ def test_a_digit_begins_in_the_cell_that_its_label_names():
     assert (task.images == task.images[:, :1]).all()  # grey
     whole = load("cluttered_digits", "train")
     rows = torch.randperm(len(whole), generator=torch.Generator().manual_seed(0))[:300]
+    masks = digit_masks("train")
     for row, image, label in zip(rows[:50], task.images[:50], task.labels[:50], strict=True):
         assert torch.equal(image[:1], whole.images[row])
-        top, left = digit_masks("train")[row].nonzero()[0].tolist()
+        top, left = masks[row].nonzero()[0].tolist()
         assert int(label) == top * 4 // 25 * 4 + left * 4 // 25
     counts = torch.bincount(task.labels, minlength=16)
     assert counts.min() >= 8 and counts.max() <= 36  # 300 / 16 is 19
@@ -70,23 +71,3 @@ def test_every_angle_is_blurred_alike():
 def test_what_cannot_be_made_is_refused(name, number, error, said):
     with pytest.raises(error, match=said):
         make_task(name, number)
-
-
-def test_angles_are_one_for_each_square_image():
-    image = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
-    for images, angles in ((image, torch.zeros(1)), (image[..., :7], torch.zeros(2))):
-        with pytest.raises(ValueError, match="expected square images and an angle for each"):
-            turned_squares(images, angles)
-
-
-def test_both_groups_have_tasks():
-    assert {task.group for task in TASKS.values()} == {"natural", "structured"}
-
-
-@pytest.mark.parametrize(
-    ("shape", "said"),
-    [((1, 1, 1, 1), r"\(1, 1, 1, 1\) and angles"), ((0, 1, 8, 8), "expected square images")],
-)
-def test_too_little_to_turn(shape, said):
-    with pytest.raises(ValueError, match=said):
-        turned_squares(torch.zeros(shape, dtype=torch.uint8), torch.zeros(shape[0]))

@@ -11,20 +11,10 @@ from jaxtyping import UInt8
 from vitbook.extras import from_extra
 
 with from_extra("data"):
-    from PIL import Image
+    from PIL import Image, ImageOps
 
 STORED = ("JPEG", "PNG")  # Pillow knows sixty more, which no stored set of images needs
 ANYONES = (*STORED, "BMP", "TIFF", "WEBP")  # what is found in a folder of one's own
-_ORIENTATION = 0x0112  # of EXIF, with what undoes each of its values
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 
 class ImageError(ValueError):
@@ -73,25 +63,24 @@ def as_shown(image: Image.Image) -> Image.Image:
     Raises:
         ImageError: pixels of more than 16 bits, of which none can be told to be white.
     """
-    turn = _UPRIGHT.get(_orientation(image))
+    image = _upright(image)
     if image.mode.startswith(("I", "F")):
         image = _in_8_bits(image)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         behind = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(behind, image)
-    image = image.convert("RGB")
-    return image if turn is None else image.transpose(turn)
+    return image.convert("RGB")
 
 
-def _orientation(image: Image.Image) -> object:
+def _upright(image: Image.Image) -> Image.Image:
     try:
         with _silence():
-            return image.getexif().get(_ORIENTATION)
+            return ImageOps.exif_transpose(image)
     except MemoryError:
         raise
     except Exception:  # a damaged block fails in any way at all
-        return None
+        return image
 
 
 @contextmanager

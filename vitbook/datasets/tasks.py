@@ -125,10 +125,6 @@ def turned_squares(
         images: square.
         angles: in degrees, one for each image.
 
-    Raises:
-        TypeError: images that are not uint8.
-        ValueError: images that are not square, of one pixel, or angles that are not one for each.
-
     Example:
         >>> import torch
         >>> from vitbook.datasets.tasks import turned_squares
@@ -138,14 +134,6 @@ def turned_squares(
         >>> tuple(quarter.shape), quarter[0, 0, -1, 0].item(), quarter[0, 0, 0, 0].item()
         ((1, 1, 70, 70), 200, 0)
     """
-    if images.dtype != torch.uint8:
-        raise TypeError(f"images are {images.dtype}: expected uint8, not yet normalised")
-    square = images.ndim == 4 and images.shape[-1] == images.shape[-2] > 1 and len(images)
-    if not square or angles.shape != (len(images),):
-        raise ValueError(
-            f"images of shape {tuple(images.shape)} and angles of shape {tuple(angles.shape)}: "
-            "expected square images and an angle for each"
-        )
     side = images.shape[-1]
     inner = int(side * INSCRIBED)
     size = (len(images), images.shape[1], inner, inner)
