@@ -3,6 +3,8 @@
 import errno
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -122,3 +124,12 @@ def could_not_write(path: Path, error: OSError, num_bytes: int | None = None) ->
         f"could not write {path}{needed}: {error.strerror or error}; {advice}; what was there "
         "before is untouched",
     )
+
+
+@contextmanager
+def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
+    """What cannot be written inside the block is told by :func:`could_not_write`."""
+    try:
+        yield
+    except OSError as error:
+        raise could_not_write(path, error, num_bytes) from error

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 from vitbook.datasets.catalog import Archive
 from vitbook.datasets.dataset import DatasetError
 from vitbook.extras import from_extra
-from vitbook.files import could_not_write
+from vitbook.files import writing
 
 with from_extra("data"):
     from tqdm.auto import tqdm
@@ -41,7 +41,7 @@ def download(archive: Archive, folder: Path) -> Path:
     """Put the archive into a folder, whole and verified, and return where it is.
 
     A file of its name that is there already is only verified. What an earlier call left behind is
-    continued with a Range request; If-Range has the server send all of it anew if it changed.
+    continued with a Range request; a part of another version is found by the checksum, and removed.
 
     Raises:
         DownloadError: no connection, another file than expected, a wrong checksum.
@@ -56,10 +56,8 @@ def download(archive: Archive, folder: Path) -> Path:
         _verify(part, archive, "it was removed; try again, or set VITBOOK_MIRROR to another source")
     except DownloadError:
         part.unlink()
-        _mark(part).unlink(missing_ok=True)
         raise
     os.replace(part, target)
-    _mark(part).unlink(missing_ok=True)
     return target
 
 
@@ -94,35 +92,19 @@ def _continue(archive: Archive, part: Path, bar: tqdm) -> None:
     request = Request(address(archive), headers={"User-Agent": "vitbook"})
     if have:
         request.add_header("Range", f"bytes={have}-")
-        if _mark(part).exists():
-            request.add_header("If-Range", _mark(part).read_text())
     with urlopen(request, timeout=TIMEOUT_S) as response:
         if response.status != 206:
             have = 0
         _check_length(archive, response, have)
-        mode = "ab" if have else "wb"
-        try:
-            if not have:
-                _mark(part).unlink(missing_ok=True)
-                if validator := _validator(response):
-                    _mark(part).write_text(validator)
-            file = part.open(mode)
-        except OSError as error:
-            raise could_not_write(part, error, archive.num_bytes) from error
+        with writing(part, archive.num_bytes):
+            file = part.open("ab" if have else "wb", buffering=0)
         with file:
             bar.n = have
             while have < archive.num_bytes and (chunk := response.read1(_CHUNK)):
-                _write(file, chunk, part, archive)
+                with writing(part, archive.num_bytes):
+                    file.write(chunk)
                 have += len(chunk)
                 bar.update(len(chunk))
-
-
-def _write(file, chunk: bytes, part: Path, archive: Archive) -> None:
-    try:
-        file.write(chunk)
-        file.flush()
-    except OSError as error:
-        raise could_not_write(part, error, archive.num_bytes) from error
 
 
 def _check_length(archive: Archive, response: HTTPResponse, have: int) -> None:
@@ -138,12 +120,6 @@ def _check_length(archive: Archive, response: HTTPResponse, have: int) -> None:
             f"{archive.num_bytes:,} of {archive.name}: the file moved or changed; set "
             "VITBOOK_MIRROR to another source"
         )
-
-
-def _validator(response: HTTPResponse) -> str | None:
-    """What tells this version of the file from another; If-Range takes no weak ETag."""
-    etag = response.headers.get("ETag", "")
-    return etag if etag.startswith('"') else response.headers.get("Last-Modified")
 
 
 def _verify(path: Path, archive: Archive, advice: str) -> None:
@@ -171,8 +147,3 @@ def _stopped(archive: Archive, have: int, reason: str, target: Path) -> str:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _mark(part: Path) -> Path:
-    """Holds the validator of the version that ``part`` is a part of."""
-    return part.with_suffix(".version")

@@ -1,14 +1,13 @@
 """Rows to Parquet files, in the layout that ``shards`` reads."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from vitbook.datasets.stored.shards import Packed, Row
 from vitbook.extras import from_extra
-from vitbook.files import could_not_write
+from vitbook.files import writing
 
 with from_extra("data"):
     import pyarrow as pa
@@ -37,7 +36,7 @@ class ShardWriter:
         if packed is not None:
             metadata["vitbook"] = json.dumps(asdict(packed))
         self.path = path
-        with self._said():
+        with writing(self.path):
             self._file = pa.OSFile(str(path), "wb")
             self._parquet = pq.ParquetWriter(
                 self._file,
@@ -55,22 +54,15 @@ class ShardWriter:
 
     def write(self, rows: Sequence[Row]) -> None:
         images = [{"bytes": row.encoded, "path": row.path} for row in rows]
-        with self._said():
+        with writing(self.path):
             self._parquet.write_batch(
                 pa.record_batch([images, [row.label for row in rows]], schema=_SCHEMA)
             )
 
     def close(self) -> None:
-        with self._said():
+        with writing(self.path):
             self._parquet.close()
             self._file.close()
-
-    @contextmanager
-    def _said(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise could_not_write(self.path, error) from error
 
 
 def write_shard(path: Path, rows: Sequence[Row], class_names: Sequence[str]) -> None:
