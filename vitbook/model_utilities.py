@@ -27,6 +27,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
+def faults_of(model: nn.Module) -> tuple[str, ...]:
+    """Mistakes that were planted into parts of a model on purpose: each part says its ``fault``."""
+    return tuple(sorted({part.fault for part in model.modules() if hasattr(part, "fault")}))
+
+
 def logits_in(answer: Any, model: nn.Module) -> Tensor:
     """A model's logits, out of what they are wrapped in.
 

@@ -14,6 +14,7 @@ import typer
 from vitbook import datasets, runs
 from vitbook.cli import kernels
 from vitbook.cli.cluster import submit as hand_over
+from vitbook.cli.faults import check_fault
 from vitbook.cli.options import Device
 from vitbook.cli.rates import Rates
 from vitbook.cli.tables import print_table
@@ -60,7 +61,7 @@ def list_experiments(
     With names: run by run.
     """
     set_threads(threads)
-    experiments, place = read_experiments(file, check_run), _place(ledger, work)
+    experiments, place = read_experiments(file, _check), _place(ledger, work)
     wanted = _wanted(experiments, names)
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
@@ -124,7 +125,7 @@ def run_experiments(
         raise ValueError(f"--minutes {minutes:g}: expected more than 0, or leave it out")
     choose_device(device)
     set_threads(threads)
-    experiments, place = read_experiments(file, check_run), _place(ledger, work, dirty)
+    experiments, place = read_experiments(file, _check), _place(ledger, work, dirty)
     wanted = _wanted(experiments, names)
     for folder in (place.ledger / "results", place.ledger / "checkpoints", place.folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,6 +167,11 @@ def run_experiments(
     _say_what_waits(experiments, wanted, states)
     if failed:
         raise WorkError(f"{failed} failed, see above; the same command tries again")
+
+
+def _check(run: PlannedRun) -> None:
+    check_run(run)
+    check_fault(run.recipe)
 
 
 def _place(ledger: Path | None, work: Path | None, dirty: bool = False) -> Workplace:

@@ -13,6 +13,7 @@ import typer
 from torch import nn
 
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
+from vitbook.cli.faults import check_fault, plant
 from vitbook.cli.options import DataName, Device
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
@@ -82,13 +83,15 @@ def train(
         raise ValueError(f"--save-every {save_every}: expected seconds, 0 or more")
     changes = {"epochs": epochs, "batch_size": batch}
     changes = {field: number for field, number in changes.items() if number is not None}
+    chosen = get_recipe(recipe, **changes | dict(map(_change, change or [])))
+    check_fault(chosen)
     with _asked_to_end() as stop:
         if stop is not None and stop():  # while this process was starting
             raise RunStoppedError("stopped before its first step: the same call begins it")
         result = run(
             model,
             dataset,
-            get_recipe(recipe, **changes | dict(map(_change, change or []))),
+            chosen,
             seed=seed,
             share=share,
             share_seed=share_seed,
@@ -104,6 +107,7 @@ def train(
             probe_epochs=_epochs(probe_at),
             tensorboard=tensorboard,
             stop=stop,
+            plant=plant,
         )
     if os.environ.get("RANK", "0") != "0":  # torchrun's other processes
         return

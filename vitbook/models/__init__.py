@@ -12,7 +12,6 @@ from vitbook.models.catalog import (
     list_models,
 )
 from vitbook.models.editing import initialize, set_dropout, set_stochastic_depth
-from vitbook.models.faults import plant
 from vitbook.models.papers.vit import VisionTransformer
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "default_image_size",
     "initialize",
     "list_models",
-    "plant",
     "set_dropout",
     "set_stochastic_depth",
 ]

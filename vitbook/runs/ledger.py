@@ -68,8 +68,7 @@ def read(
         taught: also those that learned from a teacher's answers, for the same reason.
         unlabeled: also those that learned without labels: their accuracy is not of classes.
         few: also those that learned from a share of the images for training.
-        faulty: also those with a mistake planted before the training, see
-            :func:`vitbook.models.plant`.
+        faulty: also those with a mistake planted before the training.
 
     Raises:
         LedgerError: a file that is not a row; names the file and what is wrong with it.

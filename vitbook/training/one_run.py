@@ -14,11 +14,10 @@ from vitbook.datasets import Dataset
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.measure import count_parameters, memory_so_far
-from vitbook.models import create_model, default_image_size, initialize, list_models, plant
-from vitbook.models.faults import FAULTS
+from vitbook.models import create_model, default_image_size, initialize, list_models
 from vitbook.runs.planned_run import PlannedRun
 from vitbook.runs.recipe import Recipe
-from vitbook.training.engine.checkpoints import save_checkpoint
+from vitbook.training.engine.checkpoints import Plant, save_checkpoint
 from vitbook.training.engine.differences import differences
 from vitbook.training.engine.loop import train
 from vitbook.training.engine.processes import joined, processes
@@ -63,6 +62,7 @@ def run(
     probe_epochs: tuple[int, ...] = (),
     tensorboard: str | Path | None = None,
     stop: Callable[[], bool] | None = None,
+    plant: Plant | None = None,
 ) -> runs.Result:
     """Train a model of the catalogue; leave ``NAME.safetensors`` and ``NAME.json`` in ``folder``.
 
@@ -84,6 +84,8 @@ def run(
         probe: is given the model and the held-out data; what it returns goes to the ledger.
         probe_epochs: after which epochs; 0 is before training.
         tensorboard: folder for the curve as TensorBoard reads it.
+        plant: is given the model and the fault of the recipe, and plants it, as
+            ``vitbook.studies.pitfalls.plant`` does.
         stop: asked after every step; if it says so, the unfinished run is written and left.
 
     Raises:
@@ -97,6 +99,8 @@ def run(
         RunInUseError: another process is writing this run into this folder.
         RunStoppedError: ``stop`` said so; the same call goes on.
     """
+    if recipe.fault and plant is None:
+        raise ValueError(f"recipe {recipe.name} has the fault {recipe.fault!r}: give `plant`")
     dataset_name = datasets.name_of(dataset_name)
     usual_size = default_image_size(model_name)
     if start:
@@ -216,8 +220,6 @@ def check_run(planned: PlannedRun) -> None:
     """
     if planned.model not in list_models():
         raise UnknownNameError("model", planned.model, list_models())
-    if (fault := planned.recipe.fault) and fault not in FAULTS:
-        raise UnknownNameError("fault", fault, FAULTS)
     for key, weights in (("start", planned.start), ("teacher", planned.teacher)):
         if is_path(weights):
             raise ValueError(

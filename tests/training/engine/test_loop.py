@@ -381,19 +381,6 @@ def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):
     )
 
 
-def test_a_fault_of_the_head_is_not_learned_without_one():
-    with pytest.raises(
-        ValueError, match="softmax_twice' with objective 'mae', which knows no head"
-    ):
-        get_recipe("digits", label_smoothing=0.0, objective="mae", fault="softmax_twice")
-
-
-def test_a_fault_of_stochastic_depth_is_not_learned_without_it():
-    with pytest.raises(ValueError, match="unscaled_depth' with drop_path 0.*set drop_path"):
-        get_recipe("digits", fault="unscaled_depth")
-    assert get_recipe("digits", fault="unscaled_depth", drop_path=0.2).fault == "unscaled_depth"
-
-
 def test_the_recipe_of_sl_vit_is_the_authors():
     recipe = get_recipe("sl_vit")
     assert recipe.epochs * recipe.repeats == 300  # data passes

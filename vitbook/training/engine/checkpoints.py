@@ -1,7 +1,7 @@
 """Weights on disk: safetensors, never pickle, with what it takes to build the model again."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import metadata
 from pathlib import Path
@@ -14,11 +14,10 @@ from vitbook.colors import OURS, colors_of, say_colors
 from vitbook.datasets.dataset import check_class_names
 from vitbook.errors import UnknownNameError
 from vitbook.files import write_atomically
-from vitbook.model_utilities import COMPILED, digest, unwrapped
-from vitbook.models import ModelSpec, plant
+from vitbook.model_utilities import COMPILED, digest, faults_of, unwrapped
+from vitbook.models import ModelSpec
 from vitbook.models.catalog import create_again
 from vitbook.models.constants import constants_of, set_constants
-from vitbook.models.faults import FAULTS, faults_of, faults_of_parts
 from vitbook.models.weights.formats import is_npz
 from vitbook.models.weights.google import load_google, model_of_google
 from vitbook.models.weights.renaming import check_state
@@ -32,6 +31,8 @@ from vitbook.training.engine.checkpoint_file import (
     read_tensors,
 )  # fmt: skip
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state
+
+Plant = Callable[[nn.Module, str], None]
 
 
 @dataclass(frozen=True)
@@ -137,12 +138,13 @@ def load_checkpoint(
     model: nn.Module | None = None,
     *,
     image_size: int | Sequence[int] | None = None,
+    plant: Plant | None = None,
 ) -> Checkpoint:
     """Read a checkpoint, and build its model unless one is given.
 
     A checkpoint also restores the constants that change the forward pass but are not weights: the
-    epsilon of the norms, and the epsilon and scale of Performer attention. A model that had a
-    fault (:func:`vitbook.models.plant`), or learned with one of its recipe, is built with it.
+    epsilon of the norms, and the epsilon and scale of Performer attention. A model that
+    learned with a planted fault is built with it by ``plant``.
 
     Args:
         path: a file that :func:`save_checkpoint` wrote, or the name of one of the book's own,
@@ -152,6 +154,8 @@ def load_checkpoint(
             be filled from a safetensors file of others too, by our names or timm's.
         image_size: build the model for images of this size, with its table of positions
             resized; by default the size that it learned from.
+        plant: is given the model and the name of a fault, and plants it, as
+            ``vitbook.studies.pitfalls.plant`` does.
 
     Raises:
         FileNotFoundError: no such file.
@@ -205,14 +209,19 @@ def load_checkpoint(
         faults = _faults(about)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise another(error) from error
+    if faults and model is None and plant is None:
+        raise CheckpointError(
+            f"{path.name} holds a model {_with(faults)}: give `plant`, which plants it, such as "
+            "vitbook.studies.pitfalls.plant, or take a model without one"
+        )
     if image_size is not None:
-        state, spec = _resized(state, spec, image_size, faults)
+        state, spec = _resized(state, spec, image_size, faults, plant)
     try:
         with torch.device("meta"):  # of whatever size: memory is taken once the weights fit
-            usual = unwrapped(model) if model is not None else _built(spec, faults)
+            usual = unwrapped(model) if model is not None else _built(spec, faults, plant)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise another(error) from error
-    ours, theirs = faults_of_parts(faults), faults_of(usual)
+    ours, theirs = tuple(sorted(faults)), faults_of(usual)
     if ours != theirs:  # of a given model: a built one has them
         raise CheckpointError(
             f"{path.name} holds weights of a model {_with(ours)}, the given one is "
@@ -226,7 +235,7 @@ def load_checkpoint(
         set_constants(usual, constants)
     except ValueError as error:
         raise CheckpointError(f"{error} (the file holds a {spec.name})") from error
-    target = usual if model is not None else _built(spec, faults)
+    target = usual if model is not None else _built(spec, faults, plant)
     set_constants(target, constants)
     load_unique_state(target, {name: tensor.to(own[name].dtype) for name, tensor in state.items()})
     if about.get("colors"):
@@ -251,24 +260,26 @@ def _without_compile(named: dict) -> dict:
 
 
 def _faults(about: dict) -> list[str]:
-    """Of the model, and of the recipe: a fault of the training alone leaves no trace in a model."""
+    """Of the model, and of the recipe that it learned by."""
     recipe = dict(about["provenance"]).get("recipe")
     of_recipe = recipe.get("fault", "") if isinstance(recipe, dict) else ""
-    faults = list(dict.fromkeys([*about.get("faults", ()), *[of_recipe] * bool(of_recipe)]))
-    for fault in faults:
-        if fault not in FAULTS:
-            raise UnknownNameError("fault", fault, FAULTS)
-    return faults
+    return list(dict.fromkeys([*about.get("faults", ()), *[of_recipe] * bool(of_recipe)]))
 
 
 def _with(faults: Sequence[str]) -> str:
-    return f"with the fault {' and '.join(faults)}" if faults else "without a fault"
+    return f"with the fault {' and '.join(map(str, faults))}" if faults else "without a fault"
 
 
-def _built(spec: ModelSpec, faults: Sequence[str]) -> nn.Module:
+def _built(spec: ModelSpec, faults: Sequence[str], plant: Plant | None) -> nn.Module:
     model = create_again(spec)
     for fault in faults:
-        plant(model, fault)
+        try:
+            plant(model, fault)
+        except UnknownNameError as error:
+            raise CheckpointError(
+                f"a model {_with([fault])} was written for another vitbook ({error}): train it "
+                "again with this one"
+            ) from error
     return model
 
 
@@ -285,9 +296,10 @@ def _resized(
     spec: ModelSpec,
     image_size: int | Sequence[int],
     faults: Sequence[str],
+    plant: Plant | None,
 ) -> tuple[dict[str, Tensor], ModelSpec]:
     """The same weights for images of another size: tables of positions on another grid."""
-    source = _built(spec, faults)
+    source = _built(spec, faults, plant)
     with torch.device("meta"):  # it only says its grids
         target = create_again(replace(spec, image_size=image_size))
     check_state(state, unique_state(source), spec.name)

@@ -27,7 +27,7 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
     ``from_epoch``, at which they enter its course: 0, or where the warm-up ends.
 
     What multiplies decays; biases, norms, positions, tokens, embeddings and scales do not, see
-    :func:`.matrices`, unless the recipe's fault is "decayed_positions". A parameter that several
+    :func:`.matrices`, unless a part of the model has ``decays_tables``. A parameter that several
     parts share comes once, one that does not learn not at all. Libraries' models and what stands
     around a model are known by what they declare.
 
@@ -47,14 +47,15 @@ def parameter_groups(model: nn.Module, recipe: Recipe) -> list[dict]:
                 f"{type(model).__name__} that learns; it has {parts}"
             )
     multiply, rates = matrices(model), _rates(model, recipe, names.keys())
+    all_tables = any(hasattr(part, "decays_tables") for part in model.modules())
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {
         (True, 1.0, cold): [],
         (False, 1.0, cold): [],
     }
     for parameter, own in names.items():
-        wrong = recipe.fault == "decayed_positions" and parameter.ndim >= 2
         from_epoch = 0.0 if any(begins_with(own, part) for part in warm) else cold
-        key = parameter in multiply or wrong, rates[parameter], from_epoch
+        decays = parameter in multiply or (all_tables and parameter.ndim >= 2)
+        key = decays, rates[parameter], from_epoch
         groups.setdefault(key, []).append(parameter)
     return [
         {

@@ -10,7 +10,6 @@ from vitbook.colors import OURS, say_colors
 from vitbook.errors import UnknownNameError
 from vitbook.files import data_folder
 from vitbook.models import create_model
-from vitbook.models.faults import faults_of
 from vitbook.models.weights.formats import ENDINGS
 from vitbook.models.weights.pretrained import PRETRAINED, Pretrained, load_pretrained
 from vitbook.training.engine.checkpoints import load_checkpoint
@@ -47,9 +46,9 @@ def start_from(
 
     Raises:
         UnknownNameError: no such weights; names the nearest.
-        StartError: a path without a file, weights of another model, for images of other
-            channels, or of a body with a fault (:func:`vitbook.models.plant`).
-        CheckpointError: the file is damaged or no checkpoint.
+        StartError: a path without a file, weights of another model, or for images of
+            other channels.
+        CheckpointError: the file is damaged or no checkpoint, or of a body with a fault.
         ValueError: an image size that the patch does not divide.
 
     Example:
@@ -83,11 +82,6 @@ def start_from(
             nn.init.zeros_(part.weight)
             nn.init.zeros_(part.bias)
     learned.head, learned.spec = fresh.head, fresh.spec
-    if faults := faults_of(learned):
-        raise StartError(
-            f"{start} learned with the fault {faults[0]!r}: expected weights of a body without "
-            "one, as a run plants the fault of its recipe into such; start from other weights"
-        )
     if isinstance(source, Pretrained):
         fold_normalization(learned, source.mean, source.std)
         say_colors(learned, OURS.mean, OURS.std)

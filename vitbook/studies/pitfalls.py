@@ -1,9 +1,8 @@
 """Mistakes from public code, to be trained with: what do they cost a model that knows no better?
 
-Each keeps every shape and every weight. The chapter on pitfalls says where each was seen.
+Each keeps every shape and every weight. The chapter says where each was seen. The command line
+finds :data:`FAULTS`, :func:`check_fault` and :func:`plant` by their names.
 """
-
-from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +21,7 @@ from vitbook.layers import (
     resize_positions,
 )
 from vitbook.layers.tokenizers import check_images
+from vitbook.runs import Recipe
 
 
 class _OtherStatistics(PatchEmbedding):
@@ -124,7 +124,13 @@ class _SoftmaxTwice(ClassTokenHead):
         return super().forward(tokens).softmax(dim=-1)
 
 
-# name -> the part that it acts on, and what that becomes; of the last the optimizer takes care.
+class _DecayedPositions(LearnedPosition):
+    """Weight decay pulls at positions and prefix tokens too: the optimizer asks for it here."""
+
+    decays_tables = True
+
+
+# name -> the part that it acts on, and what that becomes, which says its fault itself.
 FAULTS: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
     "other_statistics": (PatchEmbedding, _OtherStatistics),
     "strips": (PatchEmbedding, _Strips),
@@ -137,27 +143,38 @@ FAULTS: dict[str, tuple[type[nn.Module], type[nn.Module]]] = {
     "batch_as_sequence": (SelfAttention, _BatchAsSequence),
     "softmax_twice": (ClassTokenHead, _SoftmaxTwice),
     "unscaled_depth": (StochasticDepth, _UnscaledDepth),
-    "decayed_positions": (LearnedPosition, LearnedPosition),
+    "decayed_positions": (LearnedPosition, _DecayedPositions),
 }
-_OF_PART = {wrong: fault for fault, (right, wrong) in FAULTS.items() if wrong is not right}
+for _fault, (_, _wrong) in FAULTS.items():
+    _wrong.fault = _fault
 
 
-def faults_of(model: nn.Module) -> tuple[str, ...]:
-    """What :func:`plant` has planted into the parts of a model, by name."""
-    return tuple(sorted({_OF_PART[type(p)] for p in model.modules() if type(p) in _OF_PART}))
+def check_fault(recipe: Recipe) -> None:
+    """Refuse a fault that nobody knows, or that would change nothing in a run by this recipe.
 
-
-def faults_of_parts(faults: Iterable[str]) -> tuple[str, ...]:
-    """Those of these faults that change a part of a model; the others only change its training."""
-    return tuple(sorted(set(faults) & set(_OF_PART.values())))
+    Raises:
+        UnknownNameError: no such fault; names the nearest.
+        ValueError: it needs what the recipe has not.
+    """
+    fault = recipe.fault
+    if fault and fault not in FAULTS:
+        raise UnknownNameError("fault", fault, FAULTS)
+    if fault == "unscaled_depth" and not recipe.drop_path:
+        raise ValueError(
+            f"fault {fault!r} with drop_path 0: it would change nothing; set drop_path"
+        )
+    if fault == "softmax_twice" and recipe.objective:
+        raise ValueError(
+            f"fault {fault!r} with objective {recipe.objective!r}, which knows no head: "
+            "it would change nothing; leave one of them out"
+        )
 
 
 def plant(model: nn.Module, fault: str) -> None:
     """Plant a mistake into a model, in place; its weights stay as they are.
 
     Args:
-        fault: one of :data:`FAULTS`. "decayed_positions" leaves the model as it is: it acts in
-            training, see :func:`vitbook.training.engine.optimization.parameter_groups`.
+        fault: one of :data:`FAULTS`. "decayed_positions" acts in training alone.
 
     Raises:
         UnknownNameError: no such fault; names the nearest.
@@ -166,7 +183,7 @@ def plant(model: nn.Module, fault: str) -> None:
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.models import plant
+        >>> from vitbook.studies.pitfalls import plant
         >>> model = vitbook.create_model("vit_micro_patch2_8")
         >>> plant(model, "softmax_twice")
         >>> round(model(torch.zeros(1, 1, 8, 8)).sum().item(), 3)
@@ -176,10 +193,10 @@ def plant(model: nn.Module, fault: str) -> None:
         raise UnknownNameError("fault", fault, FAULTS)
     right, wrong = FAULTS[fault]
     for part in model.modules():
-        if type(part) in _OF_PART and isinstance(part, right):
+        if hasattr(part, "fault") and isinstance(part, right):
             raise ValueError(
-                f"fault {fault!r} in a {type(model).__name__} that has the fault "
-                f"{_OF_PART[type(part)]!r} there: expected a part without one, of a fresh model"
+                f"fault {fault!r} in a {type(model).__name__} that has the fault {part.fault!r} "
+                "there: expected a part without one, of a fresh model"
             )
     parts = [part for part in model.modules() if type(part) is right]
     if fault == "early_positions" and any(not part.num_prefix_tokens for part in parts):
@@ -190,8 +207,7 @@ def plant(model: nn.Module, fault: str) -> None:
     if not parts:
         raise ValueError(
             f"fault {fault!r} in a {type(model).__name__} without a {right.__name__}: expected a "
-            "model that has one, such as "
-            f"{'spt_' * (right is ShiftedPatches)}vit_micro_patch2_8"
+            f"model that has one, such as {'spt_' * (right is ShiftedPatches)}vit_micro_patch2_8"
         )
     for part in parts:
         part.__class__ = wrong  # the same weights under the same names

@@ -5,13 +5,14 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 
-from vitbook import analysis, create_model, load_checkpoint, runs
+from vitbook import analysis, create_model, runs
+from vitbook.cli.faults import load_checkpoint
 from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
-from vitbook.models import plant, set_stochastic_depth
-from vitbook.models.faults import FAULTS
-from vitbook.runs import PlannedRun, get_recipe
-from vitbook.training import CheckpointError, StartError, check_run, run, save_checkpoint
+from vitbook.models import set_stochastic_depth
+from vitbook.runs import get_recipe
+from vitbook.studies.pitfalls import FAULTS, check_fault, plant
+from vitbook.training import CheckpointError, run, save_checkpoint
 from vitbook.training.engine.optimization import parameter_groups
 
 ACTING = [name for name in FAULTS if name not in ("decayed_positions", "unscaled_depth")]
@@ -123,21 +124,28 @@ def test_softmax_twice_hides_in_the_answer(model, images):
 
 
 def test_positions_decay_by_the_optimizer(model):
-    plant(model, "decayed_positions")
-    for fault, decays in (("", 0.0), ("decayed_positions", 0.05)):
-        groups = parameter_groups(model, get_recipe("digits", fault=fault))
+    for each, decays in ((model, 0.0), (with_fault(model, "decayed_positions"), 0.05)):
+        groups = parameter_groups(each, get_recipe("digits"))
         found = {
             group["weight_decay"]
             for group in groups
             for parameter in group["params"]
-            if parameter is model.position.table or parameter is model.prefix
+            if parameter is each.position.table or parameter is each.prefix
         }
         assert found == {decays}
 
 
 def test_a_run_learns_with_its_fault_and_is_told_apart(tmp_path, images):
     recipe = get_recipe("digits", epochs=1, warmup_epochs=0.0, fault="strips")
-    run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, share=0.1, progress=False)
+    run(
+        "vit_micro_patch2_8",
+        "digits",
+        recipe,
+        folder=tmp_path,
+        share=0.1,
+        progress=False,
+        plant=plant,
+    )
     assert runs.read(tmp_path, few=True) == []
     (row,) = runs.read(tmp_path, few=True, faulty=True)
     assert row.recipe["fault"] == "strips"
@@ -248,8 +256,8 @@ def test_no_run_starts_from_a_body_with_a_fault(model, tmp_path):
     file = save_checkpoint(tmp_path / "own.safetensors", model)
     for fault in ("", "strips"):
         recipe = get_recipe("digits", fault=fault)
-        with pytest.raises(StartError, match="learned with the fault 'strips': expected weights"):
-            run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, start=file)
+        with pytest.raises(CheckpointError, match="holds a model with the fault strips: give `pl"):
+            run("vit_micro_patch2_8", "digits", recipe, folder=tmp_path, start=file, plant=plant)
     assert not list(tmp_path.glob("*.json"))
 
 
@@ -263,11 +271,22 @@ def test_a_file_with_an_unknown_fault(model, tmp_path):
             load_checkpoint(file, image_size=16)
 
 
-def test_what_is_refused(model):
+def test_what_is_refused(model, tmp_path):
+    with pytest.raises(ValueError, match="recipe digits has the fault 'strips': give `plant`"):
+        run("vit_micro_patch2_8", "digits", get_recipe("digits", fault="strips"), folder=tmp_path)
     with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
         plant(model, "strip")
     with pytest.raises(UnknownNameError, match="unknown fault 'strip': did you mean strips"):
-        check_run(PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits", fault="strip")))
+        check_fault(get_recipe("digits", fault="strip"))
+    with pytest.raises(
+        ValueError, match="softmax_twice' with objective 'mae', which knows no head"
+    ):
+        check_fault(
+            get_recipe("digits", label_smoothing=0.0, objective="mae", fault="softmax_twice")
+        )
+    with pytest.raises(ValueError, match="unscaled_depth' with drop_path 0.*set drop_path"):
+        check_fault(get_recipe("digits", fault="unscaled_depth"))
+    check_fault(get_recipe("digits", fault="unscaled_depth", drop_path=0.2))
     with pytest.raises(ValueError, match="without a ShiftedPatches: .*spt_vit_micro_patch2_8"):
         plant(model, "axis_shifts")
     with pytest.raises(ValueError, match="'strips' in a ResNet without a PatchEmbedding"):
