@@ -48,7 +48,9 @@ def public_names(package: str) -> list[Name]:
     Of a file without one: the functions and classes with docstrings that its package has not.
     """
     module = import_module(package)
-    above = getattr(import_module(package.rpartition(".")[0] or package), "__all__", ())
+    parts = package.split(".")
+    parents = [import_module(".".join(parts[:end])) for end in range(1, len(parts))]
+    above = {name for parent in parents for name in getattr(parent, "__all__", ())}
     names = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()

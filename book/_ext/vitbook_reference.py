@@ -5,9 +5,11 @@ A page says ``{room} vitbook.analysis`` and how the files of the package are gro
 """
 
 import inspect
+import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
+from importlib import import_module
 
 from docutils import nodes
 from sphinx import addnodes
@@ -54,12 +56,22 @@ def entry(one: Name) -> list[str]:
     return [*lines, f"   ``{value!r}``", ""] if isinstance(value, str) else lines
 
 
+def files_of(package: str) -> list[str]:
+    """The package, or of ``package.*`` the files in it."""
+    whole = package.removesuffix(".*")
+    if whole == package:
+        return [package]
+    inside = pkgutil.iter_modules(import_module(whole).__path__)
+    return [f"{whole}.{file.name}" for file in inside]
+
+
 def room(packages: list[str], headings: Iterable[str]) -> Iterator[str]:
     """A table of the public names of some packages, then an entry for each.
 
     A heading, ``Heading: file file``, stands over the names of these files. Names of other files
-    come last, so that a new file cannot be forgotten.
+    come last, so that a new file cannot be forgotten. ``package.*`` stands for the package's files.
     """
+    packages = [each for package in packages for each in files_of(package)]
     names = [one for package in packages for one in public_names(package)]
     groups, homes = [], {one.home.split(".")[-1] for one in names}
     for line in headings:

@@ -127,12 +127,6 @@ def test_heads_read_what_they_say():
     assert torch.equal(hidden(tokens), expected)
 
 
-@pytest.mark.parametrize("head", [ClassTokenHead, MeanPoolHead, DistilledHead])
-def test_a_zero_initialised_head_answers_zero(head):
-    assert (head(8, 3, zero_init=True).eval()(torch.randn(2, 5, 8)) == 0).all()
-    assert (head(8, 3).eval()(torch.randn(2, 5, 8)) != 0).any()
-
-
 def test_no_classes():
     with pytest.raises(ValueError, match="0 classes: expected at least 1"):
         ClassTokenHead(8, 0)

@@ -1,9 +1,14 @@
+import runpy
+from functools import partial
+from pathlib import Path
+
 import mini_counts
 import pytest
 import torch
 
 import vitbook
 from vitbook.errors import UnknownNameError
+from vitbook.layers import ClassTokenHead
 from vitbook.measure import count_macs, count_parameters
 from vitbook.models.papers.vit import vit
 
@@ -216,6 +221,10 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "resnet110": 1_727_962,
 }
 
+# A paper's own test file may have the counts of its models.
+for file in Path(__file__).parent.glob("papers/test_*.py"):
+    PARAMETERS |= runpy.run_path(str(file)).get("PARAMETERS", {})
+
 
 def on_meta(name, **changes):
     with torch.device("meta"):
@@ -264,8 +273,8 @@ def test_a_causal_model_answers_by_what_has_seen_the_image():
 def test_the_pretraining_head():
     body = dict(width=8, depth=1, num_heads=2, mlp_width=8, num_classes=2)
     plain, hidden = (
-        count_parameters(vit(image_size=8, patch_size=4, pretraining_head=p, **body))
-        for p in (False, True)
+        count_parameters(vit(image_size=8, patch_size=4, make_head=head, **body))
+        for head in (ClassTokenHead, partial(ClassTokenHead, hidden_width=8))
     )
     assert hidden - plain == 8 * 8 + 8
 

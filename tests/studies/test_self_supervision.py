@@ -3,7 +3,8 @@ import torch
 
 from vitbook import datasets, runs
 from vitbook.datasets import normalize
-from vitbook.models.papers.igpt import igpt
+from vitbook.models.papers.igpt import IGPT
+from vitbook.models.papers.vit import vit
 from vitbook.runs import Recipe
 from vitbook.studies.self_supervision import class_colors, continue_pixels, load_learner
 from vitbook.training import NextPixels, load_checkpoint, run
@@ -20,7 +21,7 @@ def random_learner(**sizes):
     """Weights that are no zeros: every pixel weighs in what comes behind it."""
     torch.manual_seed(0)
     body = dict(channels=1, width=16, depth=2, num_heads=2, mlp_width=16, num_classes=3)
-    learner = NextPixels(igpt(**body | sizes))
+    learner = NextPixels(vit(**body | IGPT | sizes))
     for weight in learner.parameters():
         weight.data += 0.2 * torch.randn_like(weight)
     return learner.eval()

@@ -52,7 +52,6 @@ from vitbook.layers.quantizers import (
     PrunedLinear,
     Quantized,
     QuantizedLinear,
-    fake_quantize,
     quantize,
 )
 from vitbook.layers.relative_attention import (
@@ -128,7 +127,6 @@ __all__ = [
     "StandardizedConv2d",
     "StochasticDepth",
     "TokensToTokens",
-    "fake_quantize",
     "make_head",
     "quantize",
     "resize_positions",

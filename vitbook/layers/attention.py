@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Tokens
 
 Mask = Bool[Tensor, "*lead #queries keys"] | Float[Tensor, "*lead #queries keys"]
 
@@ -135,9 +136,7 @@ class SelfAttention(nn.Module):
         self.core = Attention()
         self.projection = linear(width, width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
         q, k, v = rearrange(
             self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
         )
@@ -161,9 +160,7 @@ class LocalitySelfAttention(SelfAttention):
         super().__init__(width, num_heads, qkv_bias)
         self.temperature = nn.Parameter(torch.full((num_heads,), (width // num_heads) ** -0.5))
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
         if mask is not None:
             raise ValueError("a mask came, but LSA masks by itself: expected none")
         width, heads = tokens.shape[-1], self.num_heads
@@ -189,9 +186,7 @@ class CausalSelfAttention(SelfAttention):
     mask.
     """
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
         if mask is not None:
             raise ValueError("a mask came, but causal attention masks by itself: expected none")
         count = tokens.shape[1]

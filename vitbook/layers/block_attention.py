@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from einops import rearrange
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import SelfAttention
+from vitbook.layers.shapes import Tokens
 from vitbook.layers.tokenizers import pair
 
 
@@ -51,9 +51,7 @@ class BlockLocalSelfAttention(SelfAttention):
                 f"use a block with {_divisors(rows)} rows and {_divisors(columns)} columns"
             )
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         (rows, columns), (down, across) = self.grid_size, self.block_size
         if tokens.shape[1] != rows * columns:
             raise ValueError(
@@ -116,9 +114,7 @@ class AxialBlock(nn.Module):
         self.rows = rows
         self.columns = columns
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         return self.columns(self.rows(tokens))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vitbook.layers.attention import Attention, Mask, SelfAttention
 from vitbook.layers.encoder import MLP, EncoderBlock
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Tokens
 
 
 class SqueezeExcitation(nn.Module):
@@ -34,9 +35,7 @@ class SqueezeExcitation(nn.Module):
         self.squeeze = linear(width, width // reduction, bias=False)
         self.excite = linear(width // reduction, width, bias=False)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         hidden = self.squeeze(tokens.mean(dim=1, keepdim=True)).relu()
         return tokens * self.excite(hidden).sigmoid()
 
@@ -51,9 +50,7 @@ class SqueezedSelfAttention(SelfAttention):
         super().__init__(width, num_heads, qkv_bias)
         self.gate = SqueezeExcitation(width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
         return self.gate(super().forward(tokens, mask))
 
 
@@ -83,9 +80,7 @@ class GhostSelfAttention(nn.Module):
         self.core = Attention()
         self.projection = linear(width, width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
         first = self.qkv(tokens)
         both = torch.stack([first, first * self.cheap])
         whole = rearrange(both, "two b n (three d) -> three b n (two d)", three=3)
@@ -117,9 +112,7 @@ class GhostMLP(nn.Module):
         self.cheap = channel_factors(hidden_width - width)
         self.contract = linear(hidden_width, width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         true = self.activation(self.expand(tokens))
         copies = true.repeat(1, 1, len(self.cheap) // true.shape[-1])
         ghosts = self.activation(copies * self.cheap)
@@ -143,9 +136,7 @@ class DenseBlock(nn.Module):
         self.block = block
         self.growth = linear(width, growth)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens grown_width"]:
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch tokens grown_width"]:
         return torch.cat([tokens, self.growth(self.block(tokens))], dim=-1)
 
 
@@ -187,9 +178,7 @@ class DenseEncoder(nn.Module):
         self.out_width = width
         self.norm = nn.LayerNorm(width, eps=1e-6)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens out_width"]:
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch tokens out_width"]:
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)

@@ -8,6 +8,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.layers.shapes import Maps, NewMaps
+
 GROUPS = 32
 
 
@@ -37,9 +39,7 @@ class StandardizedConv2d(nn.Conv2d):
         # A LayerNorm without gain or bias over each filter is the same sum in one kernel.
         return F.layer_norm(self.weight, self.weight.shape[1:], eps=1e-8)
 
-    def forward(
-        self, maps: Float[Tensor, "batch inputs height width"]
-    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+    def forward(self, maps: Maps) -> NewMaps:
         return F.conv2d(maps, self.standardized(), None, self.stride, self.padding)
 
 
@@ -89,9 +89,7 @@ class UnsharedConv2d(nn.Module):
         self.weight = nn.Parameter(torch.empty(places, inputs * window, outputs))
         nn.init.normal_(self.weight, std=(2 / (outputs * window)) ** 0.5)  # He's, as in ResNet
 
-    def forward(
-        self, maps: Float[Tensor, "batch inputs height width"]
-    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+    def forward(self, maps: Maps) -> NewMaps:
         if maps.shape[2:] != self.came_size:
             came, expected = ("x".join(map(str, size)) for size in (maps.shape[2:], self.came_size))
             raise ValueError(
@@ -145,9 +143,7 @@ class PreActivationBottleneck(nn.Module):
         changes = inputs != outputs or stride != 1
         self.shortcut = StandardizedConv2d(inputs, outputs, 1, stride) if changes else None
 
-    def forward(
-        self, maps: Float[Tensor, "batch inputs height width"]
-    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+    def forward(self, maps: Maps) -> NewMaps:
         active = self.activation(self.norm1(maps))
         shortcut = maps if self.shortcut is None else self.shortcut(active)
         branch = self.conv1(active)

@@ -8,11 +8,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.convolution import StandardizedConv2d, group_norm, make_stages
+from vitbook.layers.shapes import Images, Maps, NewMaps, TokensOfImages
 from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
 
 
 def pad_same(
-    maps: Float[Tensor, "batch channels height width"], kernel_size: int, stride: int
+    maps: Images, kernel_size: int, stride: int
 ) -> Float[Tensor, "batch channels new_height new_width"]:
     """Zeros around a map as TensorFlow's ``SAME`` sets them: the odd one goes below and right.
 
@@ -27,9 +28,7 @@ def pad_same(
 class SamePadConv2d(StandardizedConv2d):
     """A convolution with standardised weights that pads by :func:`pad_same`."""
 
-    def forward(
-        self, maps: Float[Tensor, "batch inputs height width"]
-    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+    def forward(self, maps: Maps) -> NewMaps:
         kernel_size, stride = self.kernel_size[0], self.stride[0]
         if stride == 1:  # both paddings are the same, and a convolution pads without a copy
             return super().forward(maps)
@@ -40,9 +39,7 @@ class SamePadConv2d(StandardizedConv2d):
 class SamePadMaxPool2d(nn.MaxPool2d):
     """A maximum that pads by :func:`pad_same`, of a map in which no value is below zero."""
 
-    def forward(
-        self, maps: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch channels new_height new_width"]:
+    def forward(self, maps: Images) -> Float[Tensor, "batch channels new_height new_width"]:
         # The zeros around the map win no maximum.
         return super().forward(pad_same(maps, self.kernel_size, self.stride))
 
@@ -80,9 +77,7 @@ class Bottleneck(nn.Module):
                 StandardizedConv2d(inputs, outputs, 1, stride), group_norm(outputs)
             )
 
-    def forward(
-        self, maps: Float[Tensor, "batch inputs height width"]
-    ) -> Float[Tensor, "batch outputs new_height new_width"]:
+    def forward(self, maps: Maps) -> NewMaps:
         branch = self.activation(self.norm1(self.conv1(maps)))
         branch = self.activation(self.norm2(self.conv2(branch)))
         branch = self.norm3(self.conv3(branch))
@@ -140,9 +135,7 @@ class ConvolutionalStem(nn.Module):
         nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
         nn.init.zeros_(self.projection.bias)
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch patches token_width"]:
+    def forward(self, images: Images) -> TokensOfImages:
         check_images(images, self.channels, self.image_size)
         maps = self.activation(self.norm(self.conv(images)))
         return rearrange(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Tokens
 
 
 def _checked_rate(of: str, rate: float) -> float:
@@ -45,9 +46,7 @@ class MLP(nn.Module):
         self.dropout = Dropout()
         self.contract = linear(hidden_width, width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         return self.contract(self.dropout(self.activation(self.expand(tokens))))
 
 
@@ -61,9 +60,7 @@ class StochasticDepth(nn.Module):
         super().__init__()
         self.rate = _checked_rate("stochastic depth", rate)
 
-    def forward(
-        self, branch: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, branch: Tokens) -> Tokens:
         if not self.training or self.rate == 0:
             return branch
         keep = torch.rand(len(branch), 1, 1, device=branch.device) >= self.rate
@@ -93,9 +90,7 @@ class EncoderBlock(nn.Module):
         self.dropout = Dropout()
         self.drop_path = StochasticDepth()
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.drop_path(self.dropout(self.attention(self.norm1(tokens))))
         return tokens + self.drop_path(self.dropout(self.mlp(self.norm2(tokens))))
 
@@ -110,9 +105,7 @@ class PostNormBlock(EncoderBlock):
     warm-up where the Pre-LN block does without (Xiong et al. 2020).
     """
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         tokens = self.norm1(tokens + self.drop_path(self.dropout(self.attention(tokens))))
         return self.norm2(tokens + self.drop_path(self.dropout(self.mlp(tokens))))
 
@@ -129,9 +122,7 @@ class Encoder(nn.Module):
         normed = bool(blocks) and isinstance(blocks[-1], PostNormBlock)
         self.norm = nn.Identity() if normed else nn.LayerNorm(width, eps=1e-6)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)
@@ -159,9 +150,7 @@ class PositionedEncoder(Encoder):
             )
         self.positions = nn.ModuleList(positions)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         for position, block in zip(self.positions, self.blocks, strict=True):
             tokens = block(position(tokens))
         return self.norm(tokens)

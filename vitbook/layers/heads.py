@@ -6,35 +6,28 @@ from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Logits, Tokens
 
 POOLS = ("class", "mean", "class_and_mean")
 
-Both = tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch classes"]]
+Both = tuple[Logits, Logits]
 
 
 class ClassTokenHead(nn.Module):
     r"""Classify by the class token, :math:`y = z_L^0`, with one linear layer.
 
     ViT paper, section 3.2: with ``hidden_width`` a tanh layer stands before it, as in
-    pre-training; with ``zero_init`` it starts at zero, as in fine-tuning.
+    pre-training.
     """
 
-    def __init__(
-        self,
-        width: int,
-        num_classes: int,
-        hidden_width: int | None = None,
-        zero_init: bool = False,
-    ):
+    def __init__(self, width: int, num_classes: int, hidden_width: int | None = None):
         super().__init__()
         self.hidden = (
             nn.Sequential(linear(width, hidden_width), nn.Tanh()) if hidden_width else nn.Identity()
         )
-        self.classifier = classifier(hidden_width or width, num_classes, zero_init)
+        self.classifier = classifier(hidden_width or width, num_classes)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, tokens: Tokens) -> Logits:
         return self.classifier(self.hidden(tokens[:, 0]))
 
 
@@ -45,16 +38,12 @@ class MeanPoolHead(nn.Module):
         ValueError: in the forward pass, tokens of which none is a patch.
     """
 
-    def __init__(
-        self, width: int, num_classes: int, num_prefix_tokens: int = 0, zero_init: bool = False
-    ):
+    def __init__(self, width: int, num_classes: int, num_prefix_tokens: int = 0):
         super().__init__()
         self.num_prefix_tokens = num_prefix_tokens
-        self.classifier = classifier(width, num_classes, zero_init)
+        self.classifier = classifier(width, num_classes)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, tokens: Tokens) -> Logits:
         return self.classifier(_mean_of_patches(tokens, self.num_prefix_tokens))
 
 
@@ -72,9 +61,7 @@ class ClassAndMeanHead(nn.Module):
             a patch.
     """
 
-    def __init__(
-        self, width: int, num_classes: int, num_prefix_tokens: int = 1, zero_init: bool = False
-    ):
+    def __init__(self, width: int, num_classes: int, num_prefix_tokens: int = 1):
         super().__init__()
         if not is_whole_number(num_prefix_tokens) or num_prefix_tokens < 1:
             raise ValueError(
@@ -82,11 +69,9 @@ class ClassAndMeanHead(nn.Module):
                 "for the class token"
             )
         self.num_prefix_tokens = num_prefix_tokens
-        self.classifier = classifier(2 * width, num_classes, zero_init)
+        self.classifier = classifier(2 * width, num_classes)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, tokens: Tokens) -> Logits:
         mean = _mean_of_patches(tokens, self.num_prefix_tokens)
         return self.classifier(torch.cat([tokens[:, 0], mean], dim=1))
 
@@ -103,7 +88,7 @@ def _mean_of_patches(tokens: Tensor, num_prefix_tokens: int) -> Float[Tensor, "b
 class ClassToken(nn.Module):
     """The class token as it is: a body that has no answer yet."""
 
-    def forward(self, tokens: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch width"]:
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch width"]:
         return tokens[:, 0]
 
 
@@ -137,19 +122,17 @@ class DistilledHead(nn.Module):
     their mean.
     """
 
-    def __init__(self, width: int, num_classes: int, zero_init: bool = False):
+    def __init__(self, width: int, num_classes: int):
         super().__init__()
-        self.classifier = classifier(width, num_classes, zero_init)
-        self.distillation = classifier(width, num_classes, zero_init)
+        self.classifier = classifier(width, num_classes)
+        self.distillation = classifier(width, num_classes)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch classes"] | Both:
+    def forward(self, tokens: Tokens) -> Logits | Both:
         logits, distilled = self.classifier(tokens[:, 0]), self.distillation(tokens[:, 1])
         return (logits, distilled) if self.training else (logits + distilled) / 2
 
 
-def classifier(width: int, num_classes: int, zero_init: bool) -> nn.Linear:
+def classifier(width: int, num_classes: int) -> nn.Linear:
     if num_classes < 1:
         raise ValueError(f"{num_classes} classes: expected at least 1")
-    return linear(width, num_classes, zero_init=zero_init)
+    return linear(width, num_classes)

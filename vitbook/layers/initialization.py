@@ -1,4 +1,4 @@
-"""How weights start: truncated normal, as in the ViT code bases, zero, or Xavier's."""
+"""How weights start: truncated normal, as in the ViT code bases, or Xavier's."""
 
 import torch
 from torch import nn
@@ -7,17 +7,11 @@ from torch import nn
 FUSED = {"qkv": 3, "kqv": 3}
 
 
-def linear(inputs: int, outputs: int, bias: bool = True, zero_init: bool = False) -> nn.Linear:
-    """A linear layer with weights from a normal of deviation 0.02 cut at two, and zero bias.
-
-    With ``zero_init`` the weights are zero too: a new head for fine-tuning (ViT paper, 3.2).
-    """
+def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
+    """A linear layer with weights from a normal of deviation 0.02 cut at two, and zero bias."""
     layer = nn.Linear(inputs, outputs, bias=bias)
-    if zero_init:
-        nn.init.zeros_(layer.weight)
-    else:
-        # torch cuts at absolute values, not at deviations.
-        nn.init.trunc_normal_(layer.weight, std=0.02, a=-0.04, b=0.04)
+    # torch cuts at absolute values, not at deviations.
+    nn.init.trunc_normal_(layer.weight, std=0.02, a=-0.04, b=0.04)
     if bias:
         nn.init.zeros_(layer.bias)
     return layer

@@ -1,10 +1,10 @@
 """A residual branch that starts almost silent."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from vitbook.layers.encoder import EncoderBlock
+from vitbook.layers.shapes import Tokens
 
 
 class LayerScale(nn.Module):
@@ -22,9 +22,7 @@ class LayerScale(nn.Module):
         super().__init__()
         self.factor = nn.Parameter(torch.full((width,), start))
 
-    def forward(
-        self, branch: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, branch: Tokens) -> Tokens:
         return branch * self.factor
 
 
@@ -57,9 +55,7 @@ class LayerScaleBlock(EncoderBlock):
         self.scale1 = LayerScale(width, start)
         self.scale2 = LayerScale(width, start)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         mixed = self.dropout(self.attention(self.norm1(tokens)))
         tokens = tokens + self.drop_path(self.scale1(mixed))
         return tokens + self.drop_path(self.scale2(self.dropout(self.mlp(self.norm2(tokens)))))

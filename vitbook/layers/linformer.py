@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import SelfAttention
+from vitbook.layers.shapes import Tokens
 
 Sharing = Literal["none", "headwise", "key_value", "layerwise"]
 
@@ -104,9 +105,7 @@ class LinformerSelfAttention(SelfAttention):
                 f"a layer of {num_tokens} tokens and {num_keys} keys: expected the same numbers"
             )
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         if tokens.shape[1] != self.num_tokens:
             raise ValueError(
                 f"{tokens.shape[1]} tokens came, but this Linformer layer mixes "

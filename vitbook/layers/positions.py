@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError
+from vitbook.layers.shapes import Tokens
 
 _INTERPOLATION = {
     # scipy's zoom(order=1) of the reference code sends corners to corners.
@@ -83,9 +84,7 @@ class LearnedPosition(nn.Module):
         self.table = nn.Parameter(torch.empty(num_prefix_tokens + rows * columns, width))
         nn.init.trunc_normal_(self.table, std=0.02)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         return tokens + self.table
 
     @torch.no_grad()
@@ -111,9 +110,7 @@ class NoPosition(nn.Module):
         self.grid_size = grid_size
         self.num_prefix_tokens = num_prefix_tokens
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         return tokens
 
     def resize(self, grid_size: tuple[int, int], method: str = "timm_bicubic") -> None:
@@ -156,9 +153,7 @@ class LearnedPosition2D(nn.Module):
         y = repeat(self.of_rows, "rows d -> (rows columns) d", columns=columns)
         return torch.cat([self.prefix, torch.cat([x, y], dim=1)])
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         return tokens + self.table
 
     @torch.no_grad()

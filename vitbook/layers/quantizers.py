@@ -86,25 +86,12 @@ def _nearest(values: Tensor, bits: int, dim: int | tuple[int, ...] | None) -> Qu
     return Quantized(codes.to(torch.int8), step)
 
 
-def fake_quantize(
-    values: Float[Tensor, "*shape"], bits: int, dim: int | tuple[int, ...] | None = None
-) -> Float[Tensor, "*shape"]:
-    """Forward the nearest points of the grid; backward as if nothing had been rounded.
+def _straight_through(values: Tensor, rounded: Quantized) -> Tensor:
+    """Forward the rounded values; backward as if nothing had been rounded.
 
     The straight-through estimator (Bengio, Léonard and Courville 2013): rounding has slope zero
     almost everywhere, by which nothing would ever learn.
-
-    Args:
-        bits: as in :func:`quantize`.
-        dim: likewise.
-
-    Raises:
-        ValueError: as :func:`quantize`.
     """
-    return _straight_through(values, quantize(values.detach(), bits, dim))
-
-
-def _straight_through(values: Tensor, rounded: Quantized) -> Tensor:
     return values + (rounded.values - values).detach()
 
 

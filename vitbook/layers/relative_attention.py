@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from vitbook.layers.attention import Mask, SelfAttention
 from vitbook.layers.positions import resize_positions
+from vitbook.layers.shapes import Tokens
 
 
 class RelativePosition(nn.Module):
@@ -155,9 +156,7 @@ class RelativeSelfAttention(SelfAttention):
         super().__init__(width, num_heads, qkv_bias)
         self.position = position
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], mask: Mask | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
         q, k, v = rearrange(
             self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
         )

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vitbook.layers.attention import Attention, EvenAttention, GivenAttention, SelfAttention
 from vitbook.layers.encoder import Encoder, EncoderBlock
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Tokens
 
 # The maps that the layers of one forward pass have shared so far, the last one at the end.
 Shared = list[Float[Tensor, "batch sharing_heads tokens tokens"]]
@@ -26,9 +27,7 @@ class SharingSelfAttention(SelfAttention):
         super().__init__(width, num_heads, qkv_bias)
         self.core = GivenAttention()
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], shared: Shared | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, shared: Shared | None = None) -> Tokens:
         """Its maps are put at the end of ``shared``."""
         q, k, v = rearrange(
             self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
@@ -60,9 +59,7 @@ class EvenSelfAttention(nn.Module):
         self.core = EvenAttention()
         self.projection = linear(width, width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], shared: Shared | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, shared: Shared | None = None) -> Tokens:
         """The maps that are shared are not looked at."""
         v = rearrange(self.values(tokens), "b n (h d) -> b h n d", h=self.num_heads)
         return self.projection(rearrange(self.mixed(v, shared), "b h n d -> b n (h d)"))
@@ -122,9 +119,7 @@ class ReusingSelfAttention(EvenSelfAttention):
 class ReusingBlock(EncoderBlock):
     """The Pre-LN block around an attention that shares maps, reuses them or looks at none."""
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"], shared: Shared | None = None
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens, shared: Shared | None = None) -> Tokens:
         tokens = tokens + self.drop_path(self.dropout(self.attention(self.norm1(tokens), shared)))
         return tokens + self.drop_path(self.dropout(self.mlp(self.norm2(tokens))))
 
@@ -153,9 +148,7 @@ class ReusingEncoder(Encoder):
                     "SharingSelfAttention before it"
                 )
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         shared: list[torch.Tensor] = []
         for block in self.blocks:
             tokens = block(tokens, shared)

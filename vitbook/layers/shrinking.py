@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.encoder import Encoder
+from vitbook.layers.shapes import Tokens
 from vitbook.layers.tokens_to_tokens import as_image
 
 
@@ -26,9 +27,7 @@ class OnGrid(nn.Module):
         self.grid_size = tuple(grid_size)
         self.layer = layer
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch fewer out_width"]:
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
         rows, columns = self.grid_size
         if tokens.shape[1] != rows * columns:
             raise ValueError(
@@ -49,9 +48,7 @@ class ShrinkingEncoder(Encoder):
 
     shrinks = True  # no patch has a token of its own behind it
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch fewer out_width"]:
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.positions import resize_positions
+from vitbook.layers.shapes import Tokens
 
 
 def sinusoid_table(num_places: int, width: int) -> Float[Tensor, "places width"]:
@@ -48,9 +49,7 @@ class SinusoidPosition(nn.Module):
         rows, columns = grid_size
         return sinusoid_table(num_prefix_tokens + rows * columns, width)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         return tokens + self.table
 
     @torch.no_grad()

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.errors import is_whole_number
+from vitbook.layers.shapes import Images, TokensOfImages
 
 
 def pair(value: int | Sequence[int], what: str = "size") -> tuple[int, int]:
@@ -137,15 +137,11 @@ class PatchEmbedding(PatchTokenizer):
         nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
         nn.init.zeros_(self.projection.bias)
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch patches token_width"]:
+    def forward(self, images: Images) -> TokensOfImages:
         check_images(images, self.channels, self.image_size)
         return rearrange(self.projection(images), "b d rows columns -> b (rows columns) d")
 
-    def flatten_and_project(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch patches token_width"]:
+    def flatten_and_project(self, images: Images) -> TokensOfImages:
         """The same tokens by the paper's words: flatten every patch, then one matrix product."""
         check_images(images, self.channels, self.image_size)
         height, width = self.patch
@@ -209,9 +205,7 @@ class OverlappingPatches(PatchEmbedding):
         )
         nn.init.zeros_(self.projection.bias)
 
-    def flatten_and_project(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch patches token_width"]:
+    def flatten_and_project(self, images: Images) -> TokensOfImages:
         """The same tokens by cutting out every window, then one matrix product."""
         check_images(images, self.channels, self.image_size)
         (down, right), mode = self.overlap, self.projection.padding_mode

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Images, TokensOfImages
 from vitbook.layers.tokenizers import PatchTokenizer, check_images
 
 # What `grid_sample` knows.
@@ -52,15 +53,11 @@ class PatchesOfViews(PatchTokenizer):
         self.projection = linear(inputs, width)
         nn.init.trunc_normal_(self.projection.weight, std=inputs**-0.5)
 
-    def views(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch views_channels height width"]:
+    def views(self, images: Images) -> Float[Tensor, "batch views_channels height width"]:
         """The image first, then the others, stacked on channels."""
         raise NotImplementedError
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch patches token_width"]:
+    def forward(self, images: Images) -> TokensOfImages:
         check_images(images, self.channels, self.image_size)
         patches = rearrange(
             self.views(images), "b c (rows p) (columns q) -> b (rows columns) (c p q)",
@@ -109,9 +106,7 @@ class ShiftedPatches(PatchesOfViews):
         half = (self.patch[0] // 2, self.patch[1] // 2)
         self.shift = half if shift is None else (int(shift), int(shift))
 
-    def views(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch views_channels height width"]:
+    def views(self, images: Images) -> Float[Tensor, "batch views_channels height width"]:
         down, across = self.shift
         height, width = images.shape[2:]
         wide = F.pad(images, (across, across, down, down))
@@ -219,7 +214,7 @@ class RotatedPatches(PatchesOfViews):
 
     def rotate(
         self,
-        images: Float[Tensor, "batch channels height width"],
+        images: Images,
         angles: Float[Tensor, "batch rotations"],
     ) -> Float[Tensor, "batch rotations channels height width"]:
         """Every image turned about its centre by each of its angles, cut to its size."""
@@ -241,8 +236,6 @@ class RotatedPatches(PatchesOfViews):
         )
         return rearrange(turned.to(images.dtype), "b c (v h) w -> b v c h w", h=height)
 
-    def views(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch views_channels height width"]:
+    def views(self, images: Images) -> Float[Tensor, "batch views_channels height width"]:
         turned = self.rotate(images, self.draw_angles(images.shape[0], images.device))
         return torch.cat([images, rearrange(turned, "b v c h w -> b (v c) h w")], dim=1)

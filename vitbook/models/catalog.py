@@ -1,7 +1,9 @@
 """Every model by name."""
 
-from collections.abc import Callable, Sequence
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 from torch import nn
 
@@ -14,52 +16,9 @@ from vitbook.layers.heads import (
     MeanPoolHead,
     make_head,
 )
-from vitbook.models.papers.bit import BIT_MODELS, bit
-from vitbook.models.papers.cnn_designs import (
-    CNN_DESIGN_MODELS,
-    DENSE_DESIGN_MODELS,
-    SMALL_DENSE_DESIGN_MODELS,
-    SMALL_DESIGN_MODELS,
-    vit_dense,
-)
-from vitbook.models.papers.deit import DEIT_MODELS, distilled_vit
-from vitbook.models.papers.dinov2 import DINOV2_MODELS, dinov2
-from vitbook.models.papers.efficient import (
-    AXIAL_VIT_MODELS,
-    BLOCK_LOCAL_VIT_MODELS,
-    LINFORMER_VIT_MODELS,
-    PERFORMER_VIT_MODELS,
-    axial_vit,
-    block_local_vit,
-    linformer_vit,
-)
-from vitbook.models.papers.hybrid import HYBRID_MODELS, hybrid
-from vitbook.models.papers.igpt import IGPT_MODELS, igpt, is_causal
-from vitbook.models.papers.mean_pool import GAP_MODELS, vit_gap
-from vitbook.models.papers.resnet import (
-    RESNET_MODELS,
-    UNSHARED_RESNET_MODELS,
-    resnet,
-    unshared_resnet,
-)
-from vitbook.models.papers.reuse import REUSE_VIT_MODELS, reuse_vit
-from vitbook.models.papers.rot_vit import POOLED_ROT_VIT_MODELS, ROT_VIT_MODELS
-from vitbook.models.papers.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
-from vitbook.models.papers.sl_vit import SL_VIT_MODELS
-from vitbook.models.papers.t2t_vit import (
-    T2T_VIT_DENSE_MODELS,
-    T2T_VIT_MODELS,
-    t2t_vit,
-    t2t_vit_dense,
-)
-from vitbook.models.papers.vit import VIT_MODELS, VisionTransformer, vit
-from vitbook.models.papers.vit_positions import (
-    LAYER_POSITION_MODELS,
-    RELATIVE_POSITION_MODELS,
-    STEM_POSITION_MODELS,
-    relative_vit,
-    vit_every_layer,
-)
+from vitbook.models import papers
+from vitbook.models.papers.igpt import is_causal
+from vitbook.models.papers.vit import VisionTransformer
 
 
 @dataclass(frozen=True)
@@ -73,40 +32,16 @@ class ModelSpec:
     pool: str = ""
 
 
-# name -> (factory, its settings); a later paper adds its own table.
-CATALOG: dict[str, tuple[Callable[..., nn.Module], dict]] = {
-    name: (factory, settings)
-    for factory, table in (
-        (vit, VIT_MODELS),
-        (vit, STEM_POSITION_MODELS),
-        (vit_every_layer, LAYER_POSITION_MODELS),
-        (relative_vit, RELATIVE_POSITION_MODELS),
-        (vit_gap, GAP_MODELS),
-        (vit, SL_VIT_MODELS),
-        (vit, ROT_VIT_MODELS),
-        (vit_gap, POOLED_ROT_VIT_MODELS),
-        (distilled_vit, DEIT_MODELS),
-        (dinov2, DINOV2_MODELS),
-        (linformer_vit, LINFORMER_VIT_MODELS),
-        (vit, PERFORMER_VIT_MODELS),
-        (axial_vit, AXIAL_VIT_MODELS),
-        (block_local_vit, BLOCK_LOCAL_VIT_MODELS),
-        (reuse_vit, REUSE_VIT_MODELS),
-        (shrinking_vit, SHRINKING_VIT_MODELS),
-        (igpt, IGPT_MODELS),
-        (hybrid, HYBRID_MODELS),
-        (t2t_vit, T2T_VIT_MODELS),
-        (t2t_vit_dense, T2T_VIT_DENSE_MODELS),
-        (vit, CNN_DESIGN_MODELS),
-        (vit_dense, DENSE_DESIGN_MODELS),
-        (vit, SMALL_DESIGN_MODELS),
-        (vit_dense, SMALL_DENSE_DESIGN_MODELS),
-        (resnet, RESNET_MODELS),
-        (unshared_resnet, UNSHARED_RESNET_MODELS),
-        (bit, BIT_MODELS),
-    )
-    for name, settings in table.items()
-}
+def _of_papers() -> Iterator[tuple[str, tuple[Callable[..., nn.Module], dict]]]:
+    for file in pkgutil.iter_modules(papers.__path__):
+        models = import_module(f"{papers.__name__}.{file.name}").MODELS
+        for factory, table in models.items():
+            for name, settings in table.items():
+                yield name, (factory, settings)
+
+
+# name -> (factory, its settings): whatever the files of `papers` have in their `MODELS`.
+CATALOG = dict(_of_papers())
 
 
 def list_models() -> tuple[str, ...]:

@@ -3,20 +3,9 @@ import timm
 import torch
 
 from vitbook.layers import resize_positions
-from vitbook.measure import count_parameters
 from vitbook.models.papers.hybrid import HYBRID_MODELS, hybrid
 from vitbook.models.weights.timm import load_timm
 
-PARAMETERS = {
-    "vit_base_r50_s16_224": 98_659_112,
-    "vit_base_r50_s16_384": 98_950_952,
-    "vit_mini_r8_s4_32": 508_490,
-    "vit_mini_r14_s8_64": 705_096,
-    "vit_mini_r14_s8_128": 704_613,
-    "vit_micro_r8_s2_8": 267_178,
-    "vit_micro_r14_s2_8": 355_370,
-    "vit_micro_r5_s4_32": 233_610,
-}
 SMALL = dict(image_size=64, num_classes=5, width=48, depth=2, num_heads=3, mlp_width=192)
 
 
@@ -69,16 +58,6 @@ def test_positions_of_another_grid():
     source.set_input_size((96, 160))
     images = torch.randn(1, 3, 96, 160)
     assert (ours(images) - source(images)).abs().max() < 1e-4
-
-
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_parameters(name):
-    with torch.device("meta"):
-        assert count_parameters(hybrid(**HYBRID_MODELS[name])) == PARAMETERS[name]
-
-
-def test_no_entry_is_missing_from_the_counts():
-    assert set(HYBRID_MODELS) == set(PARAMETERS)
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """Weights in the names and layouts of Google's codes: our logits are those of timm's own reader."""
 
 import logging
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from typer.testing import CliRunner
 import vitbook
 from vitbook.__main__ import app
 from vitbook.cli.probed_model import fresh_twin
-from vitbook.layers import resize_positions
-from vitbook.models.papers.vit import MICRO_BODY, vit
+from vitbook.layers import ClassTokenHead, resize_positions
+from vitbook.models.papers.vit import DIGITS, MICRO_BODY, vit
 from vitbook.models.weights.formats import WeightsError
 from vitbook.models.weights.google import google_state, load_google
 from vitbook.training import load_checkpoint, load_teacher, save_checkpoint, start_from
@@ -223,8 +224,8 @@ def test_a_head_that_does_not_answer_the_model_is_left_out_and_said(write, caplo
     path = write(google(hidden=True))
     load_google(vitbook.create_model(NAME), path)
     assert "it stands behind a tanh layer, which the model lacks" in caplog.text
-    whole = vit(image_size=8, patch_size=2, channels=1, num_classes=10, pretraining_head=True,
-                **MICRO_BODY)  # fmt: skip
+    head = partial(ClassTokenHead, hidden_width=MICRO_BODY["width"])
+    whole = vit(**DIGITS, **MICRO_BODY, make_head=head)
     load_google(whole, path)
     kernel = torch.tensor(google(hidden=True)["pre_logits/kernel"])
     assert torch.equal(whole.head.hidden[0].weight, kernel.T)

@@ -8,7 +8,8 @@ import torch
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset, normalize
-from vitbook.models.papers.igpt import igpt
+from vitbook.models.papers.igpt import IGPT
+from vitbook.models.papers.vit import vit
 from vitbook.runs import Recipe
 from vitbook.training import train
 from vitbook.training.objectives.next_pixels import (
@@ -17,7 +18,7 @@ from vitbook.training.objectives.next_pixels import (
     level_bytes,
 )
 
-BODY = dict(channels=1, width=16, depth=2, num_heads=2, mlp_width=16, num_classes=3)
+BODY = dict(channels=1, width=16, depth=2, num_heads=2, mlp_width=16, num_classes=3) | IGPT
 
 
 def some_digits(n=6, split="train"):
@@ -32,7 +33,7 @@ def as_data(images):
 def random_learner(levels=17, **sizes):
     """Weights that are no zeros: every pixel weighs in what comes behind it."""
     torch.manual_seed(0)
-    body = igpt(**BODY | sizes) if sizes else vitbook.create_model("igpt_micro_patch1_8")
+    body = vit(**BODY | sizes) if sizes else vitbook.create_model("igpt_micro_patch1_8")
     learner = NextPixels(body, levels)
     for weight in learner.parameters():
         weight.data += 0.2 * torch.randn_like(weight)
@@ -116,7 +117,7 @@ def test_images_whose_pixels_follow_from_the_first_are_learned():
     [
         (lambda: vitbook.create_model("vit_micro_patch1_8"), "expected a causal Vision Transf"),
         (lambda: vitbook.create_model("igpt_micro_patch1_8", channels=3), "of a grey image, such"),
-        (lambda: igpt(image_size=8, patch_size=2, **BODY), "one token for each pixel"),
+        (lambda: vit(**BODY | dict(image_size=8, patch_size=2)), "one token for each pixel"),
     ],
 )
 def test_a_model_that_sees_ahead_or_reads_no_greys(make, told):

@@ -6,8 +6,7 @@ The depths are ResNet's; the factor behind the ``x`` multiplies every width.
 from collections.abc import Sequence
 
 from einops import rearrange
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from vitbook.layers import MeanPoolHead
 from vitbook.layers.convolution import (
@@ -16,6 +15,7 @@ from vitbook.layers.convolution import (
     group_norm,
     make_stages,
 )
+from vitbook.layers.shapes import Images, Logits, TokensOfImages
 from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
 
 
@@ -61,17 +61,13 @@ class ResNetV2(nn.Module):
         self.activation = nn.ReLU()
         self.head = head
 
-    def features(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch tokens token_width"]:
+    def features(self, images: Images) -> TokensOfImages:
         """The last map after its norm and ReLU, row by row."""
         check_images(images, self.channels, self.image_size)
         maps = self.activation(self.norm(self.stages(self.stem(images))))
         return rearrange(maps, "b d rows columns -> b (rows columns) d")
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, images: Images) -> Logits:
         return self.head(self.features(images))
 
 
@@ -123,3 +119,5 @@ BIT_MODELS = {
     )
     for depths in ((2,), (2, 2))
 }
+
+MODELS = {bit: BIT_MODELS}

@@ -22,6 +22,7 @@ from vitbook.models.papers.vit import (
     MINI_BODY,
     SMALL_IMAGES,
     VisionTransformer,
+    vit,
 )
 
 
@@ -120,3 +121,8 @@ MICRO_DENSE = SMALL_DENSE | dict(depths=(2, 2, 2, 3), num_heads=4)
 SMALL_DENSE_DESIGN_MODELS = {
     f"vit_dense_mini_{patches}": images | MINI_DENSE for patches, images in SMALL_IMAGES.items()
 } | {"vit_dense_micro_patch2_8": DIGITS | MICRO_DENSE}
+
+MODELS = {
+    vit: CNN_DESIGN_MODELS | SMALL_DESIGN_MODELS,
+    vit_dense: DENSE_DESIGN_MODELS | SMALL_DENSE_DESIGN_MODELS,
+}

@@ -1,33 +1,16 @@
 """DINOv2's body (Oquab et al. 2023, "DINOv2: learning robust visual features")."""
 
-from collections.abc import Sequence
+from torch import nn
 
-from vitbook.layers import (
-    ClassAndMeanHead,
-    ClassToken,
-    LayerScaleBlock,
-    LearnedPosition,
-    PatchEmbedding,
-)
-from vitbook.models.papers.vit import SIZES, VisionTransformer, make_encoder
+from vitbook.layers import ClassAndMeanHead, ClassToken, LayerScaleBlock
+from vitbook.models.papers.vit import SIZES, vit
 
 
-def dinov2(
-    *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
-    channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
-    num_classes: int,
-) -> VisionTransformer:
-    """A Vision Transformer whose blocks have LayerScale, and which was trained without labels.
+def linear_evaluation(width: int, num_classes: int) -> nn.Module:
+    """A linear layer on the class token beside the mean of the patch tokens, as the paper probes.
 
     Args:
-        num_classes: of a linear layer on the class token beside the mean of the patch tokens, as
-            in the paper's linear evaluation; 0 gives the class token itself.
+        num_classes: 0 gives the class token itself.
 
     Example:
         >>> import torch
@@ -36,20 +19,19 @@ def dinov2(
         >>> model.grid_size, tuple(model(torch.zeros(1, 3, 56, 56)).shape)
         ((4, 4), (1, 384))
     """
-    tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
-    return VisionTransformer(
-        tokenizer=tokenizer,
-        position=LearnedPosition(tokenizer.grid_size, width),
-        encoder=make_encoder(width, depth, num_heads, mlp_width, make_block=LayerScaleBlock),
-        head=ClassAndMeanHead(width, num_classes) if num_classes else ClassToken(),
-        width=width,
-    )
+    return ClassAndMeanHead(width, num_classes) if num_classes else ClassToken()
 
 
-# By timm's names; the giant has another MLP. The last stage of the training saw 518 pixels.
+# Its blocks have LayerScale, and it was trained without labels.
+DINOV2 = dict(make_block=LayerScaleBlock, make_head=linear_evaluation)
+
+# Settings of `vit`, by timm's names; the giant has another MLP. The last stage of the training saw
+# 518 pixels.
 DINOV2_MODELS = {
     f"vit_{size}_patch14_dinov2": dict(
-        image_size=518, patch_size=14, num_classes=1000, **SIZES[size]
+        image_size=518, patch_size=14, num_classes=1000, **SIZES[size], **DINOV2
     )
     for size in ("small", "base", "large")
 }
+
+MODELS = {vit: DINOV2_MODELS}

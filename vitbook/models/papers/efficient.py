@@ -26,6 +26,7 @@ from vitbook.models.papers.vit import (
     SMALL_BODY,
     VisionTransformer,
     make_encoder,
+    vit,
 )
 
 
@@ -170,4 +171,11 @@ BLOCK_LOCAL_VIT_MODELS = {
     "block_local_vit_tiny_patch4_32": TINY | dict(block_size=4),
     "block_local_vit_micro_patch2_8": MICRO | dict(block_size=2),
     "block_local_vit_micro_patch1_8": MICRO_PIXELS | dict(block_size=4),
+}
+
+MODELS = {
+    vit: PERFORMER_VIT_MODELS,
+    linformer_vit: LINFORMER_VIT_MODELS,
+    axial_vit: AXIAL_VIT_MODELS,
+    block_local_vit: BLOCK_LOCAL_VIT_MODELS,
 }

@@ -88,3 +88,5 @@ HYBRID_MODELS = (
         )
     }
 )
+
+MODELS = {hybrid: HYBRID_MODELS}

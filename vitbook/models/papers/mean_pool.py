@@ -52,14 +52,8 @@ def vit_gap(
 
     Args:
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
-
-    Example:
-        >>> from vitbook.models.papers.mean_pool import vit_gap
-        >>> from vitbook.models.papers.vit import DIGITS, MICRO_BODY
-        >>> model = vit_gap(**DIGITS, **MICRO_BODY)
-        >>> model.num_prefix_tokens, type(model.head).__name__
-        (0, 'MeanPoolHead')
     """
+    # The encoder is drawn before the positions; runs of the ledger began so.
     return of_patches_alone(
         make_tokenizer(image_size, patch_size, channels, width),
         make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
@@ -73,3 +67,5 @@ GAP_MODELS = {
     "vit_gap_micro_patch2_8": DIGITS | MICRO_BODY,
     "vit_gap_micro_patch1_8": DIGITS | MICRO_BODY | dict(patch_size=1),
 }
+
+MODELS = {vit_gap: GAP_MODELS}

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from vitbook.layers.convolution import UnsharedConv2d
 from vitbook.layers.heads import MeanPoolHead
+from vitbook.layers.shapes import Images, Logits, TokensOfImages
 from vitbook.layers.tokenizers import check_images, pair
 from vitbook.models.editing import swap_layers
 
@@ -97,17 +98,13 @@ class ResNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def features(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch tokens token_width"]:
+    def features(self, images: Images) -> TokensOfImages:
         """The last map, its places in a row."""
         check_images(images, self.channels, self.image_size)
         last = self.stages(self.pool(self.activation(self.norm(self.stem(images)))))
         return rearrange(last, "b c rows columns -> b (rows columns) c")
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, images: Images) -> Logits:
         return self.head(self.features(images))
 
 
@@ -171,3 +168,5 @@ RESNET_MODELS = (
 
 # Settings of `unshared_resnet`.
 UNSHARED_RESNET_MODELS = {"resnet8_unshared_digits": RESNET_MODELS["resnet8_digits"]}
+
+MODELS = {resnet: RESNET_MODELS, unshared_resnet: UNSHARED_RESNET_MODELS}

@@ -70,3 +70,5 @@ REUSE_VIT_MODELS = {
     f"vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | dict(make_attentions=makes)
     for name, makes in WAYS.items()
 }
+
+MODELS = {reuse_vit: REUSE_VIT_MODELS}

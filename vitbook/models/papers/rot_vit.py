@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 from vitbook.layers import RotatedPatches
+from vitbook.models.papers.mean_pool import vit_gap
 from vitbook.models.papers.vit import (
     CIFAR10,
     DIGITS,
@@ -11,6 +12,7 @@ from vitbook.models.papers.vit import (
     MINI_BODY,
     SMALL_BODY,
     SMALL_IMAGES,
+    vit,
 )
 
 RPT = dict(make_tokenizer=RotatedPatches)
@@ -58,3 +60,5 @@ ROT_VIT_MODELS = (
 # Settings of `vit_gap`: without a class token, the poster's formula,
 # "otherwise". It does not say what is classified then; here it is the mean of the patch tokens.
 POOLED_ROT_VIT_MODELS = {"rot_vit_micro_no_class_patch2_8": DIGITS | MICRO_BODY | RPT}
+
+MODELS = {vit: ROT_VIT_MODELS, vit_gap: POOLED_ROT_VIT_MODELS}

@@ -95,3 +95,5 @@ SHRINKING_VIT_MODELS = {
     "shrinking_vit_mean_micro_patch1_8": PIXELS | dict(by="mean"),
     "shrinking_vit_pyramid_micro_patch1_8": PIXELS | PYRAMID,
 }
+
+MODELS = {shrinking_vit: SHRINKING_VIT_MODELS}

@@ -12,6 +12,7 @@ from vitbook.models.papers.vit import (
     SMALL_BODY,
     SMALL_IMAGES,
     TINY_IMAGENET,
+    vit,
 )
 
 SPT = dict(make_tokenizer=ShiftedPatches)
@@ -39,3 +40,5 @@ SL_VIT_MODELS = {
     "spt_vit_micro_zero_patch2_8": DIGITS | MICRO_BODY | UNSHIFTED,
     "sl_vit_mini_no_norm_patch4_32": CIFAR10 | MINI_BODY | NO_NORM | LSA,
 }
+
+MODELS = {vit: SL_VIT_MODELS}

@@ -229,3 +229,5 @@ T2T_VIT_DENSE_MODELS = {
     | SMALL_DENSE
     | dict(depths=(1, 2, 1, 2), num_heads=4),
 }
+
+MODELS = {t2t_vit: T2T_VIT_MODELS, t2t_vit_dense: T2T_VIT_DENSE_MODELS}

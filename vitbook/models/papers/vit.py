@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from einops import repeat
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from vitbook.layers import (
     MLP,
@@ -19,6 +18,7 @@ from vitbook.layers import (
     SelfAttention,
 )
 from vitbook.layers.heads import Both
+from vitbook.layers.shapes import Images, Logits, TokensOfImages
 
 
 class VisionTransformer(nn.Module):
@@ -90,23 +90,17 @@ class VisionTransformer(nn.Module):
     def num_prefix_tokens(self) -> int:
         return len(self.prefix)
 
-    def embed(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch tokens token_width"]:
+    def embed(self, images: Images) -> TokensOfImages:
         """Tokens as they enter the encoder: prefix in front, positions added."""
         patches = self.tokenizer(images)
         prefix = repeat(self.prefix, "n d -> b n d", b=patches.shape[0])
         return self.dropout(self.position(torch.cat([prefix, patches], dim=1)))
 
-    def features(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch tokens token_width"]:
+    def features(self, images: Images) -> TokensOfImages:
         """Tokens after the last norm, prefix first."""
         return self.encoder(self.embed(images))
 
-    def forward(
-        self, images: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch classes"] | Both:
+    def forward(self, images: Images) -> Logits | Both:
         return self.head(self.features(images))
 
 
@@ -151,22 +145,24 @@ def vit(
     mlp_width: int,
     num_classes: int,
     qkv_bias: bool = True,
-    pretraining_head: bool = False,
+    num_prefix_tokens: int = 1,
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
     make_position: Callable[..., nn.Module] = LearnedPosition,
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_mlp: Callable[..., nn.Module] = MLP,
     make_block: Callable[..., nn.Module] = EncoderBlock,
+    make_head: Callable[..., nn.Module] = ClassTokenHead,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
 
     Args:
-        pretraining_head: with the tanh layer before the classifier, as in pre-training.
+        num_prefix_tokens: learned tokens in front of the patches.
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
-        make_position: called with ``grid_size, width``.
+        make_position: called with ``grid_size, width, num_prefix_tokens``.
         make_attention: as in :func:`make_encoder`.
         make_mlp: likewise.
         make_block: likewise.
+        make_head: called with ``width, num_classes``.
 
     Example:
         >>> from vitbook.layers import NoPosition
@@ -180,12 +176,13 @@ def vit(
     tokenizer = make_tokenizer(image_size, patch_size, channels, width)
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=make_position(tokenizer.grid_size, width),
+        position=make_position(tokenizer.grid_size, width, num_prefix_tokens),
         encoder=make_encoder(
             width, depth, num_heads, mlp_width, qkv_bias, make_attention, make_mlp, make_block
         ),
-        head=ClassTokenHead(width, num_classes, hidden_width=width if pretraining_head else None),
+        head=make_head(width, num_classes),
         width=width,
+        num_prefix_tokens=num_prefix_tokens,
     )
 
 
@@ -254,3 +251,5 @@ VIT_MODELS = (
     }
     | {f"vit_micro_{name}": DIGITS | MICRO_BODY | other for name, other in MICRO_NEIGHBOURS.items()}
 )
+
+MODELS = {vit: VIT_MODELS}

@@ -23,7 +23,14 @@ from vitbook.layers import (
     SinusoidPosition,
     SinusoidPosition2D,
 )
-from vitbook.models.papers.vit import CIFAR10, DIGITS, MICRO_BODY, SMALL_BODY, VisionTransformer
+from vitbook.models.papers.vit import (
+    CIFAR10,
+    DIGITS,
+    MICRO_BODY,
+    SMALL_BODY,
+    VisionTransformer,
+    vit,
+)
 
 MakePositions = Callable[[tuple[int, int], int, int], list[nn.Module]]
 
@@ -164,3 +171,9 @@ RELATIVE_POSITION_MODELS = _of_both_bodies(
         "relpos2d": dict(make_positions=one_for_each_layer(RelativePosition2D)),
     }
 )
+
+MODELS = {
+    vit: STEM_POSITION_MODELS,
+    vit_every_layer: LAYER_POSITION_MODELS,
+    relative_vit: RELATIVE_POSITION_MODELS,
+}

