@@ -13,8 +13,6 @@ from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import black_level, integrated_gradients
-from vitbook.cli import rank
-from vitbook.cli import train as train_command
 from vitbook.cli.frozen_readers import frozen_body
 from vitbook.cli.probed_model import load_probed_model
 from vitbook.colors import OURS, Colors, colors_of, recoloring, say_colors
@@ -165,34 +163,19 @@ def test_weights_of_timm_bring_their_colours_and_a_checkpoint_keeps_them(tmp_pat
     assert colors_of(vitbook.load_checkpoint(path).model) == SEEN
 
 
-def looked_at(name, pixels, monkeypatch):
-    """What a run that goes on learning gives its probe."""
-    seen = []
-    monkeypatch.setattr(
-        train_command, "mean_attention_distance", lambda _, images: seen.append(images) or 1 / 0
-    )
-    with pytest.raises(ZeroDivisionError):
-        train_command._look(
-            vitbook.load_checkpoint(name).model, Dataset(pixels, torch.zeros(2).long(), ("a",), {})
-        )
-    return seen[0]
-
-
 ROADS = {
-    "probe": lambda name, pixels, _: load_probed_model(name).prepare(pixels),
-    "few-shot": lambda name, pixels, _: frozen_body(name, None)[1](pixels),
-    "rank": lambda name, pixels, _: rank._body(name, None)[1](pixels),
-    "train --probe-at": looked_at,
+    "probe": lambda name, pixels: load_probed_model(name).prepare(pixels),
+    "few-shot": lambda name, pixels: frozen_body(name, None)[1](pixels),
 }
 
 
 @pytest.mark.parametrize("road", ROADS.values(), ids=ROADS)
-def test_commands_give_a_checkpoint_its_colours(road, tmp_path, monkeypatch):
+def test_commands_give_a_checkpoint_its_colours(road, tmp_path):
     model = said(vitbook.create_model("vit_mini_patch4_32"))
     path = str(save_checkpoint(tmp_path / "own.safetensors", model))
     pixels = torch.randint(256, (2, 3, 32, 32), dtype=torch.uint8)
     mean, std = (torch.tensor(each)[:, None, None] for each in (MEAN, STD))
-    torch.testing.assert_close(road(path, pixels, monkeypatch), (pixels / 255 - mean) / std)
+    torch.testing.assert_close(road(path, pixels), (pixels / 255 - mean) / std)
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = "\n".join(PROJECT["dependencies"])
 # Where models of our own, of timm, and of torch's own parts are looked into.
-PROBING = (
-    *("capture/test_capture.py", "capture/test_interception.py", "features/test_similarity.py"),
-    *("attention/test_attention_distance.py", "attention/test_rollout.py"),
-)
+PROBING = ("capture/test_capture.py", "attention/test_rollout.py")
 COMPANIONS = ("hypothesis", "pytest", "scikit-learn", "timm", "torchvision", "transformers")
 WHEELS = ("--only-binary", ":all:")
 pytestmark = pytest.mark.slow
@@ -151,7 +148,7 @@ def test_a_stranger_with_torch_and_timm(stranger, wheel, capsys):
     assert brought == {"einops", "jaxtyping", "vitbook"}
     stranger.run("-c", PROBE)
 
-    rounds = [stranger.run("-c", LOOK).split() for _ in range(5)]
+    rounds = [stranger.run("-c", LOOK).split() for _ in range(3)]
     assert all(file.startswith(str(stranger.folder)) for _, _, file in rounds)
     ours = median(float(own) for _, own, _ in rounds)
     ratio = median(float(own) / float(torchs) for torchs, own, _ in rounds)
