@@ -78,6 +78,11 @@ def test_an_unknown_decay_is_one_sentence(came, said):
         ("t2t_vit", {"epochs": 310, "batch_size": 512, "learning_rate": 5e-4, "weight_decay": 0.05,
                      "warmup_epochs": 5, "label_smoothing": 0.1, "drop_path": 0.1, "mixup": 0.8,
                      "cutmix": 1.0, "erasing": 0.25}),
+        # Lee et al. 2021, SL-ViT, as the authors' code has it.
+        ("sl_vit", {"batch_size": 128, "weight_decay": 0.05, "warmup_epochs": 10,
+                    "final_learning_rate": 1e-6, "label_smoothing": 0.1, "crop_padding": 4,
+                    "flip": True, "erasing": 0.25, "mixup": 1, "cutmix": 1,
+                    "mix_probability": 0.5}),
     ],
 )  # fmt: skip
 def test_a_published_recipe_is_what_is_printed(name, printed):
@@ -89,3 +94,43 @@ def test_three_copies_of_each_image_make_the_printed_passes_of_deit():
     recipe = RECIPES["deit"]
     assert recipe.epochs * recipe.repeats == 300
     assert recipe.warmup_epochs * recipe.repeats == pytest.approx(5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epoch": 2}, "recipe field 'epoch': did you mean epochs"),
+        ({"epochs": 0}, "epochs 0: expected more than 0"),
+        ({"label_smoothing": 1.0}, "label_smoothing 1.0: expected 0 up to"),
+        ({"learning_rate": math.nan}, "learning_rate nan: expected more than 0"),
+        ({"policy": "randaugmnt"}, "unknown policy 'randaugmnt': did you mean randaug"),
+        ({"final_learning_rate": 1.0}, "final_learning_rate 1: expected at most the learning"),
+        ({"crop_area": 0.0}, "crop_area 0.0: expected more than 0"),
+        ({"erasing": 2.0}, "erasing 2.0: expected 0 to 1"),
+    ],
+)
+def test_numbers_that_no_run_can_have(changes, said):
+    with pytest.raises((ValueError, UnknownNameError), match=said):
+        get_recipe("digits", **changes)
+
+
+def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest
+        from vitbook.errors import UnknownNameError
+        from vitbook.training import RECIPES, Recipe
+        known = vars(RECIPES["digits"])
+        for field in known:
+            for came in ("a", None, [1], {}, True, 2, 0.5, object()):
+                try:
+                    Recipe(**known | {field: came})
+                except (ValueError, UnknownNameError) as error:
+                    assert field in str(error)
+        kinds = {"epochs": "a whole number", "zoom": "a number", "pool": "a text",
+                 "flip": "True or False", "policy": "a name, or None"}
+        for field, said in kinds.items():
+            with pytest.raises(ValueError, match=f"{field} .2.: expected {said}"):
+                Recipe(**known | {field: [2]})
+        """
+    )

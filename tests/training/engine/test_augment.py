@@ -39,11 +39,6 @@ def test_two_images_of_a_batch_are_changed_each_in_its_own_way(change):
     assert out.min() >= -1.001 and out.max() <= 1.001
 
 
-def test_no_augmentation_returns_the_images():
-    images = noise(2)
-    assert torch.equal(augment(images, plain(), BatchRandom(2, 0)), normalize(images))
-
-
 def test_chance_is_a_function_of_its_place():
     images = noise(16, size=16)
     first, again, later = (
@@ -53,7 +48,7 @@ def test_chance_is_a_function_of_its_place():
     assert seed_of(1, "order", 2) != seed_of(1, "order", 3)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [4])
 def test_processes_that_share_a_batch_change_its_images_alike(processes):
     images = noise(16, size=16)
     alone = augment(images, plain(**EVERYTHING), BatchRandom(16, 7, 3))
@@ -75,11 +70,6 @@ def test_a_crop_is_a_window_of_the_padded_image_or_its_mirror():
         counts[mirrored] += found.sum(0)
     assert counts.sum() == 300  # each is exactly one of the fifty
     assert 120 < counts[0].sum() < 180 and (counts.sum(0) > 0).all()
-
-
-def test_without_padding_or_flip_a_crop_is_the_image():
-    images = noise(5)
-    assert torch.equal(crop_and_flip(images, plain(), BatchRandom(5, 0)), images)
 
 
 def test_a_whole_shift_moves_whole_pixels():
@@ -177,15 +167,15 @@ def test_cutmix_by_hand():
 def test_mixing_has_its_probability_and_takes_turns():
     recipe, kinds = get_recipe("sl_vit"), {"none": 0, "mixup": 0, "cutmix": 0}
     images, labels = pairs()
-    for step in range(400):
+    for step in range(200):
         mixed, targets = mix(images, labels, 8, recipe, BatchRandom(8, 1, step))
         if torch.equal(mixed, images):
             kinds["none"] += 1
             continue
         whole = (mixed[1] == mixed[1, 0, 0, 0]).all() and targets[1, 5] not in (0, 1)
         kinds["mixup" if whole else "cutmix"] += 1
-    assert kinds["none"] == pytest.approx(200, abs=40)
-    assert kinds["mixup"] == pytest.approx(100, abs=35)
+    assert kinds["none"] == pytest.approx(100, abs=28)
+    assert kinds["mixup"] == pytest.approx(50, abs=25)
 
 
 def test_two_processes_mix_the_same_pairs():

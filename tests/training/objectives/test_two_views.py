@@ -1,9 +1,11 @@
 """SimCLR and BYOL: their losses by hand, what they cannot lose, and when they collapse."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
+from small_runs import micro
 
 import vitbook
 from vitbook import datasets
@@ -34,52 +36,20 @@ def naive(first, second, temperature):
     return total / len(views)
 
 
-@pytest.mark.parametrize("temperature", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("temperature", [0.1, 2.0])
 def test_the_contrastive_loss_is_that_of_a_loop(temperature):
     first, second = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
     found = contrastive_loss(first, second, temperature).item()
     assert found == pytest.approx(naive(first, second, temperature), rel=1e-4)
 
 
-@pytest.mark.parametrize("count", [2, 3, 16])
+@pytest.mark.parametrize("count", [2, 16])
 def test_what_the_contrastive_loss_is_at_its_ends(count):
     orthogonal, alike = torch.eye(32)[:count], torch.ones(count, 8)
     least = math.log(1 + (2 * count - 2) * math.exp(-2))
     assert contrastive_loss(orthogonal, orthogonal, 0.5).item() == pytest.approx(least, rel=1e-5)
     guess = math.log(2 * count - 1)
     assert contrastive_loss(alike, alike, 0.5).item() == pytest.approx(guess, rel=1e-5)
-
-
-def test_lengths_of_projections_do_not_count():
-    first, second = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(1))
-    same = contrastive_loss(7 * first, 0.1 * second).item()
-    assert same == pytest.approx(contrastive_loss(first, second).item(), rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "temperature", "said"),
-    [
-        (((1, 4), (1, 4)), 0.5, "1 images in a batch: expected two at least"),
-        (((3, 4), (3, 4)), 0, "temperature 0: expected more than 0"),
-        (((3, 4), (3, 4)), math.nan, "temperature nan: expected more than 0"),
-    ],
-)
-def test_views_that_cannot_be_told_apart(shapes, temperature, said):
-    with pytest.raises(ValueError, match=said):
-        contrastive_loss(*(torch.rand(shape) for shape in shapes), temperature)
-
-
-def test_views_of_other_images(plain_vitbook):
-    plain_vitbook(
-        """
-        import pytest, torch
-        from vitbook.training import contrastive_loss
-        from vitbook.training.objectives.two_views import prediction_loss
-        for loss in (contrastive_loss, prediction_loss):
-            with pytest.raises(ValueError, match="views of shapes .3, 4. and .1, 4.: expected two"):
-                loss(torch.rand(3, 4), torch.rand(1, 4))
-        """
-    )
 
 
 def test_the_prediction_loss_and_its_gradient():
@@ -131,41 +101,11 @@ def learned(learner, steps):
     return spreads
 
 
-def micro():
-    torch.manual_seed(0)
-    return vitbook.create_model("vit_micro_patch2_8")
-
-
-def test_without_its_predictor_byol_collapses_and_with_it_does_not():
-    kept = learned(BYOL(micro()), 40)
-    alone = learned(BYOL(micro(), predictor=False), 40)  # its slow copy brakes the fall
-    lost = learned(BYOL(micro(), predictor=False, momentum=0), 40)
-    assert min(kept) > 0.3 > 0.15 > alone[-1] and lost[-1] < 0.03
-
-
-def test_simclr_spreads_the_images():
-    spreads = learned(SimCLR(micro()), 40)
-    assert spreads[-1] > 0.9 > spreads[0]
-
-
-@pytest.mark.parametrize("momentum", [-0.1, 1, math.nan])
-def test_a_copy_that_never_follows(momentum):
-    with pytest.raises(ValueError, match="momentum .*: expected 0 up to, but not, 1"):
-        BYOL(micro(), momentum=momentum)
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "said"),
-    [
-        (SimCLR, dict(temperature=0), "temperature 0: expected more than 0, and finite"),
-        (SimCLR, dict(temperature=math.nan), "temperature nan: expected more than 0, and finite"),
-        (SimCLR, dict(dimensions=0), "dimensions 0: expected a whole number, 1 or more"),
-        (BYOL, dict(hidden=-1), "hidden -1: expected a whole number, 1 or more"),
-    ],
-)
-def test_a_learner_that_cannot_be(kind, options, said):
-    with pytest.raises(ValueError, match=said):
-        kind(micro(), **options)
+def test_without_its_predictor_byol_collapses_and_simclr_spreads_the_images():
+    small = partial(micro, "vit_micro_d1_patch2_8")
+    kept, spread_out = learned(BYOL(small()), 25), learned(SimCLR(small()), 25)
+    lost = learned(BYOL(small(), predictor=False, momentum=0), 25)
+    assert min(kept) > 0.3 > 0.05 > lost[-1] and spread_out[-1] > 0.9 > spread_out[0]
 
 
 def test_the_spread_by_hand():
@@ -213,21 +153,6 @@ def test_features_that_have_no_cosines():
     assert nearest_other(6e4 * torch.eye(3).half(), labels) <= 1  # squares beyond float16
 
 
-def test_views_and_labels_of_other_images(plain_vitbook):
-    plain_vitbook(
-        """
-        import pytest, torch, vitbook
-        from vitbook.training import BYOL
-        from vitbook.training.transfer.neighbours import nearest_other
-        learner = BYOL(vitbook.create_model("vit_micro_patch2_8"))
-        with pytest.raises(ValueError, match="expected two of each image, in the same order"):
-            learner(torch.zeros(3, 1, 8, 8), torch.zeros(1, 1, 8, 8))
-        with pytest.raises(ValueError, match="with labels of .4,.: expected .images, features."):
-            nearest_other(torch.eye(3), torch.zeros(4))
-        """
-    )
-
-
 def test_cosines_keep_their_digits_under_autocast():
     views = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
     plain = contrastive_loss(*views, 0.05)
@@ -255,7 +180,7 @@ def test_the_slow_projector_sees_the_statistics_of_the_batch():
 
 @pytest.mark.parametrize(
     "changes",
-    [dict(adapter_rank=2), dict(weight_bits=4), dict(pruned=0.5), dict(drop_path=0.3)],
+    [dict(adapter_rank=2), dict(drop_path=0.3)],
 )
 def test_a_learner_learns_as_the_model_inside_would(changes):
     (ours, _), (theirs, _) = byol_run(True, **changes), byol_run(False, **changes)
@@ -263,7 +188,7 @@ def test_a_learner_learns_as_the_model_inside_would(changes):
 
 
 @pytest.mark.parametrize("kind", [SimCLR, BYOL])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_a_body_of_another_precision_under_its_projector(kind, dtype):
     torch.manual_seed(0)
     learner = kind(vitbook.create_model("vit_micro_patch2_8").to(dtype))
@@ -275,3 +200,24 @@ def test_a_body_of_another_precision_under_its_projector(kind, dtype):
     again = learner.eval()(*views).loss.item()
     exact = learner.float()(*views.float()).loss.item()
     assert again == pytest.approx(exact, rel=0.05)
+
+
+def test_what_cannot_be_two_views(plain_vitbook):
+    plain_vitbook(
+        """
+        import math, pytest, torch, vitbook
+        from vitbook.training import BYOL, SimCLR, contrastive_loss, prediction_loss
+        model, views = vitbook.create_model("vit_micro_patch2_8"), torch.rand(3, 4)
+        for call, said in (
+            (lambda: contrastive_loss(views[:1], views[:1]), "1 images in a batch: expected two"),
+            (lambda: contrastive_loss(views, views, math.nan), "temperature nan: expected more"),
+            (lambda: contrastive_loss(views, views[:1]), "views of shapes .3, 4. and .1, 4.: exp"),
+            (lambda: prediction_loss(views, views[:1]), "views of shapes .3, 4. and .1, 4.: exp"),
+            (lambda: BYOL(model, momentum=1), "momentum 1: expected 0 up to, but not, 1"),
+            (lambda: BYOL(model, hidden=-1), "hidden -1: expected a whole number, 1 or more"),
+            (lambda: SimCLR(model, temperature=0), "temperature 0: expected more than 0, and fin"),
+        ):
+            with pytest.raises(ValueError, match=said):
+                call()
+        """
+    )
