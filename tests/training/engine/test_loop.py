@@ -218,7 +218,7 @@ def test_compiled_it_learns_the_same(plain_vitbook):
         import pytest, torch
         from vitbook import datasets
         from vitbook.datasets import take_share
-        from vitbook.models.vit import MICRO_BODY, vit
+        from vitbook.models.papers.vit import MICRO_BODY, vit
         from vitbook.runs import Recipe
         from vitbook.training import train
         few, losses = take_share(datasets.load("digits", "train"), 0.1), []
