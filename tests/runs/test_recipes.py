@@ -119,7 +119,7 @@ def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):
         """
         import pytest
         from vitbook.errors import UnknownNameError
-        from vitbook.training import RECIPES, Recipe
+        from vitbook.runs import RECIPES, Recipe
         known = vars(RECIPES["digits"])
         for field in known:
             for came in ("a", None, [1], {}, True, 2, 0.5, object()):

@@ -347,7 +347,7 @@ class Foreign(nn.Module):
 def test_a_teacher_without_a_recipe_for_it_and_the_reverse(teacher, words):
     model = teacher()
     recipe = replace(PLAIN, distillation="") if model else PLAIN
-    with pytest.raises(TeacherError, match=words):
+    with pytest.raises(ValueError, match=words):
         train(student(), few_digits(), recipe, teacher=model, device="cpu", progress=False)
 
 

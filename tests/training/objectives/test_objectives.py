@@ -161,9 +161,7 @@ def test_two_processes_share_the_masks_of_one():
 
 @pytest.mark.parametrize("objective", ["masked_patches", "next_pixels", "mae"])
 def test_a_checkpoint_from_which_a_run_on_labels_starts(objective, tmp_path):
-    recipe = get_recipe(
-        "digits", epochs=1, warmup_epochs=0.5, label_smoothing=0.0, objective=objective
-    )
+    recipe = replace(PLAIN, epochs=1, epoch_images=128, objective=objective)
     name = BODIES[objective]
     row = run(name, "digits", recipe, folder=tmp_path, device="cpu", progress=False)
     path = tmp_path / f"{row.name}.safetensors"
@@ -181,7 +179,7 @@ def test_a_checkpoint_from_which_a_run_on_labels_starts(objective, tmp_path):
     with pytest.raises(TeacherError, match="has learned no classes"):
         load_teacher(path, few_digits(), "digits")
     tuned = run(
-        name, "digits", get_recipe("digits", epochs=1, warmup_epochs=0.5),
+        name, "digits", get_recipe("digits", epochs=1, epoch_images=128, warmup_epochs=0.5),
         folder=tmp_path / "tuned", start=path, device="cpu", progress=False,
     )  # fmt: skip
     assert tuned.start.startswith(f"{row.name}@")
