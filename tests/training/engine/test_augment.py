@@ -48,16 +48,6 @@ def test_chance_is_a_function_of_its_place():
     assert seed_of(1, "order", 2) != seed_of(1, "order", 3)
 
 
-@pytest.mark.parametrize("processes", [4])
-def test_processes_that_share_a_batch_change_its_images_alike(processes):
-    images = noise(16, size=16)
-    alone = augment(images, plain(**EVERYTHING), BatchRandom(16, 7, 3))
-    for rank in range(processes):
-        rng = BatchRandom(16, 7, 3, rank=rank, processes=processes)
-        own = augment(images[rank::processes], plain(**EVERYTHING), rng)
-        assert torch.allclose(own, alone[rank::processes], atol=1e-6)
-
-
 def test_a_crop_is_a_window_of_the_padded_image_or_its_mirror():
     images = noise(300, size=6)
     out = crop_and_flip(images, plain(crop_padding=2, flip=True), BatchRandom(300, 0))
@@ -176,18 +166,3 @@ def test_mixing_has_its_probability_and_takes_turns():
         kinds["mixup" if whole else "cutmix"] += 1
     assert kinds["none"] == pytest.approx(100, abs=28)
     assert kinds["mixup"] == pytest.approx(50, abs=25)
-
-
-def test_two_processes_mix_the_same_pairs():
-    images, labels = pairs()
-    for recipe in (plain(mixup=1.0), plain(cutmix=1.0)):
-        mixed, targets = mix(images, labels, 8, recipe, BatchRandom(8, 0))
-        for rank in (0, 1):
-            own = mix(
-                images[rank::2],
-                labels[rank::2],
-                8,
-                recipe,
-                BatchRandom(8, 0, rank=rank, processes=2),
-            )
-            assert torch.equal(own[0], mixed[rank::2]) and torch.equal(own[1], targets[rank::2])

@@ -96,18 +96,6 @@ def test_processes_share_the_images_of_a_batch():
         assert torch.allclose(whole[1::2], second, atol=1e-6)
 
 
-def test_an_epoch_shows_each_image_as_often_as_it_says():
-    data = few_digits("train", 100)
-    recipe = Recipe(name="r", epochs=1, batch_size=30, learning_rate=1.0, repeats=3)
-    batches = Batches(data, recipe, 0, torch.device("cpu"))
-    assert batches.steps_an_epoch == 10
-    order = batches.order(0)
-    assert order.bincount().tolist() == [3] * 100
-    assert not torch.equal(order, batches.order(1))
-    again = Batches(data, recipe, 0, torch.device("cpu"))
-    assert torch.equal(again.order(1), batches.order(1))
-
-
 @pytest.mark.parametrize(
     ("batch", "processes", "words"),
     [

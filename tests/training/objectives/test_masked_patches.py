@@ -136,28 +136,6 @@ def recolored(images, patches, ours):
     return torch.where(where, -images * 0.7 + 0.1, images)
 
 
-def test_the_loss_counts_corrupted_patches_only():
-    """Tokens that do not depend on pixels: what changes is the targets alone."""
-    ours, images = masked(), normalize(some_digits())
-    nn.init.zeros_(ours.model.tokenizer.projection.weight)
-    chosen = choose_masked(len(images), 16, chance())
-    before = ours(images, chosen)
-    others = ours(recolored(images, chosen.kinds == KEPT, ours), chosen)
-    assert torch.equal(others.logits, before.logits)
-    assert others.loss == before.loss
-    asked = ours(recolored(images, chosen.kinds == UNCHANGED, ours), chosen)
-    assert torch.equal(asked.logits, before.logits)
-    assert asked.loss != before.loss
-
-
-def test_all_that_answers_learns_and_the_head_does_not():
-    ours, images = masked().train(), normalize(some_digits())
-    ours(images, choose_masked(len(images), 16, chance())).loss.backward()
-    without = {name for name, weight in ours.named_parameters() if weight.grad is None}
-    assert without == {"model.head.classifier.weight", "model.head.classifier.bias"}
-    assert ours.mask.grad.abs().max() > 0
-
-
 def test_colours_in_three_channels_and_patches_that_are_not_square():
     ours = masked("vit_mini_patch4_32", image_size=(8, 12))
     images = torch.randint(0, 256, (3, 3, 8, 12), dtype=torch.uint8, generator=chance())

@@ -73,14 +73,6 @@ def test_no_prediction_hears_of_its_pixel_or_of_one_behind_it(sizes, training):
         assert torch.equal(theirs[:, : pixel + 1], tokens[:, : pixel + 1])
 
 
-def test_the_last_pixel_alone_is_read_by_none():
-    learner = random_learner()
-    images = normalize(some_digits()).requires_grad_()
-    features = learner.model.features(images)
-    (gradient,) = torch.autograd.grad(learner.predictor(features[:, :-1]).sum(), images)
-    assert (gradient.flatten(1)[:, -1] == 0).all() and (gradient.flatten(1)[:, :-1] != 0).all()
-
-
 @torch.no_grad()
 def test_the_loss_is_that_of_a_loop():
     learner, images = random_learner(levels=5), some_digits()

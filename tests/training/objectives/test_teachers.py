@@ -109,17 +109,6 @@ def test_a_teacher_of_other_classes(digits, tmp_path):
         run(STUDENT, "digits", HARD, folder=tmp_path, teacher=path, progress=False)
 
 
-def test_a_teacher_is_part_of_the_run():
-    plain = PlannedRun(STUDENT, "digits", get_recipe("digits"))
-    taught = PlannedRun(STUDENT, "digits", get_recipe("digits", distillation="hard"), teacher=OWN)
-    other = replace(taught, teacher="fresh:resnet8_digits")
-    assert len({plain.digest, taught.digest, other.digest}) == 3
-    assert "--teacher" not in plain.command
-    assert taught.command[taught.command.index("--teacher") + 1] == OWN
-    assert 'distillation="hard"' in taught.command
-    assert taught.settings["teacher"] == OWN
-
-
 def tensors(path):
     with safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()

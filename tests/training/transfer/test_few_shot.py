@@ -78,16 +78,6 @@ def test_the_bias_of_the_reference_differs_by_what_the_docstring_says(digits):
     assert (theirs - (ours + shift)).abs().max() < 1e-9 and shift.abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("number", [25, 80])
-def test_one_left_out_is_a_fit_without_it(digits, number):
-    features, labels = (each[:number] for each in digits[0])
-    found = RidgePath(features, labels, 10).left_out_logits(3.0, torch.arange(number))
-    for row in range(number):
-        kept = [other for other in range(number) if other != row]
-        expected = by_scikit_learn(features, labels, 3.0, kept)[row]
-        assert (found[row] - expected).abs().max() < 1e-6
-
-
 @pytest.mark.parametrize("most", [1, 9, 2**22])  # one fold at a time, some, all of a size
 def test_folds_of_any_sizes_in_any_order_and_however_many_at_once(digits, most, monkeypatch):
     monkeypatch.setattr(ridge_module, "MOST", most)
