@@ -36,7 +36,7 @@ models = {models}
 seeds = {seeds}
 ships = true
 """
-LEDGER_ROW = "designs_digits-vit_sw_micro_patch2_8-seed0-"
+LEDGER_ROW = "scaling_digits-vit_micro_d1_patch2_8-seed0-"
 TIMES = {"wall_time_s", "images_per_second", "peak_memory_mb", "device", "commit", "command"}
 
 
@@ -109,6 +109,12 @@ def test_a_list_is_worked_off_and_told(machine, capsys, monkeypatch):
     assert all(t.dtype != torch.float32 for t in machine.weights(first).values())
     after = say(capsys, monkeypatch, "list", *machine.options)
     assert re.search(r"^trial +2 +2 +0 +0 +0 +0 +0.0 ", after, re.M)
+    weights = machine.weights(first)  # a checkpoint that ships and is gone is made again
+    (machine.ledger / "checkpoints" / f"{first.name}.safetensors").unlink()
+    assert "1 made" in machine.run()
+    remade = machine.weights(first)
+    assert all(torch.equal(remade[name], weights[name]) for name in weights)
+    (first, _) = machine.rows()
     one_by_one = say(capsys, monkeypatch, "list", "trial", *machine.options)
     assert re.search(rf"{first.name} +digits +128 +done +{first.accuracy:.2%}", one_by_one)
     assert "0 made, 0 failed, 0 of 2" in machine.run()
@@ -119,19 +125,6 @@ def test_a_list_is_worked_off_and_told(machine, capsys, monkeypatch):
     assert re.search(r"^trial +1 +0 +0 +0 +1 ", changed, re.M)
     assert f"{second.name}: no experiment asks for it any more; it is kept" in changed
     assert len(machine.rows()) == 2
-
-
-@pytest.mark.slow
-def test_a_checkpoint_that_ships_and_is_gone_is_made_again(machine):
-    machine.asks()
-    machine.run()
-    (row,) = machine.rows()
-    weights = machine.weights(row)
-    for file in machine.ledger.glob("checkpoints/*"):
-        file.unlink()
-    assert "1 made" in machine.run()
-    again = machine.weights(row)
-    assert all(torch.equal(again[name], weights[name]) for name in weights)
 
 
 @pytest.mark.slow
@@ -163,13 +156,13 @@ needs = "a teacher"
 
 @pytest.mark.slow
 def test_two_side_by_side_make_each_run_once(machine):
-    machine.asks(seeds=(0, 1, 2))
+    machine.asks(seeds=(0, 1))
     pair = [machine.start(), machine.start()]
     said = [process.communicate()[0] for process in pair]
     assert [process.returncode for process in pair] == [0, 0], said
     begun = re.findall(r"(trial-\S+): begins", "".join(said))
-    assert sorted(begun) == sorted(set(begun)) and len(begun) == 3
-    assert len(machine.rows()) == 3
+    assert sorted(begun) == sorted(set(begun)) and len(begun) == 2
+    assert len(machine.rows()) == 2
 
 
 @pytest.mark.slow
@@ -194,8 +187,6 @@ def test_a_run_that_another_process_makes_is_left_to_it(machine, capsys, monkeyp
         (["list", "--threads", "0"], "threads 0: expected 1 to"),
         (["run", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
         (["list", "tryal"], "unknown experiment or run 'tryal': did you mean trial"),
-        (["run", "--dirty", "--submit", "sge"], "unknown cluster 'sge': known: local, slurm"),
-        (["run", "--dirty", "--submit", "local", "--slurm", "gpu"], "--slurm gpu: expected"),
     ],
 )
 def test_bad_input_is_one_sentence(words, message, machine, capsys, monkeypatch):
@@ -303,7 +294,7 @@ def test_hours_come_from_measured_rates(machine):
     _, row, _ = finished(machine)
     row = replace(row, device="Chip, 1 thread", wall_time_s=64.0)  # 100 images a second
     left = {planned: 6400 / 2}
-    for device in ("Chip, 1 thread", "Chip, 2 threads, AVX-512"):
+    for device in ("Chip, 1 thread", "Chip, 2 threads"):
         rates = Rates({"x": row}, device)
         assert (rates.device, rates.hours([planned], left)) == (
             "Chip, 1 thread",
@@ -362,17 +353,6 @@ def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch):
         worker.code_of_commit(folder)
 
 
-@pytest.mark.slow
-def test_a_cluster_makes_what_is_missing(machine):
-    machine.asks(seeds=(0, 1))
-    said = machine.run("--submit", "local", "--minutes", 5)
-    assert "2 jobs; what they print is in" in said
-    ends = time.monotonic() + 240
-    while time.monotonic() < ends and len(list(machine.ledger.glob("results/*.json"))) < 2:
-        time.sleep(1)
-    assert [row.seed for row in machine.rows()] == [0, 1]
-
-
 def kill_now_and_then(machine, kills):
     """Kill the whole command at random moments, each time after it has got somewhere."""
     chance, reached = random.Random(kills), []
@@ -385,7 +365,7 @@ def kill_now_and_then(machine, kills):
         before, process = seen(), machine.start()
         while process.poll() is None and not seen() - before:
             time.sleep(0.01)
-        time.sleep(chance.uniform(0, 2))
+        time.sleep(chance.uniform(0, 0.5))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         reached.append(len(list(machine.ledger.glob("results/*.json"))))
@@ -395,18 +375,18 @@ def kill_now_and_then(machine, kills):
 
 @pytest.mark.slow
 def test_kills_lose_and_double_nothing(tmp_path):
-    """And two machines make the same rows but for times. With ``ALL=1`` there are twelve kills."""
+    """And two machines make the same rows but for times."""
     machines = []
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
         machines.append(Machine(tmp_path / name).asks(
-            ("vit_micro_patch2_8", "rot_vit_micro_patch2_8"), 9600, 6, (0, 1)
+            images=3840, epochs=3, seeds=(0, 1)
         ))  # fmt: skip
     whole, cut = machines
     whole.run()
-    print("rows after each kill:", kill_now_and_then(cut, 12 if os.environ.get("ALL") else 6))
+    kill_now_and_then(cut, 2)
     cut.run()
-    assert len(whole.rows()) == len(cut.rows()) == 4
+    assert len(whole.rows()) == len(cut.rows()) == 2
     for one, other in zip(whole.rows(), cut.rows(), strict=True):
         ours, theirs = asdict(one), asdict(other)
         assert {k for k in ours if ours[k] != theirs[k]} <= TIMES

@@ -5,10 +5,11 @@ from functools import cache
 from pathlib import Path
 
 from vitbook import datasets, runs
+from vitbook.cli.faults import load_checkpoint
 from vitbook.cli.options import stems
 from vitbook.datasets.dataset import first_difference
 from vitbook.errors import first_few
-from vitbook.training import Checkpoint, load_checkpoint
+from vitbook.training import Checkpoint
 
 
 def load_with_data(

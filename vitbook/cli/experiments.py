@@ -12,8 +12,6 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets, runs
-from vitbook.cli import kernels
-from vitbook.cli.cluster import submit as hand_over
 from vitbook.cli.faults import check_fault
 from vitbook.cli.options import Device
 from vitbook.cli.rates import Rates
@@ -66,11 +64,7 @@ def list_experiments(
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
-    chosen = choose_device(device)
-    name = runs.device_name(chosen)
-    if chosen.type == "cpu" and kernels.helps():
-        name += f", {runs.WIDE_VECTORS}"
-    rate = Rates(rows, name)
+    rate = Rates(rows, runs.device_name(choose_device(device)))
     if names:
         print_table([_run_line(run, states[run], rows.get(run.digest)) for run in wanted])
         return
@@ -105,13 +99,6 @@ def run_experiments(
     dirty: Annotated[
         bool, typer.Option("--dirty", help="Use the files as they are; the rows say so.")
     ] = False,
-    submit: Annotated[
-        str | None,
-        typer.Option(help="Hand each missing run to a cluster by submitit: slurm, or local."),
-    ] = None,
-    slurm: Annotated[
-        list[str] | None, typer.Option(help="For --submit slurm: partition=gpu; repeatable.")
-    ] = None,
     file: ListFile = None,
     ledger: Ledger = None,
     work: Work = None,
@@ -132,20 +119,6 @@ def run_experiments(
     out = place.folder / DIRTY if dirty else code_of_commit(place.folder)
     options = [] if threads is None else ["--threads", str(threads)]
     options += [] if device is None else ["--device", device]
-    if submit is not None:
-        rows = place.done()
-        words = [*options, *["--dirty"] * dirty, *_paths(file, place)]
-        words += [] if minutes is None else ["--minutes", f"{minutes:g}"]
-        hand_over(
-            [run for run in wanted if place.state(run, rows) in ("begun", "missing")],
-            submit,
-            words,
-            folder=place.folder / "jobs",
-            settings=slurm or [],
-            minutes=minutes,
-            threads=threads,
-        )
-        return
     if hasattr(os, "nice"):
         os.nice(19)
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -177,12 +150,6 @@ def _check(run: PlannedRun) -> None:
 def _place(ledger: Path | None, work: Path | None, dirty: bool = False) -> Workplace:
     work = work or ROOT / "runs" / "experiments"
     return Workplace(work, ledger or runs.data_folder(), dirty)
-
-
-def _paths(file: Path | None, place: Workplace) -> list[str]:
-    """The same list, ledger and workplace for a job that starts in another folder."""
-    given = {"--file": file, "--ledger": place.ledger, "--work": place.folder}
-    return [word for key, path in given.items() if path for word in (key, str(path.resolve()))]
 
 
 def _wanted(experiments: tuple[Experiment, ...], names: list[str] | None) -> list[PlannedRun]:

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitbook import datasets
+from vitbook.cli.faults import load_checkpoint
 from vitbook.cli.probed_model import fresh_twin, square_side
 from vitbook.datasets.resizing import resize
 from vitbook.model_utilities import weights_digest
 from vitbook.models.weights.formats import ENDINGS
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
-from vitbook.training import load_checkpoint
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.transfer.frozen_features import frozen_features
 

@@ -8,9 +8,9 @@ import typer
 
 from vitbook import runs
 from vitbook.analysis import mirror_similarity, position_tables
+from vitbook.cli.faults import load_checkpoint
 from vitbook.cli.options import stems
 from vitbook.cli.tables import print_table
-from vitbook.training import load_checkpoint
 
 KIND = "mirrors"
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook import datasets
+from vitbook.cli.faults import load_checkpoint
 from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image, pixels, square
 from vitbook.errors import UnknownNameError, first_few
 from vitbook.extras import from_extra
@@ -17,7 +18,6 @@ from vitbook.models import create_model, list_models
 from vitbook.models.catalog import create_again
 from vitbook.models.weights.formats import ENDINGS
 from vitbook.models.weights.pretrained import PRETRAINED, Pretrained, load_pretrained
-from vitbook.training import load_checkpoint
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.engine.memory import is_out_of_memory
 

@@ -14,7 +14,7 @@ class Rates:
 
     A model without a row at this image size, all of it or the same parts learning, has the
     arithmetic a second of those that have one; a device without a row, that of the same processor
-    with other threads or kernels.
+    with other threads.
     """
 
     def __init__(self, rows: dict[str, Result], device: str):

@@ -17,6 +17,7 @@ from vitbook.analysis.attribution.scoring import (
     score_explanations,
     score_rows,
 )
+from vitbook.cli.faults import load_checkpoint
 from vitbook.cli.options import Device, stems
 from vitbook.cli.probed_model import fresh_twin
 from vitbook.cli.tables import interval, print_table
@@ -24,7 +25,6 @@ from vitbook.colors import OURS, colors_of
 from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
-from vitbook.training import load_checkpoint
 from vitbook.training.engine.evaluation import as_pixels
 
 MASKS = {"cluttered_digits": datasets.digit_masks}

@@ -18,7 +18,6 @@ from pathlib import Path
 from filelock import FileLock
 
 from vitbook import runs
-from vitbook.cli import kernels
 from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.datasets.folders import data_root
 from vitbook.files import write_atomically
@@ -52,7 +51,6 @@ def code_of_commit(folder: Path) -> Path:
             shutil.rmtree(part, ignore_errors=True)
             _git("clone", "--quiet", "--no-checkout", str(ROOT), str(part))
             _git("-C", str(part), "checkout", "--quiet", commit)
-            kernels.build(out)
             part.rename(code)
     return out
 
@@ -117,8 +115,7 @@ def make(
     code = out / "code" if (out / "code").is_dir() else ROOT
     log, words = out / f"{run.name}.log", _command(run, state, out)
     words += [*options, "--out", os.path.relpath(out.resolve(), code.resolve())]
-    environment = os.environ | kernels.environment(out)
-    environment |= {
+    environment = os.environ | {
         "VITBOOK_DATA": str(data_root().resolve()),
         "VITBOOK_PARENT": str(os.getpid()),
         "TQDM_MININTERVAL": "10",

@@ -19,7 +19,6 @@ from vitbook.runs.ledger import (
 from vitbook.runs.plan import Experiment, ExperimentError, read_experiments, standing
 from vitbook.runs.planned_run import PlannedRun
 from vitbook.runs.provenance import (
-    WIDE_VECTORS,
     command,
     commit,
     device_name,
@@ -39,7 +38,6 @@ from vitbook.runs.tables import accuracy_of, table
 
 __all__ = [
     "RECIPES",
-    "WIDE_VECTORS",
     "Experiment",
     "ExperimentError",
     "Gain",

@@ -12,8 +12,6 @@ import torch
 
 from vitbook.devices import gpu_name
 
-WIDE_VECTORS = "AVX-512"
-
 
 def versions() -> dict[str, str]:
     names = ("torch", "torchvision", "numpy", "vitbook")
@@ -57,8 +55,7 @@ def command() -> str:
 
 @cache
 def device_name(device: str | torch.device) -> str:
-    """ "NVIDIA H200", or the processor's name, the threads that torch uses, and whether MKL was
-    told to use AVX-512 on a processor where by itself it would not."""
+    """ "NVIDIA H200", or the processor's name and the threads that torch uses."""
     if gpu := gpu_name(torch.device(device)):
         return gpu
     name = platform.processor() or platform.machine()
@@ -68,5 +65,4 @@ def device_name(device: str | torch.device) -> str:
                 name = line.split(":", 1)[1].strip()
                 break
     threads = torch.get_num_threads()
-    name = f"{name}, {threads} thread{'s' * (threads > 1)}"
-    return name + f", {WIDE_VECTORS}" * (WIDE_VECTORS in os.environ.get("LD_PRELOAD", ""))
+    return f"{name}, {threads} thread{'s' * (threads > 1)}"
