@@ -48,7 +48,7 @@ test: $(INSTALLED) ## Run the unit tests and compare the chapters with their che
 
 .PHONY: pages
 pages: $(BUILT) ## Open every built page and every live figure in Chromium
-	$(call step,1/2,Every built page,$(BIN)/python -m pytest -n $(WORKERS) tests/book/test_pages.py tests/book/test_reading.py -rs)
+	$(call step,1/2,Every built page,$(BIN)/python -m pytest -n $(WORKERS) tests/book/test_pages.py tests/book/test_reading.py tests/book/test_rendered.py -rs)
 	$(call step,2/2,Every live figure,$(PARALLEL) tests/figures -m browser -rs)
 
 .PHONY: lint
