@@ -78,7 +78,7 @@ def check_advice(sentence: str) -> None:
 
 
 def test_the_core_is_what_probing_needs():
-    assert EXTRAS[""] == {"einops", "jaxtyping", "numpy", "safetensors", "torch"}
+    assert EXTRAS[""] == {"einops", "jaxtyping", "msgspec", "numpy", "safetensors", "torch"}
     assert EXTRAS["data"] < EXTRAS["train"] < EXTRAS["chapters"] < EXTRAS["test"] < EXTRAS["dev"]
     assert EXTRAS["pretrained"] < EXTRAS["chapters"]
 
@@ -113,7 +113,7 @@ def test_every_module_is_imported_or_says_what_it_lacks():
 def uses():
     return without_extras("""
         import torch, vitbook
-        from vitbook import analysis, create_model, datasets, load_checkpoint, training
+        from vitbook import analysis, create_model, datasets, load_checkpoint, runs, training
         from vitbook.models.weights.timm import load_timm
 
         own = create_model("vit_micro_patch2_8").eval()

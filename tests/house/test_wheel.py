@@ -145,7 +145,7 @@ def test_a_stranger_with_torch_and_timm(stranger, wheel, capsys):
     before = stranger.has()
     stranger.install(wheel)
     brought = stranger.has().keys() - before.keys()
-    assert brought == {"einops", "jaxtyping", "vitbook"}
+    assert brought == {"einops", "jaxtyping", "msgspec", "vitbook"}
     stranger.run("-c", PROBE)
 
     rounds = [stranger.run("-c", LOOK).split() for _ in range(3)]

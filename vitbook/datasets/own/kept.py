@@ -7,13 +7,14 @@ times of change which name a folder has, so that it is read once.
 """
 
 import hashlib
-import json
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
 from statistics import median_low
+
+import msgspec
 
 from vitbook.datasets.catalog import Archive, ImageSet
 from vitbook.datasets.dataset import Dataset, DatasetError
@@ -35,6 +36,18 @@ with from_extra("data"):
 
 _USUAL_SIZE = 224  # pixels a side, at most, where nobody says a size
 _GROUP = 32_000_000  # bytes that are written together
+
+
+class About(msgspec.Struct, forbid_unknown_fields=True):
+    """``about.json``: what is to be known of a kept folder without reading its pictures."""
+
+    source: str
+    splits: dict[str, int]
+    image_size: int
+    original_size: int | None
+    rule: str
+    num_bytes: int
+    digest: str
 
 
 def is_name(name: str) -> bool:
@@ -143,7 +156,7 @@ def _keep(path: Path, listing: Listing, home: Path) -> str:
     making.mkdir()
     try:
         about = _write(path, listing, making)
-        name = f"{_safe(path)}@{about['digest'][:8]}"
+        name = f"{_safe(path)}@{about.digest[:8]}"
         if not (home / name).exists():
             making.rename(home / name)
     finally:
@@ -151,7 +164,7 @@ def _keep(path: Path, listing: Listing, home: Path) -> str:
     return name
 
 
-def _write(path: Path, listing: Listing, making: Path) -> dict:
+def _write(path: Path, listing: Listing, making: Path) -> About:
     """All splits, and what is to be known of them."""
     total, num_bytes, sizes, sides = hashlib.sha256(), 0, set(), []
     broken: list[str] = []
@@ -186,16 +199,16 @@ def _write(path: Path, listing: Listing, making: Path) -> dict:
             f"{first_few(broken, 3)}: expected whole {', '.join(ANYONES)}; mend or remove them"
         )
     width, height = next(iter(sizes))
-    about = {
-        "source": _safe(path),
-        "splits": listing.counts,
-        "image_size": min(_USUAL_SIZE, median_low(sides)),
-        "original_size": width if len(sizes) == 1 and width == height else None,
-        "rule": listing.rule,
-        "num_bytes": num_bytes,
-        "digest": total.hexdigest(),
-    }
-    write_atomically(making / "about.json", json.dumps(about, indent=1).encode())
+    about = About(
+        source=_safe(path),
+        splits=listing.counts,
+        image_size=min(_USUAL_SIZE, median_low(sides)),
+        original_size=width if len(sizes) == 1 and width == height else None,
+        rule=listing.rule,
+        num_bytes=num_bytes,
+        digest=total.hexdigest(),
+    )
+    write_atomically(making / "about.json", msgspec.json.encode(about))
     return about
 
 
@@ -208,23 +221,22 @@ def _safe(path: Path) -> str:
 
 def _image_set(folder: Path) -> ImageSet:
     try:
-        about = json.loads((folder / "about.json").read_bytes())
-        source = Archive(f"{about['source']}, one's own", about["num_bytes"], about["digest"])
-        return ImageSet(
-            name=folder.name,
-            title=folder.name,
-            splits=about["splits"],
-            image_size=about["image_size"],
-            lossless=False,
-            original_size=about["original_size"],
-            archive=source,
-            terms="one's own",
-            rule=about["rule"],
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        about = msgspec.json.decode((folder / "about.json").read_bytes(), type=About)
+    except msgspec.DecodeError as error:
         raise DatasetError(
-            f"{folder} is damaged ({error!r}): remove it, and give the folder of pictures again"
+            f"{folder} is damaged ({error}): remove it, and give the folder of pictures again"
         ) from error
+    return ImageSet(
+        name=folder.name,
+        title=folder.name,
+        splits=about.splits,
+        image_size=about.image_size,
+        lossless=False,
+        original_size=about.original_size,
+        archive=Archive(f"{about.source}, one's own", about.num_bytes, about.digest),
+        terms="one's own",
+        rule=about.rule,
+    )
 
 
 def _say(sentence: str) -> None:

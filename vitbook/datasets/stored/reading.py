@@ -1,9 +1,9 @@
 """From Parquet files to images in memory."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import torch
 
@@ -132,13 +132,13 @@ def readable_names(shards: Shards) -> tuple[str, ...]:
     if not table.exists():
         return names
     try:
-        words = json.loads(table.read_text())
-        words = [str(words.get(name, name)) for name in names]
-    except (ValueError, AttributeError) as error:
+        in_words = msgspec.json.decode(table.read_bytes(), type=dict[str, str])
+    except msgspec.DecodeError as error:
         raise DatasetError(
             f"{table} is no table of names ({error}): expected JSON, "
             '{"n01443537": "goldfish, Carassius auratus", ...}; remove or mend it'
         ) from error
+    words = [in_words.get(name, name) for name in names]
     first = [word.split(",")[0] for word in words]
     long = [
         word if words.count(word) == 1 else f"{word} ({name})"

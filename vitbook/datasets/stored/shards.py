@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from vitbook.datasets.dataset import DatasetError
 from vitbook.extras import from_extra
 
@@ -106,7 +108,7 @@ class Shard:
         about = (self._schema.metadata or {}).get(b"vitbook")
         if about is None:
             return Packed()
-        return Packed(**{name: tuple(values) for name, values in json.loads(about).items()})
+        return msgspec.json.decode(about, type=Packed)
 
     def rows(self) -> Iterator[Row]:
         """
