@@ -8,7 +8,7 @@ import vitbook
 from vitbook import datasets, runs
 from vitbook.__main__ import app, main
 from vitbook.analysis import ablate_heads
-from vitbook.analysis.attention.kinds import HeadKinds
+from vitbook.analysis.attention.head_kinds import HeadKinds
 from vitbook.cli import ablate as command
 from vitbook.cli.head_sets import (
     Trial,

@@ -27,13 +27,6 @@ def test_heat_maps_share_one_scale_that_starts_at_zero():
     assert limits == {(0, 0.5)}
 
 
-def test_a_photo_and_its_maps_frame_the_same_place():
-    figure = plots.photo_and_maps(IMAGE, {"m": torch.rand(4, 2)}, (3, 1), "t")
-    photo, drawn = panels(figure)
-    assert photo.patches[0].get_xy() == (3.5, 5.5)  # patches of 2 x 4 pixels
-    assert drawn.patches[0].get_xy() == (0.5, 2.5)
-
-
 def test_likeness_has_one_scale_through_zero_and_its_tiles_apart():
     maps = {name: torch.full((4, 6), 0.1) for name in ("a", "b", "c")}
     figure = plots.likeness(maps, "t", tile=(2, 3))

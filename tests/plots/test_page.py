@@ -29,7 +29,6 @@ DRAWN = {
     ),
     "images": lambda: plots.image_grid({str(n): IMAGE for n in range(6)}, "t", columns=6),
     "maps": lambda: plots.heat_maps({str(n): torch.rand(4, 4) for n in range(6)}, "t"),
-    "photo": lambda: plots.photo_and_maps(IMAGE, {"m": torch.rand(4, 4)}, (1, 1), "t"),
 }
 
 
@@ -122,13 +121,6 @@ def test_names_of_places_near_one_another_do_not_meet():
     levels = {"one": 0.5, "two": 0.505}
     figure = plots.trends({"p": PANEL}, "t", x_label="x", y_label="y", levels=levels)
     assert not overlapping(figure, *levels)
-
-
-def test_steps_near_one_another_have_names_apart():
-    rows = [dict(name=f"model {n}", family="f", accuracy=0.8 + n / 1e4, cost=1 + n / 100)
-            for n in range(4)]  # fmt: skip
-    figure = plots.accuracy_against_cost(rows, {"cost": "cost"}, "t")
-    assert not overlapping(figure, *(row["name"] for row in rows))
 
 
 @pytest.mark.parametrize("draw", [

@@ -1,9 +1,11 @@
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+import vitbook
 from vitbook.layers import QuantizedLinear
-from vitbook.studies.quantization import count_oscillations
+from vitbook.studies.quantization import channel_ranges, count_oscillations
 
 
 def layer():
@@ -52,3 +54,22 @@ def test_evaluation_is_not_counted_and_nothing_outlives_the_block():
         pass
     move(quantized.train(), [0.6, 0.4, 0.6])
     assert later.steps == 0
+
+
+@torch.no_grad()
+def test_ranges_are_the_largest_values_of_each_channel():
+    torch.manual_seed(0)
+    model = vitbook.create_model("vit_micro_patch2_8").eval()
+    seen = torch.rand(5, 1, 8, 8)
+    found = channel_ranges(model, seen, batch_size=2)
+    assert {place: len(each) for place, each in found.items()} == {
+        "stream": 9, "norm": 9, "gelu": 4,
+    }  # fmt: skip
+    last = model.features(seen).abs().amax(dim=(0, 1))
+    torch.testing.assert_close(found["norm"][-1], last)
+    first = model.embed(seen).abs().amax(dim=(0, 1))
+    torch.testing.assert_close(found["stream"][0], first)
+    hidden = F.gelu(model.encoder.blocks[0].mlp.expand(
+        model.encoder.blocks[0].norm2(model.embed(seen) + model.encoder.blocks[0].attention(
+            model.encoder.blocks[0].norm1(model.embed(seen))))))  # fmt: skip
+    torch.testing.assert_close(found["gelu"][0], hidden.abs().amax(dim=(0, 1)))

@@ -6,12 +6,6 @@ belongs in `plots` and `figures`, loading in `datasets`. `capture` is what all o
 """
 
 from vitbook.analysis.attention.ablation import ablate_heads, mean_head_outputs
-from vitbook.analysis.attention.approximation import (
-    attention_error,
-    attention_inputs,
-    low_rank_error,
-    relative_error,
-)
 from vitbook.analysis.attention.attention_variance import (
     PARTS,
     VarianceParts,
@@ -26,16 +20,13 @@ from vitbook.analysis.attention.distance import (
     uniform_attention_distance,
     weight_on_prefix,
 )
-from vitbook.analysis.attention.kinds import (
+from vitbook.analysis.attention.head_kinds import (
     HeadKinds,
     head_kinds,
-    lead_within_layers,
     sort_heads,
     weight_on_one_token,
 )
-from vitbook.analysis.attention.offsets import OffsetProfile, head_offset_profiles, offset_profile
 from vitbook.analysis.attention.rollout import attention_rollout
-from vitbook.analysis.attention.selectivity import others_in_use
 from vitbook.analysis.attribution.baselines import baseline_images, black_level
 from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.attribution.faithfulness import (
@@ -78,26 +69,18 @@ from vitbook.analysis.features.filters import (
     embedding_filters,
     principal_filters,
 )
-from vitbook.analysis.features.frequency import (
-    FrequencySplit,
-    spatial_frequency,
-    split_at_frequency,
-)
-from vitbook.analysis.features.gradients import gradient_norms, gradients_by_depth
 from vitbook.analysis.features.positions import (
     MirrorSimilarity,
     PositionTable,
     mirror_similarity,
     position_norms,
-    position_spectrum,
     position_tables,
     positional_similarity,
 )
-from vitbook.analysis.features.precision import channel_ranges, round_activations
+from vitbook.analysis.features.precision import round_activations
 from vitbook.analysis.features.receptive_field import effective_field, pixels_seen, window
 from vitbook.analysis.features.redundancy import Redundancy, effective_channels, layer_redundancy
-from vitbook.analysis.features.residual import ResidualStream, residual_stream
-from vitbook.analysis.features.similarity import cka, head_similarity, linear_cka, unbiased_hsic
+from vitbook.analysis.features.similarity import cka, linear_cka, unbiased_hsic
 from vitbook.analysis.features.token_components import object_mask, principal_tokens, token_colors
 
 __all__ = [
@@ -108,29 +91,23 @@ __all__ = [
     "ChannelHealth",
     "Curve",
     "EmbeddingFilters",
-    "FrequencySplit",
     "HeadKinds",
     "Interval",
     "MirrorSimilarity",
-    "OffsetProfile",
     "PositionTable",
     "PrincipalFilters",
     "Redundancy",
-    "ResidualStream",
     "Scores",
     "VarianceParts",
     "ablate_heads",
     "as_images",
     "attention_distance",
-    "attention_error",
-    "attention_inputs",
     "attention_rollout",
     "baseline_images",
     "black_level",
     "bootstrap_interval",
     "capture_attention",
     "centre_maps",
-    "channel_ranges",
     "cka",
     "collage_rows",
     "dead_and_saturated",
@@ -143,23 +120,17 @@ __all__ = [
     "explain_collages",
     "explanations_of",
     "feature_maps",
-    "gradient_norms",
     "gradient_rollout",
-    "gradients_by_depth",
     "guided_backpropagation",
     "head_kinds",
-    "head_offset_profiles",
-    "head_similarity",
     "head_variance_parts",
     "insertion",
     "integrated_gradients",
     "last_attention",
     "last_tokens",
     "layer_redundancy",
-    "lead_within_layers",
     "linear_cka",
     "list_blocks",
-    "low_rank_error",
     "map_grad_cam",
     "mean_attention_distance",
     "mean_head_outputs",
@@ -168,15 +139,12 @@ __all__ = [
     "null_explanations",
     "object_mask",
     "occlusion_drops",
-    "offset_profile",
     "on_grid",
-    "others_in_use",
     "overlay",
     "patch_occlusion",
     "pixels_seen",
     "pointing",
     "position_norms",
-    "position_spectrum",
     "position_tables",
     "positional_similarity",
     "principal_filters",
@@ -184,16 +152,12 @@ __all__ = [
     "quarter_drops",
     "random_maps",
     "rank_correlation",
-    "relative_error",
     "relevance",
-    "residual_stream",
     "round_activations",
     "score_explanations",
     "score_rows",
     "soft_masks",
     "sort_heads",
-    "spatial_frequency",
-    "split_at_frequency",
     "token_colors",
     "token_grad_cam",
     "unbiased_hsic",

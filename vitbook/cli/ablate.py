@@ -8,7 +8,7 @@ import typer
 
 from vitbook import datasets, runs
 from vitbook.analysis import head_kinds, mean_head_outputs
-from vitbook.analysis.attention.kinds import EXPLAINS, IDLE, KINDS, NEAR
+from vitbook.analysis.attention.head_kinds import EXPLAINS, IDLE, KINDS, NEAR
 from vitbook.cli.head_sets import Trial, compare_kinds, interval_of, single_heads
 from vitbook.cli.options import MOST_SEED, Device, data_name, stem
 from vitbook.cli.probed_model import check_classes

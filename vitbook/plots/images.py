@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from vitbook.plots.page import PHONE, for_pages, is_narrow
-from vitbook.plots.style import HEAT, draw_image, finish, fitted, in_line, mark_cell, wrapped
+from vitbook.plots.style import HEAT, draw_image, finish, fitted, wrapped
 
 
 @for_pages
@@ -30,36 +30,6 @@ def image_grid(images: Mapping[str, Tensor], title: str, columns: int = 4) -> Fi
     for axis, (name, image) in zip(axes.flat, images.items(), strict=False):
         draw_image(axis, image)
         axis.set_title(wrapped(name, side), parse_math=False)  # maybe that of a file
-    return finish(figure, title)
-
-
-@for_pages
-def photo_and_maps(
-    image: Tensor,
-    maps: Mapping[str, Tensor],
-    query: tuple[int, int],
-    title: str,
-) -> Figure:
-    """A photograph with one patch framed, and maps over its patches, each with its own scale.
-
-    Args:
-        image: uint8, "channels height width".
-        maps: name -> "rows columns", one number a patch.
-        query: (row, column) of the framed patch.
-    """
-    down, across = in_line(1 + len(maps))
-    figure, axes = plt.subplots(
-        down, across, figsize=fitted(3.2 * across, 3.0 * down + 0.3), layout="constrained"
-    )
-    rows, columns = next(iter(maps.values())).shape
-    draw_image(axes[0], image)
-    mark_cell(axes[0], query, (image.shape[1] / rows, image.shape[2] / columns))
-    axes[0].set_title("the question")
-    for axis, (name, values) in zip(axes[1:], maps.items(), strict=True):
-        drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0)
-        mark_cell(axis, query, (1.0, 1.0))
-        axis.set(xticks=[], yticks=[], title=name)
-        figure.colorbar(drawn, ax=axis, shrink=0.8)
     return finish(figure, title)
 
 

@@ -6,9 +6,10 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from torch import Tensor
 
 from vitbook.plots.page import for_pages
-from vitbook.plots.style import COLORS, INK, finish
+from vitbook.plots.style import COLORS, HEAT, INK, draw_image, finish, fitted, in_line, mark_cell
 
 
 @for_pages
@@ -58,3 +59,33 @@ def _cells(
             axis.text(left + j + 0.5, top - i - 0.5, f"{number:g}".replace("-", "−"), ha="center",
                       va="center", color=INK)  # fmt: skip
     axis.text(left + len(rows[0]) / 2, top + 0.15, name, ha="center", color=INK)
+
+
+@for_pages
+def photo_and_maps(
+    image: Tensor,
+    maps: Mapping[str, Tensor],
+    query: tuple[int, int],
+    title: str,
+) -> Figure:
+    """A photograph with one patch framed, and maps over its patches, each with its own scale.
+
+    Args:
+        image: uint8, "channels height width".
+        maps: name -> "rows columns", one number a patch.
+        query: (row, column) of the framed patch.
+    """
+    down, across = in_line(1 + len(maps))
+    figure, axes = plt.subplots(
+        down, across, figsize=fitted(3.2 * across, 3.0 * down + 0.3), layout="constrained"
+    )
+    rows, columns = next(iter(maps.values())).shape
+    draw_image(axes[0], image)
+    mark_cell(axes[0], query, (image.shape[1] / rows, image.shape[2] / columns))
+    axes[0].set_title("the question")
+    for axis, (name, values) in zip(axes[1:], maps.items(), strict=True):
+        drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0)
+        mark_cell(axis, query, (1.0, 1.0))
+        axis.set(xticks=[], yticks=[], title=name)
+        figure.colorbar(drawn, ax=axis, shrink=0.8)
+    return finish(figure, title)

@@ -5,8 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
+from vitbook.analysis.capture.record import record_modules
+from vitbook.analysis.capture.running import batches
+from vitbook.model_utilities import evaluating
 from vitbook.models.editing import QuantizedLinear
 
 # Of a weight that oscillates, by Nagel et al. 2022, section 3.2.
@@ -68,3 +73,48 @@ def count_oscillations() -> Iterator[Oscillations]:
         yield found
     finally:
         handle.remove()
+
+
+@torch.no_grad()
+def channel_ranges(
+    model: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    *,
+    batch_size: int = 32,
+) -> dict[str, list[Float[Tensor, "_width"]]]:
+    """The largest absolute value of each channel, over images and tokens, where linear layers read.
+
+    One step for a whole tensor must reach the largest channel; a median channel then has as many
+    codes fewer as it is smaller. LayerNorms of Transformers have few channels that are far larger
+    than the rest (Bondarenko, Nagel and Blankevoort 2021, section 3).
+
+    Args:
+        model: as in :func:`vitbook.analysis.round_activations`.
+        images: normalised as the model takes them.
+        batch_size: images at a time.
+
+    Returns:
+        For "stream", "norm" and "gelu" a tensor for each layer that has one, in the order run.
+    """
+    largest: dict[str, dict[str, Tensor]] = {"stream": {}, "norm": {}, "gelu": {}}
+
+    def keep(place: str, path: str, values: Tensor) -> None:
+        now = values.detach().abs().flatten(0, -2).amax(dim=0).float().cpu()
+        before = largest[place].get(path)
+        largest[place][path] = now if before is None else torch.maximum(before, now)
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if isinstance(module, nn.LayerNorm):
+
+            def look(_: nn.Module, args: tuple, output: Tensor) -> None:
+                keep("stream", path, args[0])
+                keep("norm", path, output)
+
+            yield module.register_forward_hook(look)
+        elif isinstance(module, nn.GELU):
+            yield module.register_forward_hook(lambda _, args, output: keep("gelu", path, output))
+
+    with evaluating(model), record_modules(model, watch):
+        for batch in batches(model, images, batch_size):
+            model(batch)
+    return {place: list(found.values()) for place, found in largest.items()}

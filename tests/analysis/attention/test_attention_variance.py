@@ -6,9 +6,7 @@ import vitbook
 from vitbook.analysis import (
     PARTS,
     capture_attention,
-    head_offset_profiles,
     head_variance_parts,
-    offset_profile,
     variance_parts,
 )
 
@@ -165,27 +163,6 @@ def test_zeros_have_no_logarithm():
         variance_parts(torch.eye(4).expand(2, 1, 4, 4), (2, 2), 0, log=True)
 
 
-@pytest.mark.parametrize("prefix", [0, 2])
-def test_the_profile_is_the_mean_over_pairs(prefix):
-    maps = with_prefix(draw(2, 3, 6, 6).softmax(-1), prefix)
-    profile = offset_profile(maps, (2, 3), prefix)
-    assert profile.weight.shape == (3, 3, 5)
-    assert profile.count.tolist() == [[1, 2, 3, 2, 1], [2, 4, 6, 4, 2], [1, 2, 3, 2, 1]]
-    patches = maps[..., prefix:, prefix:]
-    # Two below-left pairs by hand: (0, 1) -> (1, 0) and (0, 2) -> (1, 1).
-    below_left = (patches[:, :, 1, 3] + patches[:, :, 2, 4]) / 2
-    assert torch.allclose(profile.weight[:, 2, 1], below_left.mean(0))
-    own = patches.diagonal(dim1=-2, dim2=-1).mean((0, -1))
-    assert torch.allclose(profile.weight[:, 1, 2], own)
-
-
-def test_a_profile_holds_all_the_weight():
-    maps = draw(2, 1, 20, 20).softmax(-1)
-    weight, count = offset_profile(maps, (4, 5), 0)
-    assert (weight * count).sum().item() == pytest.approx(20, rel=1e-5)
-    assert count.sum() == 400
-
-
 MODELS = {
     "ours": lambda: (vitbook.create_model("vit_micro_patch2_8"), torch.rand(5, 1, 8, 8)),
     "timm's": lambda: (
@@ -202,14 +179,10 @@ def test_a_model_gives_what_its_maps_give(make):
     with torch.no_grad(), capture_attention(model.eval()) as maps:
         model(images)
     parts = head_variance_parts(model, images, batch_size=2)
-    profiles = head_offset_profiles(model, images, batch_size=2)
     for layer, weights in enumerate(maps.values()):
         alone = variance_parts(weights, (4, 4), prefix)
         assert torch.allclose(parts.shares[layer], alone.shares, atol=2e-3)
         assert torch.allclose(parts.variance[layer], alone.variance, rtol=1e-3)
-        profile = offset_profile(weights, (4, 4), prefix)
-        assert torch.allclose(profiles.weight[layer], profile.weight, atol=1e-6)
-        assert torch.equal(profiles.count, profile.count)
 
 
 def test_a_model_and_one_image_are_refused():

@@ -59,7 +59,7 @@ def test_images_that_are_none(name):
 
 
 def test_all_probes_are_found():
-    assert len(PROBES) >= 35
+    assert len(PROBES) >= 28
 
 
 def test_numbers_that_no_model_takes():
@@ -80,9 +80,7 @@ def test_numbers_that_no_model_takes():
 EXPLANATIONS = {
     "attention_rollout": (),
     "effective_field": (),
-    "gradient_norms": (TARGETS,),
     "gradient_rollout": (),
-    "gradients_by_depth": (TARGETS, (1, 2)),
     "guided_backpropagation": (),
     "integrated_gradients": (TARGETS,),
     "map_grad_cam": (),
@@ -154,13 +152,11 @@ def test_logits_out_of_what_they_are_wrapped_in(wrap):
     model = model_for("relevance")
     wrapped = Wrapped(model, WRAPS[wrap])
     assert torch.equal(logits_of(wrapped)(IMAGES), model(IMAGES))
-    for name in ("gradient_norms", "patch_occlusion"):
-        given = {} if name == "gradient_norms" else {"grid_size": (4, 4)}
-        found, expected = (
-            getattr(analysis, name)(each, IMAGES, TARGETS, **given) for each in (wrapped, model)
-        )
-        values = [each.values() if isinstance(each, dict) else each for each in (found, expected)]
-        assert same(*map(list, values)) if isinstance(found, dict) else same(*values)
+    found, expected = (
+        analysis.patch_occlusion(each, IMAGES, TARGETS, grid_size=(4, 4))
+        for each in (wrapped, model)
+    )
+    assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +170,5 @@ def test_logits_out_of_what_they_are_wrapped_in(wrap):
 )
 def test_no_logits_to_be_found(wrap):
     model = Wrapped(model_for("relevance"), wrap)
-    for ask in (logits_of(model), lambda images: analysis.gradient_norms(model, images, TARGETS)):
-        with pytest.raises(ValueError, match=r"Wrapped gave .*: expected \(batch, classes"):
-            ask(IMAGES)
+    with pytest.raises(ValueError, match=r"Wrapped gave .*: expected \(batch, classes"):
+        logits_of(model)(IMAGES)

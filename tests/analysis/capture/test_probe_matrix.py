@@ -170,16 +170,6 @@ def feature_maps(subject):
         near(found[path], expected)
 
 
-def gradient_norms(subject):
-    found = analysis.gradient_norms(subject.model, subject.images, subject.labels)
-    F.cross_entropy(subject.model(subject.images), subject.labels).backward()
-    for path in subject.blocks:
-        gradients = [p.grad for p in subject.model.get_submodule(path).parameters()]
-        length = torch.cat([gradient.flatten() for gradient in gradients]).norm().item()
-        assert found[path] == pytest.approx(length, rel=1e-3)
-    subject.model.zero_grad()
-
-
 def effective_field(subject):
     found = analysis.effective_field(subject.model, subject.images[:2])
     assert found.shape == (SIDE, SIDE) and (found >= 0).all()
@@ -233,7 +223,7 @@ def grad_cam(subject):
 
 PROBES = [
     attention, distance, weight_on_prefix, rollout, gradient_rollout, relevance, filters,
-    positions, feature_maps, gradient_norms, effective_field, cka, integrated_gradients,
+    positions, feature_maps, effective_field, cka, integrated_gradients,
     occlusion, grad_cam,
 ]  # fmt: skip
 
@@ -280,8 +270,8 @@ REFUSED = {
 }  # fmt: skip
 # Checked elsewhere: there is no block here whose output is known by hand.
 ELSEWHERE = {
-    ("timm resnet18", probe): "see test_feature_maps, test_gradients, test_similarity"
-    for probe in (feature_maps, gradient_norms, effective_field, cka)
+    ("timm resnet18", probe): "see test_feature_maps, test_similarity"
+    for probe in (feature_maps, effective_field, cka)
 }
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 import vitbook
 from vitbook import analysis
@@ -13,8 +12,6 @@ PROBES = {
     "attention_rollout": (),
     "effective_field": ("tokenizer",),
     "feature_maps": (),
-    "gradient_norms": (TARGETS, F.cross_entropy),
-    "gradients_by_depth": (TARGETS, (1, 2)),
     "head_kinds": (),
     "integrated_gradients": (TARGETS,),
     "mean_head_outputs": (),

@@ -138,27 +138,6 @@ def test_bad_images(images, error, words):
         feature_maps(own(), images)
 
 
-def test_whole_numbers_are_no_images(plain_vitbook):
-    plain_vitbook(
-        """
-        import pytest, torch, vitbook
-        from vitbook.analysis import (
-            cka, effective_field, feature_maps, gradient_norms,
-        )
-        model = vitbook.create_model("vit_micro_patch2_8")
-        images, labels = torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.zeros(4).long()
-        for probe in (
-            lambda: feature_maps(model, images),
-            lambda: effective_field(model, images),
-            lambda: gradient_norms(model, images, labels),
-            lambda: cka(model, model, images),
-        ):
-            with pytest.raises(TypeError, match="images are uint8: expected floating point"):
-                probe()
-        """
-    )
-
-
 def test_layers_that_are_not_there():
     images = torch.randn(1, 3, 40, 56)
     with pytest.raises(UnknownNameError, match="'encoder.block.1': did you mean encoder.blocks.1"):

@@ -3,13 +3,9 @@ import math
 import pytest
 import timm
 import torch
-import torch.nn.functional as F
 
-import vitbook
 from vitbook.analysis import (
-    capture_attention,
     cka,
-    head_similarity,
     linear_cka,
     list_blocks,
     unbiased_hsic,
@@ -166,70 +162,3 @@ def test_what_cka_refuses():
     with pytest.raises(ValueError, match="3 images: expected at least 4 to compare"):
         linear_cka(torch.randn(3, 2), torch.randn(3, 2))
     assert list_blocks(model) == tuple(f"encoder.blocks.{n}" for n in range(3))
-
-
-MEASURES = ("cosine", "jensen_shannon")
-
-
-@pytest.mark.parametrize("prefix", [0, 1, 2, 5])
-@pytest.mark.parametrize("measure", MEASURES)
-def test_heads_pair_by_pair(measure, prefix):
-    torch.manual_seed(0)
-    maps = (2 * torch.randn(2, 4, 12 + prefix, 12 + prefix)).softmax(-1)
-    maps[:, 3] = maps[:, 1]
-    found = head_similarity(maps, prefix, measure)
-    assert found.shape == (2, 4, 4) and torch.allclose(found, found.mT, atol=1e-6)
-    assert found.diagonal(dim1=1, dim2=2).numpy() == pytest.approx(1, abs=1e-5)
-    assert found[:, 1, 3].numpy() == pytest.approx(1, abs=1e-5)
-    p, q = maps[1, 0, prefix:, prefix:], maps[1, 2, prefix:, prefix:]
-    if measure == "cosine":
-        expected = F.cosine_similarity(p.flatten(), q.flatten(), 0).item()
-    else:
-        p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
-        middle = (p + q) / 2
-        divergence = (p * (p / middle).log2() + q * (q / middle).log2()).sum(-1) / 2
-        expected = 1 - divergence.mean().item()
-    assert found[1, 0, 2].item() == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_heads_that_share_no_key_are_at_zero(measure):
-    maps = torch.zeros(1, 2, 4, 4)
-    maps[0, 0, :, 0] = 1
-    maps[0, 1, :, 3] = 1
-    assert head_similarity(maps, 0, measure)[0].tolist() == [[1, 0], [0, 1]]
-
-
-def test_what_goes_to_the_prefix_counts_nothing():
-    torch.manual_seed(0)
-    maps = torch.rand(1, 3, 7, 7).softmax(-1)
-    other = maps.clone()
-    other[..., :1], other[..., :1, :] = 0.9, 0.5
-    for measure in MEASURES:
-        assert torch.equal(head_similarity(maps, 1, measure), head_similarity(other, 1, measure))
-
-
-def test_heads_of_a_model_in_any_precision_and_of_linformer():
-    model = own()
-    with torch.no_grad(), capture_attention(model, lambda w: head_similarity(w, 1)) as alike:
-        model(torch.randn(2, 3, 40, 56))
-    assert all(layer.shape == (2, 3, 3) for layer in alike.values()) and len(alike) == 3
-    maps = (2 * torch.randn(1, 4, 30, 30)).softmax(-1)
-    for measure in MEASURES:
-        half = head_similarity(maps.half(), 2, measure)
-        assert half.dtype == torch.float32
-        assert torch.allclose(half, head_similarity(maps, 2, measure), atol=1e-3)
-    linformer = vitbook.create_model("linformer_vit_micro_patch2_8")
-    with torch.no_grad(), capture_attention(linformer, lambda w: head_similarity(w)) as alike:
-        linformer(torch.randn(2, 1, 8, 8))
-    assert next(iter(alike.values())).shape == (2, 4, 4)
-
-
-def test_what_head_similarity_refuses():
-    maps = torch.rand(1, 2, 5, 5)
-    with pytest.raises(ValueError, match="5 prefix tokens in maps of 5 queries by 5 keys"):
-        head_similarity(maps, 5)
-    with pytest.raises(ValueError, match="NaN or negative"):
-        head_similarity(maps - 1)
-    with pytest.raises(ValueError, match="NaN or negative"):
-        head_similarity(maps * torch.nan)

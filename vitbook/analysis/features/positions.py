@@ -106,37 +106,6 @@ def position_norms(
     return _on_grid(table, grid_size, num_prefix_tokens).norm(dim=-1)
 
 
-def position_spectrum(
-    table: Float[Tensor, "tokens width"], grid_size: Pair, num_prefix_tokens: int
-) -> Float[Tensor, "rows columns"]:
-    r"""Share of the table's variance in each wave over the grid.
-
-    .. math:: S_{uv} \propto \sum_d \Big| \sum_{ij} (p_{ijd} - \bar p_d)\,
-              e^{-2\pi\mathrm{i}\,(ui/R + vj/C)} \Big|^2
-
-    The mean vector, which tells no place from another, is taken off; the shares sum to 1. Every
-    wave and its mirror, :math:`(u, v)` and :math:`(-u, -v)`, have the same share. In a table of
-    independent numbers all waves have about 1 / (places - 1).
-
-    Arguments are those of :func:`positional_similarity`.
-
-    Returns:
-        The wave that goes :math:`u` times down and :math:`v` times across the grid stands at
-        ``[rows // 2 + u, columns // 2 + v]``: slow waves in the middle.
-
-    Raises:
-        ValueError: as :func:`positional_similarity`, or one vector for all places.
-    """
-    places = _on_grid(table, grid_size, num_prefix_tokens)
-    varying = places - places.mean((0, 1))
-    power = torch.fft.fft2(varying, dim=(0, 1)).abs().square().sum(-1)
-    # The mean is gone up to rounding; where nothing else is left, there is no wave.
-    power[0, 0] = 0
-    if power.sum() <= 1e-10 * places.square().sum() * places[..., 0].numel():
-        raise ValueError("all places have one vector: expected a table that tells them apart")
-    return torch.fft.fftshift(power / power.sum())
-
-
 def position_tables(model: nn.Module) -> dict[str, PositionTable]:
     """The tables of vectors that a model adds to its tokens, by path; layers may have their own.
 

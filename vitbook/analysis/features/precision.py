@@ -1,21 +1,18 @@
-"""What a model loses where its activations are rounded, and which channels stretch the grid."""
+"""What a model loses where its activations are rounded."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture.record import record_modules
-from vitbook.analysis.capture.running import batches, takes_images
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import Attention
 from vitbook.layers.quantizers import quantize
-from vitbook.model_utilities import evaluating
 
 # Where activations are rounded: what the norms read, what they give to the linear layers, the
 # attention weights, what the GELUs give.
@@ -107,52 +104,3 @@ class _RoundedWeights(TorchFunctionMode):
             )
         weights = self.rounded(Attention.weights(q, k, attn_mask, scale))
         return weights.to(v.dtype) @ v
-
-
-@takes_images()
-@torch.no_grad()
-def channel_ranges(
-    model: nn.Module,
-    images: Float[Tensor, "images channels height width"],
-    *,
-    batch_size: int = 32,
-) -> dict[str, list[Float[Tensor, "_width"]]]:
-    """The largest absolute value of each channel, over images and tokens, where linear layers read.
-
-    One step for a whole tensor must reach the largest channel; a median channel then has as many
-    codes fewer as it is smaller. LayerNorms of Transformers have few channels that are far larger
-    than the rest (Bondarenko, Nagel and Blankevoort 2021, section 3).
-
-    Args:
-        model: as in :func:`round_activations`.
-        images: normalised as the model takes them.
-        batch_size: images at a time.
-
-    Returns:
-        For "stream", "norm" and "gelu" a tensor for each layer that has one, in the order run.
-
-    Raises:
-        TypeError, ValueError: images as :func:`capture_attention`'s probes refuse them.
-    """
-    largest: dict[str, dict[str, Tensor]] = {"stream": {}, "norm": {}, "gelu": {}}
-
-    def keep(place: str, path: str, values: Tensor) -> None:
-        now = values.detach().abs().flatten(0, -2).amax(dim=0).float().cpu()
-        before = largest[place].get(path)
-        largest[place][path] = now if before is None else torch.maximum(before, now)
-
-    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
-        if isinstance(module, nn.LayerNorm):
-
-            def look(_: nn.Module, args: tuple, output: Tensor) -> None:
-                keep("stream", path, args[0])
-                keep("norm", path, output)
-
-            yield module.register_forward_hook(look)
-        elif isinstance(module, nn.GELU):
-            yield module.register_forward_hook(lambda _, args, output: keep("gelu", path, output))
-
-    with evaluating(model), record_modules(model, watch):
-        for batch in batches(model, images, batch_size):
-            model(batch)
-    return {place: list(found.values()) for place, found in largest.items()}

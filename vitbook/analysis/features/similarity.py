@@ -1,8 +1,7 @@
-"""Who is like whom: heads by their maps, layers and models by what they make of images."""
+"""Who is like whom: layers and models by what they make of images."""
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Literal
 
 import torch
 from einops import rearrange
@@ -12,65 +11,6 @@ from torch import Tensor, nn
 from vitbook.analysis.capture.outputs import check_layers, list_blocks, outputs_of
 from vitbook.analysis.capture.running import takes_images
 from vitbook.devices import to_float64
-from vitbook.errors import UnknownNameError
-
-
-@torch.no_grad()
-def head_similarity(
-    weights: Float[Tensor, "batch heads queries keys"],
-    num_prefix_tokens: int = 0,
-    measure: Literal["cosine", "jensen_shannon"] = "cosine",
-) -> Float[Tensor, "batch heads heads"]:
-    r"""How alike the maps of every two heads are, from 0 to 1; each is like itself, 1.
-
-    ``cosine`` is that of the two maps, each as one long vector. ``jensen_shannon`` is 1 minus the
-    Jensen-Shannon divergence of their rows in bits, averaged over the queries:
-
-    .. math:: 1 - \tfrac{1}{n} \sum_i \Big[H\big(\tfrac{p_i + q_i}{2}\big)
-              - \tfrac{H(p_i) + H(q_i)}{2}\Big]
-
-    Weights are never negative, so that unlike heads are not at 0: compare with the same maps after
-    their keys were shuffled, each head its own way.
-
-    Args:
-        weights: attention after its softmax, prefix tokens first.
-        num_prefix_tokens: rows and columns that are cut; what is left of a row is brought to sum 1
-            for ``jensen_shannon``, and a row that has nothing left counts as zeros there. 0 to
-            compare whole maps.
-        measure: ``cosine`` or ``jensen_shannon``.
-
-    Raises:
-        ValueError: no token behind the prefix, or weights that are NaN or negative.
-        UnknownNameError: no such measure.
-    """
-    if measure not in ("cosine", "jensen_shannon"):
-        raise UnknownNameError("measure", measure, ("cosine", "jensen_shannon"))
-    if not 0 <= num_prefix_tokens < min(weights.shape[-2:]):
-        raise ValueError(
-            f"{num_prefix_tokens} prefix tokens in maps of {weights.shape[-2]} queries by "
-            f"{weights.shape[-1]} keys: expected at least one patch behind them"
-        )
-    maps = weights[..., num_prefix_tokens:, num_prefix_tokens:]
-    maps = maps.to(torch.promote_types(weights.dtype, torch.float32))
-    if not (maps >= 0).all():
-        raise ValueError("weights are NaN or negative: expected attention after its softmax")
-    if measure == "cosine":
-        flat = maps.flatten(2)
-        units = flat / flat.norm(dim=-1, keepdim=True)
-        return (units @ units.mT).clamp(max=1)
-    sums = maps.sum(-1, keepdim=True)
-    rows = maps / sums.where(sums > 0, torch.ones_like(sums))
-    own = _bits(rows)
-    # One head against all at a time: all pairs at once would be heads times the memory.
-    divergence = [
-        _bits((rows[:, head, None] + rows) / 2) - (own[:, head, None] + own) / 2
-        for head in range(rows.shape[1])
-    ]
-    return 1 - torch.stack(divergence, 1).mean(-1).clamp(0, 1)
-
-
-def _bits(rows: Tensor) -> Tensor:
-    return torch.special.entr(rows).sum(-1) / torch.log(torch.tensor(2.0))
 
 
 def unbiased_hsic(

@@ -37,7 +37,7 @@ def layer_gradients(
 
     Args:
         gradients: ("pre" or "post", name of an initialisation) -> for each seed what
-            :func:`vitbook.analysis.gradients_by_depth` gives: depth -> norm of each block, from
+            ``gradients_by_depth`` of its chapter's study gives: depth -> norm of each block, from
             the input on. The same depths everywhere, in ascending order, and as many seeds.
         initialisation: shown at the start; by default the first one.
         depth: at the start; by default 12, or the next smaller one.

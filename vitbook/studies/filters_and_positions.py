@@ -1,4 +1,4 @@
-"""How fast filters change from pixel to pixel: their ripples, slow and fast."""
+"""What the chapter on filters and positions measures: how fast they change from place to place."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from vitbook.analysis.capture.layout import Pair
 from vitbook.devices import to_float64
 
 
@@ -32,10 +33,6 @@ def spatial_frequency(filters: Float[Tensor, "*lead height width"]) -> Float[Ten
     Args:
         filters: at least one pixel high and wide. For one number a filter of several channels,
             weigh its channels by their squares: ``spatial_frequency`` sees each alone.
-
-    Raises:
-        TypeError: complex numbers.
-        ValueError: NaN or infinity, or filters without a height, a width, or a pixel.
     """
     squares = _amounts(filters).square()
     height, width = filters.shape[-2:]
@@ -51,18 +48,13 @@ def split_at_frequency(
 
     The parts stand at right angles, so that their squares add up to those of the filter.
 
-    Raises:
-        TypeError, ValueError: as :func:`spatial_frequency`, or a cutoff below 0.
-
     Example:
         >>> import torch
-        >>> from vitbook.analysis import split_at_frequency
+        >>> from vitbook.studies.filters_and_positions import split_at_frequency
         >>> slow, fast = split_at_frequency(torch.tensor([[3.0, 1.0]]), 0.1)
         >>> slow.round(decimals=4).tolist(), fast.round(decimals=4).tolist()
         ([[2.0, 2.0]], [[1.0, -1.0]])
     """
-    if not cutoff >= 0:
-        raise ValueError(f"cutoff {cutoff}: expected 0 or more, in cycles a pixel")
     amounts = _amounts(filters)
     height, width = filters.shape[-2:]
     kept = amounts * (_frequencies(height, width).to(amounts) < cutoff)
@@ -72,18 +64,35 @@ def split_at_frequency(
     return FrequencySplit(slow, exact - slow)
 
 
+def position_spectrum(
+    table: Float[Tensor, "tokens width"], grid_size: Pair, num_prefix_tokens: int
+) -> Float[Tensor, "rows columns"]:
+    r"""Share of the table's variance in each wave over the grid.
+
+    .. math:: S_{uv} \propto \sum_d \Big| \sum_{ij} (p_{ijd} - \bar p_d)\,
+              e^{-2\pi\mathrm{i}\,(ui/R + vj/C)} \Big|^2
+
+    The mean vector, which tells no place from another, is taken off; the shares sum to 1. Every
+    wave and its mirror, :math:`(u, v)` and :math:`(-u, -v)`, have the same share. In a table of
+    independent numbers all waves have about 1 / (places - 1).
+
+    Arguments are those of :func:`vitbook.analysis.positional_similarity`.
+
+    Returns:
+        The wave that goes :math:`u` times down and :math:`v` times across the grid stands at
+        ``[rows // 2 + u, columns // 2 + v]``: slow waves in the middle.
+    """
+    exact = table.detach().to(torch.promote_types(table.dtype, torch.float32))
+    places = exact[num_prefix_tokens:].unflatten(0, tuple(grid_size))
+    varying = places - places.mean((0, 1))
+    power = torch.fft.fft2(varying, dim=(0, 1)).abs().square().sum(-1)
+    power[0, 0] = 0  # the mean is gone up to rounding
+    return torch.fft.fftshift(power / power.sum())
+
+
 def _amounts(filters: Tensor) -> Float[Tensor, "*lead height width"]:
     """Of each ripple in each filter, in float64."""
-    if filters.ndim < 2 or 0 in filters.shape[-2:]:
-        raise ValueError(
-            f"filters of shape {tuple(filters.shape)}: expected (..., height, width), each at "
-            "least 1 pixel"
-        )
-    if filters.is_complex():
-        raise TypeError("filters are complex: expected real numbers, for example their .abs()")
     exact = to_float64(filters.detach())
-    if not exact.isfinite().all():
-        raise ValueError("filters hold NaN or infinity: expected finite numbers")
     down, across = (_ripples(side).to(exact) for side in filters.shape[-2:])
     return down @ exact @ across.T
 

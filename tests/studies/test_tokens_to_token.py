@@ -1,6 +1,6 @@
 import pytest
 
-from vitbook.plots import accuracy_against_cost
+from vitbook.studies.tokens_to_token import accuracy_against_cost
 
 ROWS = [
     dict(zip(("name", "family", "accuracy", "macs", "time"), row, strict=True))
@@ -26,15 +26,6 @@ def test_a_panel_for_each_cost_with_the_steps_that_no_other_beats():
     assert [text.get_text() for text in legend.get_texts()] == ["conv", "ViT"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "costs"),
-    [([], {"macs": "G"}), (ROWS, {}), ([ROWS[0] | {"family": i} for i in range(7)], {"macs": "G"})],
-)
-def test_nothing_to_draw_or_too_much(rows, costs):
-    with pytest.raises(ValueError, match="expected at least one of each, and at most 6 families"):
-        accuracy_against_cost(rows, costs, "A claim")
-
-
 def test_a_name_does_not_cross_the_axis():
     rows = [{"name": "a long name", "family": "a", "accuracy": 0.5, "cost": 1}]
     rows += [
@@ -50,9 +41,3 @@ def test_a_name_does_not_cross_the_axis():
         accuracy_against_cost(rows, {"cost": "cost"}, "A claim").axes[0].texts[0].get_ha()
         == "right"
     )
-
-
-@pytest.mark.parametrize("wrong", [{"macs": 0}, {"macs": float("nan")}, {"accuracy": 60}])
-def test_a_number_out_of_its_range(wrong):
-    with pytest.raises(ValueError, match="a has accuracy .*, macs .*: expected an accuracy from 0"):
-        accuracy_against_cost([ROWS[0] | wrong, *ROWS[1:]], {"macs": "G"}, "A claim")

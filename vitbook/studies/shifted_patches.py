@@ -1,4 +1,4 @@
-"""How many tokens a query uses, itself left aside."""
+"""What the chapter on shifted patches counts: how many tokens a query uses, itself left aside."""
 
 import torch
 from jaxtyping import Float
@@ -15,20 +15,13 @@ def others_in_use(
     the number of tokens that would be used as evenly. So a mask of the diagonal alone changes
     nothing, and sharper scores give less.
 
-    Raises:
-        ValueError: maps that are not square, or of fewer than two tokens.
-
     Example:
         >>> import torch
-        >>> from vitbook.analysis import others_in_use
+        >>> from vitbook.studies.shifted_patches import others_in_use
         >>> others_in_use(torch.full((1, 2, 5, 5), 1 / 5)).tolist()
         [1.0, 1.0]
     """
-    queries, keys = weights.shape[-2:]
-    if queries != keys or keys < 2:
-        raise ValueError(
-            f"maps of {queries} queries and {keys} keys: expected as many of both, two or more"
-        )
+    keys = weights.shape[-1]
     own = torch.eye(keys, dtype=torch.bool, device=weights.device)
     others = weights.masked_fill(own, 0)
     others = others / others.sum(-1, keepdim=True)

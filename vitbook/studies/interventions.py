@@ -1,10 +1,13 @@
-"""What a model loses without some of its heads."""
+"""What the chapter on interventions draws and tests of a model without some of its heads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import matplotlib.pyplot as plt
 import seaborn as sns
+import torch
+from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from vitbook.plots.page import for_pages
 from vitbook.plots.style import COLORS, finish, fitted, legend_below, named, wrapped
@@ -34,16 +37,7 @@ def ablated_heads(
         by_kind: rows of the measurement "ablation": "kind", "compared", "compared_drop",
             "random_drops".
         unit: of what is lost.
-
-    Raises:
-        ValueError: no rows, or a kind that has no colour.
     """
-    kinds = {row["kind"] for row in (*by_head, *by_kind)}
-    if not (by_head and by_kind) or not kinds <= LOOKS.keys():
-        raise ValueError(
-            f"{len(by_head)} heads and {len(by_kind)} kinds ({', '.join(sorted(kinds))}): expected "
-            f"rows of the ledger, of {', '.join(LOOKS)}"
-        )
     figure, (above, below) = plt.subplots(
         2, 1, figsize=fitted(5.8, 5.8), layout="constrained", height_ratios=(4, 3)
     )
@@ -82,3 +76,52 @@ def ablated_heads(
     )
     sns.despine(figure)
     return finish(figure, title)
+
+
+def lead_within_layers(
+    values: Float[Tensor, "layers heads"],
+    heads: Iterable[tuple[int, int]],
+    *,
+    relabelings: int = 10_000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """How much larger a number is for some heads than for the others of their layers.
+
+    A head's lead is its number less the mean of those heads of its layer that are not chosen. The
+    null deals the choice out anew among the heads of each layer, as many in each (a permutation
+    test): heads differ, so the spread over images says nothing of whether others would do.
+
+    Args:
+        values: a number for each head, for example the drop of a logit without it.
+        heads: (layer, head), counted from 0; a layer of which all are chosen is left out.
+        relabelings: how often they are dealt out.
+        seed: of the dealing.
+
+    Returns:
+        The mean lead over the chosen heads, and the share of dealings with at least this lead; the
+            true one counts as a dealing, so the share is never 0.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.studies.interventions import lead_within_layers
+        >>> drops = torch.tensor([[3.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 4.0]])
+        >>> lead, share = lead_within_layers(drops, [(0, 0), (1, 3)])  # the largest of each layer
+        >>> lead, abs(share - 1 / 16) < 0.01
+        (3.0, True)
+    """
+    chosen = torch.zeros(values.shape, dtype=torch.bool)
+    for layer, head in heads:
+        chosen[layer, head] = True
+    some = chosen.any(1) & ~chosen.all(1)
+    chosen, values = chosen[some], values[some].cpu().double()
+    order = torch.rand(relabelings, *chosen.shape, generator=torch.Generator().manual_seed(seed))
+    dealt = chosen.expand(relabelings, -1, -1).gather(2, order.argsort(2))
+
+    def lead(of: Bool[Tensor, "dealings layers heads"]) -> Float[Tensor, "dealings"]:
+        count = of.sum(2)
+        others = (values * ~of).sum(2) / (values.shape[1] - count)
+        return ((values * of).sum(2) - count * others).sum(1) / count.sum(1)
+
+    own = lead(chosen[None])
+    as_large = (lead(dealt) >= own - 1e-9).sum().item()  # sums in another order
+    return own.item(), (as_large + 1) / (relabelings + 1)

@@ -1,14 +1,20 @@
-"""How far a cheaper attention is from softmax attention."""
+"""What the chapter on cheaper attention measures: how far it is from softmax attention."""
 
+from collections.abc import Collection, Mapping
+
+import matplotlib.pyplot as plt
+import seaborn as sns
 import torch
 from jaxtyping import Float
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.record import record_attention
-from vitbook.analysis.capture.running import takes_images
 from vitbook.devices import to_float64
 from vitbook.layers.attention import Attention
+from vitbook.plots.page import for_pages
+from vitbook.plots.style import COLORS, draw_levels, finish, fitted, legend_below, named
 
 
 def relative_error(
@@ -17,16 +23,10 @@ def relative_error(
     r"""How far one matrix is from another, :math:`\lVert\hat A - A\rVert_F / \lVert A\rVert_F`.
 
     0 is equal; 1 is no better than a matrix of zeros. In float32 at least.
-
-    Raises:
-        ValueError: an exact matrix of zeros, to which no distance is relative.
     """
     dtype = torch.promote_types(exact.dtype, torch.float32)
     approximate, exact = approximate.to(dtype), exact.to(dtype)
-    size = torch.linalg.matrix_norm(exact)
-    if (size == 0).any():
-        raise ValueError("an exact matrix is zero: expected one with a size to compare with")
-    return torch.linalg.matrix_norm(approximate - exact) / size
+    return torch.linalg.matrix_norm(approximate - exact) / torch.linalg.matrix_norm(exact)
 
 
 @torch.no_grad()
@@ -72,7 +72,6 @@ def low_rank_error(
     return (left.clamp(min=0) / squares.sum(-1, keepdim=True)).sqrt().to(torch.float32)
 
 
-@takes_images()
 @torch.no_grad()
 def attention_inputs(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]
@@ -82,18 +81,51 @@ def attention_inputs(
     Returns:
         Path of the module that attends -> (q, k, v), each "batch heads tokens width". The paths
         are those of :func:`vitbook.analysis.capture_attention`.
-
-    Raises:
-        RuntimeError: as :func:`vitbook.analysis.capture_attention`.
-        ValueError: a layer that writes its weights out, of which no queries are seen.
     """
     inputs: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
 
     def keep(call: AttentionCall) -> None:
-        if call.q is None:
-            raise ValueError(f"{call.path} writes its weights out: no queries and keys are seen")
         inputs[call.path] = (call.q.clone(), call.k.clone(), call.v.clone())
 
     with record_attention(model, keep):
         model(images)
     return inputs
+
+
+@for_pages
+def accuracy_and_error(
+    sizes: Collection[int],
+    accuracy: Mapping[str, Collection[float | int]],
+    error: Mapping[str, Collection[float | int]],
+    title: str,
+    *,
+    x_label: str,
+    levels: Mapping[str, float | int],
+) -> Figure:
+    """What a model still gets right with its attention replaced, above the error of the maps.
+
+    Both panels share the sizes of the approximation, on powers of two, and start at zero.
+
+    Args:
+        accuracy: name of the approximation -> a share for each size.
+        error: name -> relative error of its maps for each size; a name keeps its colour.
+        levels: name -> height of a grey line to compare the accuracies with.
+    """
+    sizes = list(sizes)
+    figure, (top, low) = plt.subplots(
+        2, 1, figsize=fitted(6.4, 6.2), sharex=True, layout="constrained"
+    )
+    looks = dict(zip(accuracy, zip(COLORS, "osD^vP", strict=False), strict=False))
+    for axis, series in ((top, accuracy), (low, error)):
+        for name, values in series.items():
+            color, marker = looks[name]
+            axis.plot(sizes, list(values), marker=marker, color=color, label=name)
+    draw_levels(top, levels)
+    top.set(ylabel="accuracy", ylim=(0, 1.05))
+    low.set(ylabel="relative error of the maps", xlabel=x_label, ylim=(0, None))
+    low.set_xscale("log", base=2)
+    low.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    low.minorticks_off()
+    legend_below(figure, named(top))
+    sns.despine(figure)
+    return finish(figure, title)

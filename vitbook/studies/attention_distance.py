@@ -1,14 +1,21 @@
-"""Where heads look from the patch that asks, and by what they choose."""
+"""What the chapter on attention distance draws: where heads look, and by what they choose."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import seaborn as sns
-from jaxtyping import Float
+import torch
+from einops import rearrange
+from jaxtyping import Float, Int64
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from torch import Tensor
+from torch import Tensor, nn
 
+from vitbook.analysis.attention.offsets import sum_by_offset
+from vitbook.analysis.capture.calls import AttentionCall
+from vitbook.analysis.capture.layout import Pair, token_layout
+from vitbook.analysis.capture.streaming import fold_attention
 from vitbook.plots.page import for_pages, is_narrow
 from vitbook.plots.style import COLORS, INK, finish, fitted, legend_below, named
 
@@ -17,6 +24,52 @@ LOWEST, HIGHEST = 1 / 32, 32
 SHADES = "PuOr_r"  # two hues that colour-blind readers tell apart
 # The last of the parts is what the others leave.
 REST = "#D0D0D0"
+
+
+class OffsetProfile(NamedTuple):
+    """Mean weight by offset: rows 2 * rows - 1, columns 2 * columns - 1, no offset in the middle.
+
+    ``weight[..., rows - 1 + dy, columns - 1 + dx]`` is what a patch gives to the patch ``dy`` rows
+    below it and ``dx`` columns to its right; ``count`` says how many pairs of patches are so.
+    """
+
+    weight: Float[Tensor, "*heads down across"]
+    count: Int64[Tensor, "down across"]
+
+
+def head_offset_profiles(
+    model: nn.Module, images: Float[Tensor, "images channels height width"], *, batch_size: int = 8
+) -> OffsetProfile:
+    """Mean weight that a patch gives to the patch at each offset from it: of every head.
+
+    Over all images and all pairs of patches that lie so; an offset as wide as the grid has one
+    pair only. Prefix tokens are cut, and the rows are not brought back to sum 1.
+
+    Returns:
+        Weights "layers heads down across".
+    """
+    grid_size, prefix = token_layout(model, images, grid_size=None, num_prefix_tokens=None)
+
+    def fold(call: AttentionCall) -> OffsetProfile:
+        total = 0
+        for m in range(call.shape[0]):
+            total = total + call.weights(slice(m, m + 1))[0, :, prefix:, prefix:]
+        return offset_profile(total, grid_size)
+
+    total = 0
+    for layers in fold_attention(model, images, batch_size, fold):
+        total = total + torch.stack([profile.weight for profile in layers.values()])
+        count = next(iter(layers.values())).count
+    return OffsetProfile(total / len(images), count)
+
+
+def offset_profile(patches: Float[Tensor, "heads queries keys"], grid_size: Pair) -> OffsetProfile:
+    """The same of maps between patches."""
+    count = sum_by_offset(torch.ones_like(patches[:1]), grid_size)
+    rows = 2 * grid_size[0] - 1
+    on_grid = "heads (down across) -> heads down across"
+    profile = rearrange(sum_by_offset(patches, grid_size) / count, on_grid, down=rows)
+    return OffsetProfile(profile, rearrange(count, on_grid, down=rows)[0].long())
 
 
 @for_pages
@@ -88,13 +141,7 @@ def stacked_shares(
     Args:
         shares: name of the model -> shares that sum to 1.
         parts: their names; the last one is what the others leave, in grey.
-
-    Raises:
-        ValueError: another number of names than of parts.
     """
-    for name, values in shares.items():
-        if values.shape[1] != len(parts):
-            raise ValueError(f"{values.shape[1]} shares of {name}: expected {len(parts)}")
     widths = [max(1.2, 0.155 * len(values)) for values in shares.values()]
     rows, widths = (len(widths), [max(widths)]) if is_narrow() else (1, widths)
     figure, axes = plt.subplots(

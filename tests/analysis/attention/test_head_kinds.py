@@ -4,11 +4,10 @@ import torch
 import vitbook
 from vitbook.analysis import (
     head_kinds,
-    lead_within_layers,
     mean_attention_distance,
     weight_on_one_token,
 )
-from vitbook.analysis.attention.kinds import KINDS, sort_heads
+from vitbook.analysis.attention.head_kinds import KINDS, sort_heads
 
 
 def numbers(*values):
@@ -85,42 +84,3 @@ def test_fresh_weights_have_no_kind_but_content_and_other():
 def test_one_image_is_refused():
     with pytest.raises(ValueError, match="1 image: what belongs to place"):
         head_kinds(vitbook.create_model("vit_micro_patch2_8"), torch.rand(1, 1, 8, 8))
-
-
-def test_a_lead_within_layers_by_hand():
-    values = torch.tensor([[5.0, 1, 3], [0, 0, 9], [100, 100, 100]])
-    # 5 less 2, and 0 less 4.5; the last layer has no other heads to compare with.
-    chosen = [(0, 0), (1, 0), *((2, head) for head in range(3))]
-    lead, share = lead_within_layers(values, chosen)
-    assert lead == pytest.approx((3 - 4.5) / 2)
-    # Of nine dealings the sums are 3, 0, -3 (layer 1) and -4.5, -4.5, 9: at least -1.5 in 5 of 9.
-    assert share == pytest.approx(5 / 9, abs=0.02)
-
-
-def test_labels_that_say_nothing_have_no_small_share():
-    """The null: chosen by chance, a tenth of the choices lies in the lowest tenth."""
-    generator = torch.Generator().manual_seed(0)
-    values = torch.randn(12, 6, generator=generator)
-    shares = []
-    for _ in range(200):
-        heads = [(layer, int(torch.randint(6, (), generator=generator))) for layer in range(12)]
-        shares.append(lead_within_layers(values, heads, relabelings=500)[1])
-    assert 0.05 < sum(share < 0.1 for share in shares) / 200 < 0.15
-    best = list(enumerate(values.argmax(1).tolist()))
-    assert lead_within_layers(values, best)[1] < 0.001
-
-
-def test_heads_that_cannot_be_compared():
-    with pytest.raises(ValueError, match=r"head \(2, 0\): expected one of \(2, 3\)"):
-        lead_within_layers(torch.zeros(2, 3), [(2, 0)])
-    with pytest.raises(ValueError, match="0 heads came: expected at least one with another"):
-        lead_within_layers(torch.zeros(2, 3), [])
-    with pytest.raises(ValueError, match="3 heads came: expected at least one"):
-        lead_within_layers(torch.zeros(2, 3), [(0, head) for head in range(3)])
-
-
-def test_no_lead_of_values_that_are_no_numbers():
-    values = torch.tensor([[1.0, 2.0], [float("nan"), 1.0]])
-    with pytest.raises(ValueError, match="NaN"):
-        lead_within_layers(values, [(0, 1), (1, 1)])
-    assert lead_within_layers(values, [(0, 1)])[0] == 1  # that layer is not compared

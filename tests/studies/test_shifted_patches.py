@@ -1,9 +1,7 @@
-"""How many other tokens a query uses: maps whose answer is known, and refusals."""
-
 import pytest
 import torch
 
-from vitbook.analysis import others_in_use
+from vitbook.studies.shifted_patches import others_in_use
 
 
 def test_known_maps():
@@ -28,8 +26,3 @@ def test_sharper_is_less():
     scores = torch.randn(2, 3, 6, 6)
     used = [others_in_use((sharp * scores).softmax(-1)) for sharp in (0.5, 1, 2)]
     assert (used[0] > used[1]).all() and (used[1] > used[2]).all()
-
-
-def test_maps_that_are_not_square():
-    with pytest.raises(ValueError, match="5 queries and 3 keys: expected as many"):
-        others_in_use(torch.rand(1, 1, 5, 3))

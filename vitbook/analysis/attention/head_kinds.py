@@ -1,20 +1,18 @@
 """Heads sorted into kinds by what their attention maps show, never by what they are good for."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.attention.attention_variance import PARTS, head_variance_parts
 from vitbook.analysis.attention.distance import mean_attention_distance, uniform_attention_distance
 from vitbook.analysis.attention.offsets import check_heads, check_weights
 from vitbook.analysis.capture.calls import AttentionCall
-from vitbook.analysis.capture.layout import as_pairs, check_square, token_layout, token_step
+from vitbook.analysis.capture.layout import check_square, token_layout, token_step
 from vitbook.analysis.capture.running import takes_images
 from vitbook.analysis.capture.streaming import fold_attention
-from vitbook.errors import check_count
 
 # In the order in which they are asked: a head is of the first kind that fits.
 KINDS = ("idle", "near", "offset", "content", "other")
@@ -148,72 +146,3 @@ def weight_on_one_token(
     check_weights(weights)
     exact = torch.promote_types(weights.dtype, torch.float32)
     return weights[..., num_prefix_tokens:, :].mean(-2, dtype=exact).amax(-1)
-
-
-def lead_within_layers(
-    values: Float[Tensor, "layers heads"],
-    heads: Iterable[tuple[int, int]],
-    *,
-    relabelings: int = 10_000,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """How much larger a number is for some heads than for the others of their layers.
-
-    A head's lead is its number less the mean of those heads of its layer that are not chosen. The
-    null deals the choice out anew among the heads of each layer, as many in each (a permutation
-    test): heads differ, so the spread over images says nothing of whether others would do.
-
-    Args:
-        values: a number for each head, for example the drop of a logit without it.
-        heads: (layer, head), counted from 0; a layer of which all are chosen is left out.
-        relabelings: how often they are dealt out.
-        seed: of the dealing.
-
-    Returns:
-        The mean lead over the chosen heads, and the share of dealings with at least this lead; the
-            true one counts as a dealing, so the share is never 0.
-
-    Raises:
-        TypeError: values that are no tensor "layers heads".
-        ValueError: no head left to compare, what is no head, fewer than one dealing, or NaN or
-            infinity in a layer that is compared.
-
-    Example:
-        >>> import torch
-        >>> from vitbook.analysis import lead_within_layers
-        >>> drops = torch.tensor([[3.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 4.0]])
-        >>> lead, share = lead_within_layers(drops, [(0, 0), (1, 3)])  # the largest of each layer
-        >>> lead, abs(share - 1 / 16) < 0.01
-        (3.0, True)
-    """
-    if not isinstance(values, Tensor) or values.ndim != 2:
-        raise TypeError(
-            f"values are {getattr(values, 'shape', type(values).__name__)}: expected a tensor, "
-            '"layers heads"'
-        )
-    check_count("relabelings", relabelings)
-    chosen = torch.zeros(values.shape, dtype=torch.bool)
-    for layer, head in as_pairs(heads):
-        if not (0 <= layer < values.shape[0] and 0 <= head < values.shape[1]):
-            raise ValueError(f"head ({layer}, {head}): expected one of {tuple(values.shape)}")
-        chosen[layer, head] = True
-    some = chosen.any(1) & ~chosen.all(1)
-    if not some.any():
-        raise ValueError(
-            f"{int(chosen.sum())} heads came: expected at least one with another one in its layer "
-            "that was not chosen"
-        )
-    chosen, values = chosen[some], values[some].cpu().double()
-    if not values.isfinite().all():
-        raise ValueError("values hold NaN or infinity: expected a finite number for each head")
-    order = torch.rand(relabelings, *chosen.shape, generator=torch.Generator().manual_seed(seed))
-    dealt = chosen.expand(relabelings, -1, -1).gather(2, order.argsort(2))
-
-    def lead(of: Bool[Tensor, "dealings layers heads"]) -> Float[Tensor, "dealings"]:
-        count = of.sum(2)
-        others = (values * ~of).sum(2) / (values.shape[1] - count)
-        return ((values * of).sum(2) - count * others).sum(1) / count.sum(1)
-
-    own = lead(chosen[None])
-    as_large = (lead(dealt) >= own - 1e-9).sum().item()  # sums in another order
-    return own.item(), (as_large + 1) / (relabelings + 1)

@@ -3,7 +3,13 @@ import math
 import pytest
 import torch
 
-from vitbook.analysis import principal_filters, spatial_frequency, split_at_frequency
+from vitbook import create_model
+from vitbook.analysis import position_tables, principal_filters
+from vitbook.studies.filters_and_positions import (
+    position_spectrum,
+    spatial_frequency,
+    split_at_frequency,
+)
 
 
 def ripple(down, across, height=6, width=8):
@@ -74,13 +80,6 @@ def test_half_precision_is_computed_in_full_and_zeros_have_none():
     assert spatial_frequency(torch.zeros(4, 4)).isnan()
 
 
-def test_what_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="filters hold NaN or infinity"):
-        spatial_frequency(torch.full((2, 2), torch.nan))
-    with pytest.raises(ValueError, match="cutoff -1: expected 0 or more"):
-        split_at_frequency(torch.ones(2, 2), -1)
-
-
 def test_one_pixel_and_one_line_and_no_filter():
     assert spatial_frequency(torch.tensor([[5.0]])).item() == 0  # it is flat
     assert spatial_frequency(torch.tensor([[1.0, -1.0]])).item() == pytest.approx(0.25)
@@ -89,27 +88,44 @@ def test_one_pixel_and_one_line_and_no_filter():
     assert (slow.item(), fast.item()) == (5, 0)
 
 
-def test_what_is_no_filter_is_one_sentence(plain_vitbook):
-    said = plain_vitbook("""
-        import torch
-        from vitbook.analysis import spatial_frequency, split_at_frequency
-        wrong = torch.zeros(3, 0, 4), torch.zeros(3), torch.ones(2, 2) * 1j
-        calls = [lambda w=w: spatial_frequency(w) for w in wrong]
-        calls += [lambda w=w: split_at_frequency(w, 0.1) for w in wrong]
-        for call in calls:
-            try:
-                call()
-            except (TypeError, ValueError) as error:
-                print(error)
-        print(spatial_frequency(torch.tensor([[1, -1]])))  # whole numbers are numbers
-    """).splitlines()
-    assert (
-        said[:3]
-        == said[3:6]
-        == [
-            "filters of shape (3, 0, 4): expected (..., height, width), each at least 1 pixel",
-            "filters of shape (3,): expected (..., height, width), each at least 1 pixel",
-            "filters are complex: expected real numbers, for example their .abs()",
-        ]
-    )
-    assert said[6:] == ["tensor(0.2500)"]
+def wave(grid, down, across, width=6, prefix=0):
+    """A table in which every number goes up and down ``down`` times along the rows."""
+    rows, columns = grid
+    y, x = torch.arange(rows)[:, None] / rows, torch.arange(columns) / columns
+    phases = torch.arange(width) * 0.7
+    places = torch.cos(2 * math.pi * (down * y + across * x)[..., None] + phases)
+    return torch.cat([torch.full((prefix, width), 100.0), places.reshape(-1, width)])
+
+
+@pytest.mark.parametrize("prefix", [0, 2])
+@pytest.mark.parametrize(("down", "across"), [(2, 3), (0, 4), (3, 0), (-2, 5), (1, 1)])
+def test_a_plane_wave_peaks_at_its_frequency(down, across, prefix):
+    shares = position_spectrum(wave((10, 14), down, across, prefix=prefix), (10, 14), prefix)
+    middle = torch.tensor([5, 7])
+    peaks = {tuple((place - middle).tolist()) for place in (shares > 0.01).nonzero()}
+    assert peaks == {(down, across), (-down, -across)}
+    assert shares.sum().item() == pytest.approx(1) and shares[5, 7] == 0
+
+
+def test_two_waves_share_the_variance_by_their_squares():
+    table = 3 * wave((8, 6), 1, 0) + wave((8, 6), 0, 2) + 5  # the mean is no wave
+    shares = position_spectrum(table, (8, 6), 0)
+    assert shares[4 + 1, 3].item() == pytest.approx(0.45, abs=1e-4)
+    assert shares[4, 3 + 2].item() == pytest.approx(0.05, abs=1e-4)
+
+
+def test_the_spectrum_of_noise_is_flat_and_half_precision_is_computed_in_full():
+    table = torch.randn(140, 4000, generator=torch.Generator().manual_seed(0))
+    for given in (table, table.half(), table.bfloat16()):
+        shares = position_spectrum(given, (10, 14), 0)
+        assert shares.dtype == torch.float32
+        others = torch.cat([shares.flatten()[:77], shares.flatten()[78:]])  # without the mean
+        assert others.numpy() == pytest.approx(1 / 139, rel=0.15)
+
+
+def test_half_of_a_two_dimensional_table_is_shared_along_a_row():
+    table = position_tables(create_model("vit_pos2d_micro_patch2_8"))["position"]
+    shares = position_spectrum(*table)
+    off_axis = shares.clone()
+    off_axis[2], off_axis[:, 2] = 0, 0
+    assert off_axis.sum() < 1e-6  # waves along one side of the grid alone

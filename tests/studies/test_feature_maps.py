@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vitbook.plots import TWO_SIDED, channel_lines
+from vitbook.studies.feature_maps import TWO_SIDED, channel_lines
 
 IMAGE = torch.zeros(1, 8, 8, dtype=torch.uint8)
 
@@ -32,8 +32,3 @@ def test_what_is_dead_is_blank_framed_and_named():
 def test_a_line_of_zeros_is_drawn():
     figure = channel_lines({"layer": torch.zeros(2, 2, 2)}, "Nothing")
     assert figure.axes[0].images[0].get_clim() == (-1, 1)
-
-
-def test_lines_of_different_lengths():
-    with pytest.raises(ValueError, match=r"lines of \[2, 3\] channels: expected the same"):
-        channel_lines({"a": torch.zeros(2, 2, 2), "b": torch.zeros(3, 2, 2)}, "A claim")

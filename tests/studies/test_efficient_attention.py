@@ -1,14 +1,20 @@
+import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from vitbook import create_model
-from vitbook.analysis import (
+from vitbook.layers import Attention, PerformerAttention
+from vitbook.studies.efficient_attention import (
+    accuracy_and_error,
     attention_error,
     attention_inputs,
     low_rank_error,
     relative_error,
 )
-from vitbook.layers import Attention, PerformerAttention
+
+SIZES = [1, 4, 16]
+ACCURACY = {"rank": [0.5, 0.9, 1.0], "features": [0.1, 0.2, 0.4]}
+ERROR = {"features": [0.9, 0.8, 0.5], "rank": [0.4, 0.1, 0.0]}
 
 
 def drawn(std, n=40, width=16, seed=0):
@@ -35,11 +41,6 @@ def test_each_head_alone_and_whatever_the_unit():
 def test_half_precision_is_compared_in_full():
     exact = torch.full((1, 64, 64), 300.0, dtype=torch.float16)  # its squares do not fit
     assert relative_error(exact * 0.5, exact).item() == pytest.approx(0.5)
-
-
-def test_nothing_is_relative_to_zero():
-    with pytest.raises(ValueError, match="an exact matrix is zero: expected one with a size"):
-        relative_error(torch.ones(2, 3, 3), torch.stack([torch.ones(3, 3), torch.zeros(3, 3)]))
 
 
 def test_softmax_attention_has_no_error():
@@ -108,3 +109,31 @@ def test_looking_at_the_inputs_leaves_a_mask_where_it_is():
         model(images)
     handle.remove()
     assert torch.equal(attention_inputs(model, images)[last][0], entered["q"])
+
+
+def figure_of_both():
+    return accuracy_and_error(
+        SIZES, ACCURACY, ERROR, "A claim", x_label="size", levels={"whole": 0.98}
+    )
+
+
+def test_both_panels_draw_what_they_are_given_and_a_name_keeps_its_colour():
+    figure = figure_of_both()
+    assert figure.get_suptitle() == "A claim" and not plt.get_fignums()
+    top, low = figure.axes
+    for axis, given in ((top, ACCURACY), (low, ERROR)):
+        lines = {line.get_label(): line for line in axis.lines}
+        assert {name: list(lines[name].get_ydata()) for name in given} == given
+        assert {name: lines[name].get_color() for name in given} == {
+            line.get_label(): line.get_color() for line in top.lines if line.get_label() in given
+        }
+    assert len({line.get_color() for line in low.lines}) == 2
+
+
+def test_the_scales_hide_nothing():
+    top, low = figure_of_both().axes
+    assert top.get_ylim()[0] == low.get_ylim()[0] == 0 and top.get_ylim()[1] >= 1
+    assert low.get_ylim()[1] >= 0.9 and top.get_xscale() == low.get_xscale() == "log"
+    assert [label.get_text() for label in low.get_xticklabels()] == ["1", "4", "16"]
+    (legend,) = top.get_figure().legends
+    assert [text.get_text() for text in legend.get_texts()] == [*ACCURACY, "whole"]

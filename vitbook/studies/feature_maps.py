@@ -1,4 +1,4 @@
-"""Still figures of a layer's channels, each as a small map with a sign."""
+"""What the chapter on feature maps draws: a layer's channels, each as a small map with a sign."""
 
 from collections.abc import Mapping
 
@@ -32,14 +32,8 @@ def channel_lines(
         scales: name -> the magnitude that has full colour; by default the largest shown in the
             line.
         marks: name -> channel -> a word under its map, which gets a frame.
-
-    Raises:
-        ValueError: lines of different lengths.
     """
-    counts = {len(each) for each in lines.values()}
-    if len(counts) != 1:
-        raise ValueError(f"lines of {sorted(counts)} channels: expected the same number in each")
-    columns = counts.pop() + (image is not None)
+    columns = len(next(iter(lines.values()))) + (image is not None)
     figure, axes = plt.subplots(
         len(lines), columns, figsize=(1.1 * columns, 1.45 * len(lines) + 0.5), squeeze=False,
         layout="constrained",

@@ -1,0 +1,122 @@
+from itertools import pairwise
+
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+
+import vitbook
+from vitbook import datasets
+from vitbook.layers import Encoder, PostNormBlock
+from vitbook.models.papers.vit import DIGITS, MICRO_BODY, vit
+from vitbook.plots.style import INK, ON_DARK, ON_LIGHT
+from vitbook.studies.normalization import (
+    gradient_norms,
+    gradients_by_depth,
+    residual_stream,
+    score_grids,
+)
+
+SECOND = "mlp.contract.weight"
+
+PANELS = {"a": {(1e-3, 0.0): 90.4, (8e-3, 0.0): 10.0}, "b": {(1e-3, 4.0): 55}}
+
+
+def draw(panels=PANELS, **more):
+    return score_grids(panels, "A claim", x_label="rate", y_label="warm-up", **more)
+
+
+def test_every_score_stands_in_its_cell_and_a_gap_is_told():
+    first, second = draw().axes
+    written = {text.get_position(): text.get_text() for text in first.texts}
+    assert written == {(0, 0): "90", (1, 0): "10", (0, 1): "not run", (1, 1): "not run"}
+    assert {t.get_position(): t.get_text() for t in second.texts}[0, 1] == "55"
+    assert [label.get_text() for label in first.get_xticklabels()] == ["0.001", "0.008"]
+    assert [axis.get_title() for axis in (first, second)] == ["a", "b"]
+
+
+def test_colours_mean_the_same_in_all_panels_and_words_stand_out():
+    figure = draw(limits=(0, 100))
+    assert {axis.images[0].get_clim() for axis in figure.axes} == {(0, 100)}
+    colors = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert colors["10"] == ON_DARK and colors["90"] == ON_LIGHT and colors["not run"] == INK
+
+
+def test_panels_go_on_in_the_next_row():
+    figure = draw({name: {(1, 1): 1.0} for name in "abc"}, columns=2)
+    assert [axis.get_visible() for axis in figure.axes] == [True, True, True, False]
+
+
+def batch(count=40):
+    images = torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    return images, torch.arange(count) % 10
+
+
+def micro(**changes):
+    torch.manual_seed(0)
+    return vit(**DIGITS, **MICRO_BODY, **changes)
+
+
+def test_the_stream_is_the_loop_over_the_blocks():
+    model, (images, _) = micro().train(), batch()
+    found = residual_stream(model, images)
+    assert model.training and not any(part._forward_hooks for part in model.modules())
+    with torch.no_grad():
+        tokens = [model.embed(images)]
+        for block in model.encoder.blocks:
+            tokens.append(block(tokens[-1]))
+    sizes = [each.square().mean().sqrt().item() for each in tokens]
+    assert found.size.tolist() == pytest.approx(sizes, rel=1e-5)
+    changes = [
+        ((after - before).square().mean() / before.square().mean()).sqrt().item()
+        for before, after in pairwise(tokens)
+    ]
+    assert found.change.tolist() == pytest.approx(changes, rel=1e-5)
+
+
+def test_post_norm_gives_one_behind_every_block_and_pre_norm_grows():
+    for norm in ({}, {"make_block": PostNormBlock}):
+        model = micro(**norm)
+        vitbook.models.initialize(model, "xavier")
+        size = residual_stream(model, batch()[0]).size
+        if norm:
+            assert size[1:].tolist() == pytest.approx([1] * 4, abs=1e-3)
+        else:
+            assert (size.diff() > 0).all() and size[-1] > 1
+
+
+def test_the_stream_of_a_model_of_timm():
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=3)
+    assert len(residual_stream(model, torch.randn(2, 3, 32, 32)).size) == 4
+
+
+@pytest.mark.parametrize("changes", [{}, {"make_block": PostNormBlock}], ids=["pre", "post"])
+def test_a_model_cut_to_its_first_blocks_is_one_of_these_blocks(changes):
+    model, (images, labels) = micro(**changes), batch()
+    blocks, last = list(model.encoder.blocks), model.encoder.norm
+    found = gradients_by_depth(model, images, labels, (2, 4, 1), part=SECOND)
+    assert list(found) == [2, 4, 1] and list(model.encoder.blocks) == blocks
+    assert found[4] == gradient_norms(model, images, labels, part=SECOND)
+    for depth, norms in found.items():
+        model.encoder = Encoder(blocks[:depth], 64)
+        model.encoder.norm = last
+        model.zero_grad()
+        F.cross_entropy(model.eval()(images), labels).backward()
+        expected = [block.mlp.contract.weight.grad.norm().item() for block in blocks[:depth]]
+        assert norms == pytest.approx(expected, rel=1e-4)
+
+
+def test_with_depth_the_last_block_is_pulled_less_in_pre_norm_alone():
+    digits = datasets.load("digits", "train")
+    images, labels = datasets.normalize(digits.images[:10]), digits.labels[:10]
+    shares = {}
+    for norm, changes in {"pre": {}, "post": {"make_block": PostNormBlock}}.items():
+        last = {1: 0.0, 16: 0.0}
+        for seed in range(4):
+            torch.manual_seed(seed)
+            model = vit(**DIGITS, **MICRO_BODY | {"depth": 16}, **changes)
+            vitbook.models.initialize(model, "xavier")  # as Xiong et al. 2020 do
+            found = gradients_by_depth(model, images, labels, tuple(last), part=SECOND)
+            last = {depth: last[depth] + norms[-1] for depth, norms in found.items()}
+        shares[norm] = last[16] / last[1]
+    assert shares["pre"] < 1 / 2 and shares["post"] > 2 / 3  # the square root of 16 is 4
