@@ -1,8 +1,9 @@
 """Real images, one face: ``load(name, split)``.
 
-Data sets that come with the book, those that are fetched, and a folder of the reader's own
-(`own`). All become one `Dataset` of uint8 images and labels, checked once. What changes images
-while a model trains belongs in `training`; what is drawn on them, in `plots`.
+Data sets that come inside packages (`embedded`), those that are `fetched` and then lie as Parquet
+(`stored`), and a folder of the reader's `own`. All become one `Dataset` of uint8 images and labels,
+checked once. What changes images while a model trains belongs in `training`; what is drawn on
+them, in `plots`.
 """
 
 from dataclasses import replace
