@@ -4,11 +4,12 @@ import json
 import lzma
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from vitbook.files import check_file_writable, check_writable, data_folder, write_atomically
 from vitbook.runs.recipe import Recipe
-from vitbook.runs.rows import LedgerError, Measurement, Result, check_kinds
+from vitbook.runs.rows import LedgerError, Measurement, Result
+from vitbook.typed import typed
 
 FOLDERS = {Result: "results", Measurement: "measurements"}
 Row = TypeVar("Row", Result, Measurement)
@@ -18,12 +19,14 @@ def record(result: Result | Measurement, folder: str | Path | None = None) -> Pa
     """Write a row of the ledger; what is repeated takes the place of the old one.
 
     Raises:
-        LedgerError: a name with a slash, whose file would lie where no row is looked for.
+        LedgerError: what no row can say, or a name with a slash, whose file would lie where no row
+            is looked for.
         OSError: the file could not be written.
     """
     folder = Path(folder) if folder is not None else data_folder() / FOLDERS[type(result)]
-    text = json.dumps(asdict(result), indent=1, sort_keys=True) + "\n"
-    return write_atomically(_file(folder, result.name), text.encode())
+    file, content = _file(folder, result.name), asdict(result)
+    _row(file, content, type(result))  # what could not be read is not written
+    return write_atomically(file, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
 
 def check_place(kind: str, subject: str, folder: str | Path) -> None:
@@ -179,14 +182,23 @@ def _row(path: Path, content: dict, of: type[Row]) -> Row:
         if not needed <= content.keys() <= known:
             odd = ", ".join(sorted((needed - content.keys()) | (content.keys() - known)))
             raise LedgerError(f"missing or unknown: {odd}")
-        check_kinds(content, of)
-        return of(**content)
+        return typed(content, of)
     except (ValueError, TypeError, AttributeError) as error:
         raise _no_row(path, error) from error
 
 
 def _no_row(path: Path, error: Exception) -> LedgerError:
     return LedgerError(f"{path} is no row of the ledger ({error}): restore it, or remove it")
+
+
+class _Published(TypedDict):
+    """What each printed number must say; some say more."""
+
+    source: str
+    quantity: str
+    model: str
+    value: float
+    printed: str
 
 
 def published(**which: str) -> list[dict]:
@@ -201,5 +213,10 @@ def published(**which: str) -> list[dict]:
         >>> sorted(rows[0])
         ['model', 'printed', 'quantity', 'source', 'value', 'why']
     """
-    rows = json.loads((data_folder() / "published.json").read_text())
+    path = data_folder() / "published.json"
+    rows = json.loads(path.read_text())
+    try:
+        typed(rows, list[_Published])
+    except ValueError as error:
+        raise LedgerError(f"{path}: {error}") from error
     return [row for row in rows if which.items() <= row.items()]

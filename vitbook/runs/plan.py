@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypedDict
 
 from vitbook import datasets
 from vitbook.errors import UnknownNameError
@@ -14,18 +15,34 @@ from vitbook.runs.planned_run import PlannedRun, check_name
 from vitbook.runs.recipes import get_recipe
 from vitbook.runs.rows import Result
 from vitbook.runs.tables import accuracy_of
+from vitbook.typed import typed
 
-GROUP_KEYS = {"question", "needs", "runs"}
-RUN_KEYS = {
-    *("models", "dataset", "recipe", "changes", "images", "epochs"),
-    *("seeds", "shares", "share_seed", "start", "teacher", "probes", "ships"),
-}
-TYPES = {
-    **dict.fromkeys(("models", "seeds", "shares", "probes", "runs"), list),
-    **dict.fromkeys(("question", "needs", "dataset", "recipe", "start", "teacher"), str),
-    **{"changes": dict, "ships": bool, "share_seed": int},
-}
-NAMES = {str: "text", dict: "a table", bool: "true or false", int: "a number", list: "a list"}
+
+class _Runs(TypedDict, total=False):
+    """Settings of runs, shared by all of an experiment or for some of them."""
+
+    models: list[str]
+    dataset: str
+    recipe: str
+    changes: dict[str, str | int | float | bool]
+    images: int
+    epochs: int
+    seeds: list[int]
+    shares: list[int | float]
+    share_seed: int
+    start: str
+    teacher: str
+    probes: list[int]
+    ships: bool
+
+
+class _Group(_Runs, total=False):
+    question: str
+    needs: str
+    runs: list[dict[str, Any]]
+
+
+RUN_KEYS, GROUP_KEYS = set(_Runs.__annotations__), set(_Group.__annotations__)
 
 
 class ExperimentError(ValueError):
@@ -90,8 +107,8 @@ def _experiment(name: str, group: dict) -> Experiment:
     if not isinstance(group, dict):
         raise TypeError(f"{repr(group)[:60]}: expected a table, [{name}]")
     check_name(name)
-    _check_keys(group, GROUP_KEYS | RUN_KEYS)
-    _check_types(group)
+    _check_keys(group, RUN_KEYS | GROUP_KEYS)
+    group = typed(group, _Group)
     if not group.get("question"):
         raise ValueError("no question: say what its runs decide")
     shared = {key: value for key, value in group.items() if key in RUN_KEYS}
@@ -106,7 +123,7 @@ def _experiment(name: str, group: dict) -> Experiment:
 
 def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:
     _check_keys(entry, RUN_KEYS)
-    _check_types(entry)
+    entry = typed(entry, _Runs)
     changes = shared.get("changes", {}) | entry.get("changes", {})
     asked = {"seeds": [0], "shares": [1.0], "models": [], "probes": []} | shared | entry
     if not asked["models"]:
@@ -151,7 +168,7 @@ def _budget(asked: dict) -> dict[str, int]:
     if not asked.keys() & {"images", "epochs"}:
         return {}
     images, epochs = asked.get("images"), asked.get("epochs")
-    if not (type(images) is int and type(epochs) is int and 2**53 > images >= epochs > 0):
+    if images is None or epochs is None or not 2**53 > images >= epochs > 0:
         raise ValueError(
             f"images {images}, epochs {epochs}: expected both, whole numbers above 0, or neither"
         )
@@ -179,13 +196,6 @@ def _told(run: PlannedRun) -> dict:
     start, teacher = run.start or "fresh weights", run.teacher or "none"
     words = {"dataset": run.dataset, "start": start, "teacher": teacher}
     return words | asdict(run.recipe)
-
-
-def _check_types(table: dict) -> None:
-    for key, kinds in TYPES.items():
-        if key in table and type(table[key]) is not kinds:
-            value = repr(table[key])[:60]
-            raise TypeError(f"{key} {value}: expected {NAMES[kinds]}")
 
 
 def _check_keys(table: dict, known: set[str]) -> None:

@@ -1,8 +1,13 @@
 """What a row of the ledger says."""
 
-from dataclasses import dataclass, fields
-from types import UnionType
-from typing import get_origin
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from vitbook.typed import FileName
+
+Positive = Annotated[float, Meta(gt=0)]
 
 
 class LedgerError(ValueError):
@@ -34,17 +39,17 @@ class Result:
         definition: digest of all that decides the run, if it answers an experiment.
     """
 
-    model: str
-    parameters: int
-    dataset: str
-    recipe: dict
+    model: FileName
+    parameters: Annotated[int, Meta(gt=0)]
+    dataset: FileName
+    recipe: dict[str, str | int | float | bool | None]
     seed: int
-    accuracy: float
+    accuracy: Annotated[float, Meta(ge=0, le=1)]
     curve: list[dict]
     probes: list[dict]
-    data_passes: float
-    wall_time_s: float
-    images_per_second: float
+    data_passes: Positive
+    wall_time_s: Positive
+    images_per_second: Positive
     peak_memory_mb: int
     precision: str
     processes: int
@@ -53,22 +58,17 @@ class Result:
     commit: str
     command: str
     provenance: dict
-    share: float | int = 1.0
+    share: Annotated[float, Meta(gt=0, le=1)] | Annotated[int, Meta(ge=1, le=1)] = 1.0
     share_seed: int = 0
     start: str = ""
     teacher: str = ""
-    experiment: str = ""
-    definition: str = ""
+    experiment: FileName = ""
+    definition: FileName = ""
 
     def __post_init__(self):
         for name in ("recipe", "provenance"):
             if not isinstance(getattr(self, name).get("name"), str):
                 raise LedgerError(f"{name} without a name: expected one, by which it is known")
-        if not 0 <= self.accuracy <= 1:
-            raise LedgerError(f"accuracy {self.accuracy}: expected a share from 0 to 1")
-        for name in ("parameters", "data_passes", "wall_time_s", "images_per_second"):
-            if not getattr(self, name) > 0:
-                raise LedgerError(f"{name} {getattr(self, name)}: expected more than 0")
 
     @property
     def name(self) -> str:
@@ -90,8 +90,8 @@ class Measurement:
         commit: as in :class:`Result`.
     """
 
-    kind: str
-    subject: str
+    kind: FileName
+    subject: FileName
     settings: dict
     rows: list[dict]
     device: str
@@ -109,28 +109,6 @@ class Measurement:
     @property
     def name(self) -> str:
         return f"{self.kind}-{self.subject}"
-
-
-def check_kinds(content: dict, of: type) -> None:
-    """Refuse what JSON gives for a field of another kind.
-
-    Args:
-        content: of a row, by the names of its fields.
-        of: the kind of the row.
-
-    Raises:
-        LedgerError: says which field, and what it must be.
-    """
-    for field in fields(of):
-        value = content.get(field.name, field.default)
-        kind = get_origin(field.type) or field.type
-        # JSON may write 1.0 as 1; and all lists here are of dicts.
-        right = isinstance(value, (float, int) if kind in (float, UnionType) else kind)
-        if not right or (kind is list and not all(isinstance(part, dict) for part in value)):
-            kinds = {list: "list of dicts", UnionType: "float"}
-            raise LedgerError(
-                f"{field.name} is {str(value)[:40]!r}: expected {kinds.get(kind, kind.__name__)}"
-            )
 
 
 def run_name(dataset: str, model: str, recipe: str, seed: int) -> str:
