@@ -54,16 +54,6 @@ def check_layers(model: nn.Module, layers: tuple[str, ...]) -> None:
             raise UnknownNameError("layer", layer, known if near else list_blocks(model) or known)
 
 
-def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:
-    """What a module is called with, by place or by name; None if it is no tensor."""
-    return next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
-
-
-def told(found: object) -> str:
-    """The shape of a tensor, the type of anything else."""
-    return str(tuple(found.shape)) if isinstance(found, Tensor) else type(found).__name__
-
-
 @contextmanager
 def capture_outputs(
     model: nn.Module, layers: tuple[str, ...], keep: Callable[[str, Tensor], Any]
