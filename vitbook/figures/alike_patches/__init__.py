@@ -6,11 +6,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis import object_mask, principal_tokens, token_colors
-from vitbook.figures.parts.drawing import (
-    as_array,
-    as_images,
-    base64,
-)
+from vitbook.figures.parts.drawing import as_array, as_images, base64
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.parts.jpeg import jpeg
 
@@ -46,22 +42,9 @@ def alike_patches(
         grid_size: (rows, columns) of the patches.
         names: of the photographs.
         start: number of a photograph and (row, column) of its touched patch at the start.
-        task: a sentence above the figure.
-        description: the caption.
-
-    Raises:
-        ValueError: what came does not fit together, is not finite, or has more patches than a
-            page holds.
-        MissingPackageError: Pillow is not installed.
     """
     images = as_images(images)
     tokens = torch.from_numpy(as_array(tokens)).float()
-    rows, columns = grid_size
-    if tokens.ndim != 3 or len(images) != len(tokens) or len(names) != len(images):
-        raise ValueError(
-            f"{len(images)} images and {len(names)} names with tokens of shape "
-            f"{tuple(tokens.shape)}: expected (images, patches, width), one each"
-        )
     if tokens.shape[:2].numel() > _MOST_PATCHES:
         raise ValueError(
             f"{tokens.shape[:2].numel():,} patches, a page holds {_MOST_PATCHES:,}: take fewer "
@@ -69,23 +52,17 @@ def alike_patches(
         )
     mask = object_mask(tokens, grid_size)  # also checks the grid, and that the tokens are finite
     number, (row, column) = start
-    if not (0 <= number < len(images) and 0 <= row < rows and 0 <= column < columns):
-        raise ValueError(
-            f"start {start}: expected a photograph from 0 to {len(images) - 1} and a patch of a "
-            f"grid of {rows} x {columns}"
-        )
     count = min(_COMPONENTS, tokens.shape[-1], tokens.shape[:2].numel())
     found, shares = principal_tokens(tokens, count)
     unit = (found / found.norm(dim=-1, keepdim=True).clamp_min(1e-12)).numpy()
     levels = np.rint(unit / max(np.abs(unit).max(), 1e-12) * 127).astype(np.int8)
     stands_out = mask if mask.sum() >= 3 else None  # of alike tokens none does
     colors = np.rint(255 * token_colors(tokens, stands_out).numpy()).astype(np.uint8)
-    patch = row * columns + column
     data = {
         "photos": [[str(name), jpeg(image)] for name, image in zip(names, images, strict=True)],
-        "size": list(images.shape[2:]), "grid": [rows, columns], "components": count,
+        "size": list(images.shape[2:]), "grid": list(grid_size), "components": count,
         "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR, "darkest": DARKEST,
-        "start": {"photo": number, "patch": patch}, "task": task or "",
+        "start": {"photo": number, "patch": row * grid_size[1] + column}, "task": task or "",
     }  # fmt: skip
     finding = (
         "A patch is as bright as its token is like the touched one's: the cosine, less the mean "

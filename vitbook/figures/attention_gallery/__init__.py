@@ -1,8 +1,6 @@
 """All heads of a Vision Transformer over photographs, and tokens that are alike."""
 
 from collections.abc import Sequence
-from math import inf
-from numbers import Real
 
 import numpy as np
 from torch import nn
@@ -65,23 +63,15 @@ def attention_gallery(
         alike: whether it starts with the patches that are alike.
         fuse: maps below the heads of each layer: "mean", "max" or "min" over its heads, "rollout"
             through the layers up to it.
-        task: a sentence above the figure; by default it asks for a head under ``goal``.
         goal: the task is reached with a head whose mean distance on a photograph is under this
             many pixels; by default so many that three heads of the first photograph are, or, with
             a task of one's own, none.
-        description: the caption; by default the finding at the start, in words.
 
     Raises:
-        ValueError: images that are no uint8 or smaller than a patch, another size than the
-            model's, names or credits that do not match the images, a start that is not there, a
-            goal that is no length, maps that are not tokens by tokens, or more patches or weights
-            than a page can hold.
+        ValueError: images that are no uint8 or not of the model's size, a start that is not there,
+            maps that are not tokens by tokens, or more patches or weights than a page can hold.
     """
     images = as_images(images)
-    if goal is not None and not _is_length(goal):
-        raise ValueError(f"goal came as {goal!r}, expected pixels: a finite number above 0")
-    if isinstance(fuse, str):
-        raise ValueError(f"fuse came as the text {fuse!r}, expected a list: pass [{fuse!r}]")
     layout = lay_out(model, images, grid_size, num_prefix_tokens)
     names = named("names", names, [f"image {i + 1}" for i in range(len(images))])
     credits = named("credits", credits, [""] * len(images))
@@ -150,10 +140,6 @@ def _stored(image: np.ndarray, seen: Look, query: int, begun: Look) -> tuple[dic
         "first": base64(np.frombuffer(asked, np.uint8)),
         "far": [round(float(far), 2) for far in seen.far[:, :, prefix:].mean(-1).ravel()],
     }, stored + tokens  # fmt: skip
-
-
-def _is_length(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value < inf
 
 
 def picture(image: np.ndarray, side: int | None = None) -> str:

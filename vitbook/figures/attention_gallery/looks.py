@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.analysis.attention.rollout import roll_out
 from vitbook.figures.parts.drawing import as_array
 from vitbook.figures.parts.maps import PREFIX, as_maps
 from vitbook.figures.parts.packing import distances
@@ -168,24 +169,17 @@ def fused(
 ) -> Float[np.ndarray, "layers queries keys"]:
     """All heads of a layer as one map: their mean, largest or least, or the rollout up to there.
 
-    Rollout is that of :func:`vitbook.analysis.attention_rollout`: means over heads, residual 1/2.
-
     Raises:
         ValueError: a name that is none of ``FUSIONS``.
     """
     if how not in FUSIONS:
         raise ValueError(f"fuse came with {how!r}, expected one of {', '.join(FUSIONS)}")
-    if how in ("max", "min"):
+    if how != "rollout":
         return getattr(layers, how)(axis=1)
-    means = layers.mean(axis=1)
-    if how == "mean":
-        return means
-    through, found = np.eye(means.shape[-1], dtype=means.dtype), []
-    for mean in means:
-        mixed = (through + mean @ through) / 2
-        through = mixed / ((1 + mean.sum(-1, keepdims=True)) / 2)
-        found.append(through)
-    return np.stack(found)
+    means = torch.from_numpy(layers.mean(axis=1))[:, None]
+    asking = torch.eye(means.shape[-1], dtype=means.dtype)[None]
+    through = [roll_out(asking, means[: count + 1]) for count in range(len(means))]
+    return torch.cat(through).numpy()
 
 
 @torch.no_grad()

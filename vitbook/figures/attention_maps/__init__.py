@@ -5,13 +5,7 @@ from math import prod
 
 import numpy as np
 
-from vitbook.figures.parts.drawing import (
-    CIVIDIS,
-    as_array,
-    as_images,
-    base64,
-    image_png,
-)
+from vitbook.figures.parts.drawing import CIVIDIS, as_array, as_images, base64, image_png, named
 from vitbook.figures.parts.figure import Figure, at_the_start
 from vitbook.figures.parts.maps import PREFIX, as_maps, quantize
 
@@ -42,10 +36,8 @@ def attention_maps(
         grid_size: rows and columns of the patches.
         labels: a caption for each image.
         start: layer and head shown first, from 0; by default the last layer's first head.
-        task: a sentence that asks for something to find.
         goal: the task is reached when a patch's head of the first model has a mean attention
             distance under this many pixels.
-        description: the caption; by default the finding at the start, in words.
     """
     images = as_images(images)
     count, _, height, width = images.shape
@@ -71,11 +63,7 @@ def attention_maps(
             f"maps hold {size / 1e6:.0f} million weights, expected at most "
             f"{_MOST_BYTES // 10**6} million in a page: pass fewer images or layers"
         )
-    labels = [str(x) for x in labels] if labels is not None else [
-        f"image {i + 1}" for i in range(count)
-    ]  # fmt: skip
-    if len(labels) != count:
-        raise ValueError(f"{len(labels)} labels came for {count} images, expected one for each")
+    labels = named("labels", labels, [f"image {i + 1}" for i in range(count)])
     layer, head = start or (layers - 1, 0)
     if not (0 <= layer < layers and 0 <= head < heads):
         raise ValueError(

@@ -6,13 +6,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis.features.channels import dead_and_saturated
-from vitbook.figures.parts.drawing import (
-    OKABE_ITO,
-    as_array,
-    as_images,
-    base64,
-    image_png,
-)
+from vitbook.figures.parts.drawing import OKABE_ITO, as_array, as_images, base64, image_png
 from vitbook.figures.parts.figure import Figure, at_the_start
 
 TWO_SIDED = (OKABE_ITO[0], "#f4f4f2", OKABE_ITO[4])  # below zero, zero, above
@@ -47,24 +41,10 @@ def channel_browser(
             :func:`vitbook.analysis.feature_maps` gives them for these images.
         start: model and layer shown first, by default the last layer of the first model; its
             strongest channel on the first image is chosen.
-        task: a sentence above the figure; by default it asks for a channel that wakes up.
-        description: the caption; by default the finding at the start, in words.
     """
     images = as_images(images)
-    layers = []
-    for model, of_model in maps.items():
-        if not isinstance(of_model, Mapping):
-            raise ValueError(f"maps of {model!r} came without layers, expected layer -> maps")
-        for name, values in of_model.items():
-            values = as_array(values).astype(np.float32)
-            if values.ndim != 4 or len(values) != len(images):
-                raise ValueError(
-                    f"{model}, {name} came with shape {values.shape}, expected ({len(images)}, "
-                    "channels, rows, columns): pass what feature_maps gives for these images"
-                )
-            layers.append((str(model), str(name), values))
-    if not layers:
-        raise ValueError("maps came empty, expected model -> layer -> maps")
+    layers = [(str(model), str(name), as_array(values).astype(np.float32))
+              for model, of_model in maps.items() for name, values in of_model.items()]  # fmt: skip
     if (size := sum(values.size for *_, values in layers)) > _MOST_BYTES:
         raise ValueError(
             f"maps hold {size / 1e6:.1f} million numbers, expected at most one million in a page: "
@@ -73,8 +53,6 @@ def channel_browser(
     names = [(model, name) for model, name, _ in layers]
     if start is None:
         start = [pair for pair in names if pair[0] == names[0][0]][-1]
-    if tuple(start) not in names:
-        raise ValueError(f"start came as {start}, expected one of {', '.join(map(str, names))}")
     at = names.index(tuple(start))
     packed = [_pack(*layer) for layer in layers]
     first = layers[at][2][0]

@@ -54,29 +54,14 @@ def cutting_board(
         cuts: name -> (kernel, stride, padding) of each split, the one on the image first. The
             windows are those of bare splits: what no attention between them adds.
         square: (row, column) of its upper left pixel, and its side, up to 24.
-        task: a sentence above the figure.
         goal: side of the square at which the last cut has reached its task; None for no task.
-        description: the caption; by default the finding at the start, in words.
     """
     (image,) = as_images(image[None])
     height, width = image.shape[1:]
     row, column, size = square
-    inside = 0 <= row <= height - size and 0 <= column <= width - size
-    if not (1 <= size <= min(_LARGEST, height, width) and inside):
-        raise ValueError(
-            f"square {square} on an image of {height}x{width}: expected (row, column, side) "
-            f"inside the image, the side from 1 to {_LARGEST}"
-        )
-    if not cuts:
-        raise ValueError("cuts came empty, expected at least one: {'hard': [(16, 16, 0)]}, say")
     layouts = []
     for name, splits in cuts.items():
         rows, columns = (_layout(splits, side) for side in (height, width))
-        if min(rows[3], columns[3]) < 1:
-            raise ValueError(
-                f"cut {name!r} leaves no token of an image of {height}x{width}: "
-                "expected kernels that fit into it"
-            )
         layouts.append({"name": name, "window": rows[0], "step": rows[1], "first": rows[2],
                         "rows": rows[3], "columns": columns[3]})  # fmt: skip
     data = {

@@ -23,8 +23,6 @@ from vitbook.figures.parts.veil import patch_means, veil
 LINES = 8  # to the tokens that a patch looks at most, in each layer
 # Of the small form, which shares its page with other figures: lines, and pixels of the photograph.
 SMALL_LINES, _SMALL_SIDE = 6, 288
-# Of the page: with more the sequence is thinner than the pixels of a phone.
-_MOST_PATCHES = 1024
 _ANSWER_SIDE = 64  # pixels of the answer that are packed: the veil is smooth
 
 
@@ -60,20 +58,18 @@ def data_flow(
         num_prefix_tokens: in front of the patches; the first is called the class token.
         meaning: of what is bright in the answer, after "bright".
         small: less tall, in fewer bytes, and without the slider of layers.
-        description: the caption.
-
-    Raises:
-        ValueError: what came does not fit together, is not finite, or has more patches than a
-            stage holds.
-        MissingPackageError: Pillow is not installed.
     """
     images = as_images(as_array(photograph)[None])
     tokens = torch.from_numpy(as_array(tokens)).float()
     maps, answer = as_array(attention), as_array(answer).astype(float)
     rows, columns = grid_size
-    _check(images, tokens, maps, answer, grid_size, num_prefix_tokens)
-    if not (0 <= start[0] < rows and 0 <= start[1] < columns):
-        raise ValueError(f"start {start}: expected a patch of a grid of {rows} x {columns}")
+    count = rows * columns + num_prefix_tokens
+    if tokens.shape[1] != count or maps.shape != (len(tokens) - 1, count, count):
+        raise ValueError(
+            f"tokens of shape {tuple(tokens.shape)} and attention of shape {maps.shape}: expected "
+            f"{count} tokens, of {rows} x {columns} patches and {num_prefix_tokens} before them, "
+            "and a mean of the heads for each layer"
+        )
     depth, width = len(maps), tokens.shape[-1]
     colors = layer_colors(tokens, num_prefix_tokens)
     seen, weights = strongest(maps[:, num_prefix_tokens:], SMALL_LINES if small else LINES)
@@ -100,40 +96,6 @@ def data_flow(
     )
     still = _still(data, images[0], colors[:, num_prefix_tokens:], dark)
     return Figure("data_flow", data, title, description or finding, still=still)
-
-
-def _check(images, tokens, maps, answer, grid_size, prefix) -> None:
-    rows, columns = grid_size
-    count = rows * columns + prefix
-    if rows * columns > _MOST_PATCHES:
-        raise ValueError(
-            f"{rows * columns:,} patches, a stage holds {_MOST_PATCHES:,}: take a smaller image"
-        )
-    if tokens.ndim != 3 or tokens.shape[1] != count or tokens.shape[-1] < 3:
-        raise ValueError(
-            f"tokens of shape {tuple(tokens.shape)}: expected (layers + 1, {count}, width) of "
-            f"{rows} x {columns} patches and {prefix} prefix tokens"
-        )
-    if maps.shape != (len(tokens) - 1, count, count) or not len(maps):
-        raise ValueError(
-            f"attention of shape {maps.shape}: expected ({len(tokens) - 1}, {count}, {count}), a "
-            "mean of the heads for each layer"
-        )
-    if images.shape[2] * columns != images.shape[3] * rows:
-        raise ValueError(
-            f"a photograph of {images.shape[2]} x {images.shape[3]} pixels does not have the "
-            f"proportions of {rows} x {columns} patches"
-        )
-    if answer.ndim != 2 or answer.shape[0] % rows or answer.shape[1] % columns:
-        raise ValueError(
-            f"an answer of shape {answer.shape}: expected (height, width), each patch whole"
-        )
-    if not (np.isfinite(maps).all() and maps.min() >= 0 and maps.max() > 0):
-        raise ValueError("attention has no weights from 0 to 1: look for NaN, or pass it softmaxed")
-    if not (answer.min() >= 0 and answer.max() <= 1):
-        raise ValueError(
-            f"an answer from {answer.min():.3g} to {answer.max():.3g}: expected 0 to 1"
-        )
 
 
 def strongest(maps: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,6 @@ from vitbook.analysis.attribution.faithfulness import Curve, order
 from vitbook.figures.parts.drawing import as_array, as_images, base64, image_png
 from vitbook.figures.parts.figure import Figure
 
-_MOST_CELLS = 256
-
 
 def deletion_curves(
     images,
@@ -19,7 +17,6 @@ def deletion_curves(
     rival: str,
     truth: str,
     labels: Sequence[str] | None = None,
-    start: str | None = None,
     removed: int = 0,
     task: str | None = None,
     title: str = "An order that finds the image's ink also lowers the model's certainty",
@@ -37,41 +34,11 @@ def deletion_curves(
             has chosen ``rival`` on an image where its curve has a lower area than that of
             ``truth``.
         labels: of the images; by default numbered.
-        start: the explanation at the start; by default the rival.
         removed: cells taken away at the start.
-        task: a sentence above the figure.
-        description: the caption; by default the finding at the start, in words.
     """
     images, names = as_images(images), list(maps)
-    start = rival if start is None else start
-    for name in (rival, truth, start):
-        if name not in maps:
-            raise ValueError(f"{name!r} came, expected one of the maps: {', '.join(names)}")
-    if list(curves) != names:
-        raise ValueError(
-            f"curves of {', '.join(curves)} for maps of {', '.join(names)}: expected the same"
-        )
-    grids = {tuple(each.shape) for each in maps.values()}
-    if len(grids) > 1 or len(next(iter(grids))) != 3 or next(iter(grids))[0] != len(images):
-        raise ValueError(
-            f"maps of {' and '.join(map(str, grids))} for {len(images)} images: expected one grid "
-            "of cells for each image, the same for all"
-        )
-    _, rows, columns = grids.pop()
-    cells = rows * columns
-    if images.shape[2] % rows or images.shape[3] % columns or cells > _MOST_CELLS:
-        raise ValueError(
-            f"{rows}x{columns} cells on images of {images.shape[2]}x{images.shape[3]}: expected "
-            f"a grid that divides them, of at most {_MOST_CELLS} cells"
-        )
+    _, rows, columns = maps[rival].shape
     scores = np.stack([as_array(curve.scores) for curve in curves.values()])
-    if scores.shape[1:] != (len(images), cells + 1):
-        raise ValueError(
-            f"curves of {scores.shape[2]} points for {scores.shape[1]} images: expected "
-            f"{cells + 1} for {len(images)}, deletion(..., steps={cells})"
-        )
-    if not 0 <= removed <= cells:
-        raise ValueError(f"{removed} cells removed at the start: expected 0 to {cells}")
     areas = np.stack([as_array(curve.areas) for curve in curves.values()])
     places = np.stack([as_array(order(each)) for each in maps.values()]).astype(np.uint8)
     labels = [f"image {i + 1}" for i in range(len(images))] if labels is None else list(labels)
@@ -81,14 +48,14 @@ def deletion_curves(
         "grid": [rows, columns], "places": base64(places), "rival": rival, "truth": truth,
         "scores": base64(np.rint(255 * scores).astype(np.uint8)),
         "areas": areas.round(3).tolist(), "task": task or "",
-        "start": {"image": 0, "explanation": start, "removed": removed},
+        "start": {"image": 0, "explanation": rival, "removed": removed},
     }  # fmt: skip
     told = "; ".join(f"{name} {area:.3f}" for name, area in zip(names, areas[:, 0], strict=True))
     mean = "; ".join(
         f"{name} {area:.3f}" for name, area in zip(names, areas.mean(1), strict=True)
     )  # fmt: skip
     finding = (
-        f"Shown at the start: {labels[0]}, its cells taken away in the order of {start}. Area "
+        f"Shown at the start: {labels[0]}, its cells taken away in the order of {rival}. Area "
         f"under the curve, the lower the better: {told}.\nMean of all {len(images)}: {mean}."
     )
     return Figure("deletion_curves", data, title, description or finding)

@@ -10,6 +10,7 @@ from vitbook.figures.parts.figure import Figure, at_the_start
 # ViT at 224 px with patches of 16: 196 patches of 768 numbers, 1,000 classes.
 NETWORK = {"patches": 196, "pixels": 768, "classes": 1000}
 LIMITS = {"depth": (1, 24, 1), "width": (128, 1280, 64), "ratio": (1, 6, 0.25)}
+_START = (8, 768, 3)  # layers, width, MLP ratio
 _SIZE, _INSET = (320, 274), (36, 22, 8, 32)
 _COLOR = OKABE_ITO[1]  # of what is printed
 _AROUND = (3.0, 0.6)  # of the goal, in the second plane: millions and billions
@@ -19,7 +20,6 @@ def design_counter(
     designs: Mapping[str, tuple[int, int, float, float]],
     goal: str,
     *,
-    start: tuple[int, int, Number] = (8, 768, 3),
     task: str | None = None,
     title: str = "A row of the table must add up twice",
     description: str | None = None,
@@ -33,19 +33,8 @@ def design_counter(
         designs: name -> (layers, width, parameters in millions, multiply-adds in billions), as
             they are printed, with one decimal.
         goal: the design that the second plane magnifies, and whose parameters are to be met.
-        start: layers, width and MLP ratio at the start.
-        task: a sentence above the figure; by default it asks to meet the goal's parameters.
-        description: the caption; by default the finding at the start, in words.
     """
-    if goal not in designs:
-        raise ValueError(f"goal came as {goal!r}, expected one of {', '.join(designs)}")
-    for (name, (low, high, step)), value in zip(LIMITS.items(), start, strict=True):
-        if not low <= value <= high or (value - low) % step:
-            raise ValueError(
-                f"{name} came as {value}, expected {low} to {high} in steps of {step}: "
-                "the sliders have no other place"
-            )
-    depth, width, ratio = start
+    depth, width, ratio = _START
     parameters, macs = count(depth, width, int(ratio * width))
     rows = [dict(name=n, parameters=p, macs=g) for n, (_, _, p, g) in designs.items()]
     layers, wide, printed, billions = designs[goal]
@@ -62,7 +51,7 @@ def design_counter(
             "other layers that meet both."
         )
     data = {
-        "network": NETWORK, "start": dict(zip(LIMITS, start, strict=True)), "limits": LIMITS,
+        "network": NETWORK, "start": dict(zip(LIMITS, _START, strict=True)), "limits": LIMITS,
         "designs": rows, "planes": _planes(goal, printed, billions),
         "goal": dict(name=goal, depth=layers, width=wide, parameters=printed, macs=billions),
         "layout": {"size": _SIZE, "inset": _INSET}, "color": _COLOR, "task": task,

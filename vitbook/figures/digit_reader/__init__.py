@@ -1,17 +1,9 @@
 """A trained Vision Transformer that runs in the reader's browser."""
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from vitbook.figures.parts.drawing import (
-    CIVIDIS,
-    as_array,
-    as_images,
-    base64,
-    image_png,
-)
+from vitbook.figures.parts.drawing import CIVIDIS, as_array, as_images, base64, image_png
 from vitbook.figures.parts.figure import Figure, at_the_start
 from vitbook.figures.parts.plain_vit import (
     answer,
@@ -22,7 +14,7 @@ from vitbook.figures.parts.plain_vit import (
     values,
 )
 
-_LEVELS = 16
+_LEVELS, _CLASSES = 16, "0123456789"
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
@@ -47,8 +39,6 @@ def digit_reader(
     model: nn.Module,
     examples,
     *,
-    class_names: Sequence[str] = tuple("0123456789"),
-    num_heads: int | None = None,
     task: str = "Draw a digit that you can read and the model cannot.",
     title: str = "A Vision Transformer reads while you write",
     description: str | None = None,
@@ -58,37 +48,24 @@ def digit_reader(
     Args:
         model: a plain Vision Transformer of small grey images with one class token.
         examples: held-out images and labels, as a data set or a pair: uint8 "n 1 h w", ints "n".
-        class_names: one name for each class.
-        num_heads: where the model's attention does not say it.
-        description: the caption; by default the finding at the start, in words.
     """
     weights = _weights(model)
-    num_heads = count_heads(model, num_heads)
+    num_heads = count_heads(model)
     given = (examples.images, examples.labels) if hasattr(examples, "images") else examples
     images, labels = as_images(given[0]), as_array(given[1]).astype(int)
     rows, columns = images.shape[-2:]
     patch = list(weights["tokenizer.projection.weight"].shape[2:])
     tokens, width = weights["position.table"].shape
-    if images.shape[1] != 1 or rows % patch[0] or columns % patch[1] or (
-        rows // patch[0] * (columns // patch[1]) + 1 != tokens
-    ):  # fmt: skip
+    if (rows // patch[0]) * (columns // patch[1]) + 1 != tokens:
         raise ValueError(
-            f"examples came as {images.shape[1]} x {rows} x {columns}, expected grey images of "
-            f"{tokens - 1} patches of {patch[0]}x{patch[1]}: pass the images the model was "
-            "trained on"
+            f"examples came as {rows} x {columns}, expected {tokens - 1} patches of "
+            f"{patch[0]}x{patch[1]}: pass the images the model was trained on"
         )
-    classes = len(weights["head.classifier.bias"])
-    if len(labels) != len(images) or len(class_names) != classes:
-        raise ValueError(
-            f"{len(images)} examples came with {len(labels)} labels and {len(class_names)} class "
-            f"names, expected a label for each and {classes} names"
-        )
-
     logits, maps = forward(weights, num_heads, torch.from_numpy(images))
     probabilities = logits.softmax(-1).numpy()
     data = {
         "size": [rows, columns], "patch": patch, "width": width, "heads": num_heads,
-        "depth": len(maps), "levels": _LEVELS, "classes": [str(name) for name in class_names],
+        "depth": len(maps), "levels": _LEVELS, "classes": list(_CLASSES),
         "examples": [
             {"pixels": image.ravel().tolist(), "image": image_png(image), "label": int(label)}
             for image, label in zip(images, labels, strict=True)
@@ -99,7 +76,7 @@ def digit_reader(
     read = int(probabilities[0].argmax())
     right = int((probabilities.argmax(-1) == labels).sum())
     finding = (
-        f"The first example is a {class_names[labels[0]]}; the model reads {class_names[read]} "
+        f"The first example is a {_CLASSES[labels[0]]}; the model reads {_CLASSES[read]} "
         f"with probability {probabilities[0, read]:.2f}. Of the {len(images)} held-out examples "
         f"here it reads {right} as their writers meant them."
     )

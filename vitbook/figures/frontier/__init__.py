@@ -1,8 +1,7 @@
 """Models as dots of accuracy against a cost, and the best one within a budget."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil, cos, floor, isfinite, pi, sin
-from numbers import Real
+from math import ceil, cos, floor, pi, sin
 
 from vitbook.figures.frontier.dots import SIZES, layout
 from vitbook.figures.parts.axes import better_within, cost_axis, told
@@ -30,7 +29,6 @@ def frontier(
     rows: Sequence[Mapping],
     *,
     reference: str | None = None,
-    budget: Number | None = None,
     task: str | None = None,
     title: str = "The best model under a budget of multiply-adds is not the best under one of time",
     description: str | None = None,
@@ -48,18 +46,8 @@ def frontier(
             high): then only a model whose whole interval lies lower takes less. At most six
             families.
         reference: whose time is 1; by default times are seconds.
-        budget: of multiply-adds at the start; by default in the middle.
-        task: a sentence above the figure; by default one that asks for such a budget, if there
-            is one.
-        description: the caption; by default the start and how many models answer the task.
-
-    Raises:
-        TypeError: a cost or an accuracy that is no number.
-        ValueError: no rows or too many, a row without one of its keys, a name that stands there
-            twice, too many families, a cost that is not positive and finite, an accuracy that is
-            no share; a budget that no model meets, or at which the task is reached.
     """
-    rows = _checked(rows, reference)
+    rows = _in_units(rows, reference)
     units = [unit for _, unit in _UNITS.values()]
     if reference is not None:
         units[TIME] = "×"
@@ -68,7 +56,7 @@ def frontier(
     families = _families(rows)
     names = [family["name"] for family in families]
     models = [_model(rows, i, names, units) for i in range(len(rows))]
-    start = _start(models, axes[MACS], budget)
+    start = _start(models, axes[MACS])
     asked = _ASKED if any(beaten(models, i) for i in axes[MACS]["stairs"]) else ""
     over = f" the time of {reference}" if reference is not None else ""
     finding = _finding(models, axes[MACS], start, over)
@@ -81,45 +69,21 @@ def frontier(
     return Figure("frontier", data, title, description or finding)
 
 
-def _checked(rows: Sequence[Mapping], reference: str | None) -> list[dict]:
+def _in_units(rows: Sequence[Mapping], reference: str | None) -> list[dict]:
     """The rows with costs in the units in which they are told, six digits of each."""
-    rows = [dict(row) for row in rows]
-    if not 1 <= len(rows) <= _MOST:
-        raise ValueError(f"{len(rows)} models came, expected 1 to {_MOST}, which a page can draw")
-    for number, row in enumerate(rows):
-        if lacking := [k for k in ("name", "family", "accuracy", *COSTS) if k not in row]:
-            raise ValueError(f"row {number} has no {' and no '.join(lacking)}: give all of them")
-        name, row["family"] = str(row["name"]), str(row["family"])
-        row["name"] = name
-        row["spans"] = {}
+    if len(rows) > _MOST:
+        raise ValueError(f"{len(rows)} models came, expected up to {_MOST}, which a page can draw")
+    found = []
+    for given in rows:
+        row = {"name": str(given["name"]), "family": str(given["family"]), "spans": {}}
         for key in ("accuracy", *COSTS):
             unit = 1 if key == "accuracy" or (key == "time" and reference) else _UNITS[key][0]
-            middle, low, high = _interval(f"{key} of {name}", row[key], key == "time")
-            row[key] = float(f"{middle / unit:.6g}")
-            row["spans"][key] = [float(f"{end / unit:.6g}") for end in (low, high)]
-        if row["accuracy"] > 1:
-            raise ValueError(
-                f"accuracy of {name} came as {row['accuracy']:g}, expected a share from 0 to 1: "
-                "divide percent by 100"
-            )
-    names = [row["name"] for row in rows]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(
-            f"{twice[0]} stands there {names.count(twice[0])} times: name each model once"
-        )
-    return rows
-
-
-def _interval(what: str, value, has_ends: bool) -> tuple[float, ...]:
-    """Middle, low and high of a number, or of an interval where there may be one."""
-    values = list(value) if has_ends and isinstance(value, Sequence) else [value] * 3
-    if not all(isinstance(each, Real) and not isinstance(each, bool) for each in values):
-        raise TypeError(f"{what} came as {value!r}, expected a number")
-    if not all(isfinite(each) and each > 0 for each in values):
-        raise ValueError(f"{what} came as {value}, expected a finite one over 0")
-    if len(values) != 3 or not values[1] <= values[0] <= values[2]:
-        raise ValueError(f"{what} came as {value}, expected a number or (middle, low, high)")
-    return tuple(map(float, values))
+            value = given[key]
+            middle, low, high = value if isinstance(value, Sequence) else [value] * 3
+            row[key] = float(f"{float(middle) / unit:.6g}")
+            row["spans"][key] = [float(f"{float(end) / unit:.6g}") for end in (low, high)]
+        found.append(row)
+    return found
 
 
 def _families(rows: list[dict]) -> list[dict]:
@@ -164,25 +128,11 @@ def _model(rows: list[dict], i: int, families: list[str], units: Sequence[str]) 
     }
 
 
-def _start(models: list[dict], axis: dict, budget: Number | None) -> int:
-    """Number of the budget at the start: no more than what is asked for, and no end of the task."""
-    values = axis["values"]
+def _start(models: list[dict], axis: dict) -> int:
+    """Number of the budget at the start: in the middle, and no end of the task."""
+    steps = range(len(axis["values"]))
     free = [step for step, best in enumerate(axis["bought"]) if not beaten(models, best)]
-    if budget is None:
-        return min(free or range(len(values)), key=lambda step: abs(step - len(values) // 2))
-    given = float(budget) / _UNITS["macs"][0]
-    if not given >= values[0]:
-        raise ValueError(
-            f"a budget of {budget:g} multiply-adds came; the smallest model takes {values[0]:g} G: "
-            "expected that or more"
-        )
-    step = max(step for step, value in enumerate(values) if value <= given)
-    if free and step not in free:
-        raise ValueError(
-            f"a budget of {budget:g} multiply-adds came, at which the task is reached before it "
-            f"begins: expected another, such as {values[min(free, key=lambda f: abs(f - step))]} G"
-        )
-    return step
+    return min(free or steps, key=lambda step: abs(step - len(steps) // 2))
 
 
 def _finding(models: list[dict], axis: dict, step: int, over: str) -> str:

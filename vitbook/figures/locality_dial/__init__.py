@@ -4,16 +4,10 @@ from math import prod
 
 import numpy as np
 
-from vitbook.figures.parts.drawing import (
-    CIVIDIS,
-    as_array,
-    as_images,
-    image_png,
-)
+from vitbook.figures.parts.drawing import CIVIDIS, as_array, as_images, image_png
 from vitbook.figures.parts.figure import Figure, at_the_start
 
 _GOAL = 0.5
-_MOST_WEIGHTS = 50_000
 # Eighths to eight times, four steps a doubling; the middle leaves the scores as they are.
 _SHARPNESS = [float(f"{2 ** (step / 4):.3g}") for step in range(-12, 13)]
 
@@ -29,7 +23,6 @@ def locality_dial(
     *,
     grid_size: tuple[int, int],
     num_prefix_tokens: int,
-    start: tuple[int, int] | None = None,
     task: str | None = None,
     title: str = "Sharpened alone, this patch ends at itself; masked, it chooses among the others",
     description: str | None = None,
@@ -38,18 +31,14 @@ def locality_dial(
 
     The logarithm of a weight is its score, but for a constant of the row that the softmax drops.
     The page multiplies these scores by a sharpness, as LSA's learned temperature does, leaves out
-    the patch that asks, as LSA's mask does, and takes the softmax again.
+    the patch that asks, as LSA's mask does, and takes the softmax again. At first that patch asks
+    which gives itself most when sharpened, of those that give it less than half as it is.
 
     Args:
         image: uint8 "c h w", as the model saw it.
         weights: one head's map, "queries keys" over all tokens, prefix first, without a mask.
         grid_size: rows and columns of the patches.
         num_prefix_tokens: tokens before the patches.
-        start: (row, column) of the patch that asks first; by default the one that gives itself
-            most when its scores are multiplied by eight, of those that give it less than half now.
-        task: a sentence above the figure; by default it asks to sharpen, and then to mask, if the
-            first patch can be sharpened until it gives itself more than half.
-        description: the caption; by default the finding at the start, in words.
     """
     image = as_images(as_array(image)[None])[0]
     weights = as_array(weights).astype(float)
@@ -61,11 +50,6 @@ def locality_dial(
             f"{num_prefix_tokens} prefix tokens and a grid of {rows}x{columns}: pass one head of "
             "one image, prefix tokens included"
         )
-    if weights.size > _MOST_WEIGHTS:
-        raise ValueError(
-            f"{weights.size:,} weights came, expected at most {_MOST_WEIGHTS:,} in a page: pass a "
-            "smaller grid"
-        )
     if not (weights > 0).all() or np.abs(weights.sum(1) - 1).max() > 1e-3:
         raise ValueError(
             "weights came with a zero or with rows that do not sum to 1, expected a softmax's "
@@ -73,10 +57,7 @@ def locality_dial(
         )
     scores = np.log(weights) - np.log(weights.max(1, keepdims=True))
     scores = np.round(scores[num_prefix_tokens:], 3)
-    query = _start(scores, num_prefix_tokens) if start is None else start[0] * columns + start[1]
-    if not 0 <= query < rows * columns:
-        raise ValueError(f"start came as {start}, expected a patch of the grid {rows}x{columns}")
-
+    query = _start(scores, num_prefix_tokens)
     itself, row = num_prefix_tokens + query, _softmax(scores[query])
     used = np.exp(-(row * np.log(row)).sum())
     masked = _softmax(np.delete(scores[query], itself))

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitbook.errors import is_whole_number
 from vitbook.figures.masked_photograph.color_guesses import (
     answers,
     color_classes,
@@ -17,7 +16,6 @@ from vitbook.figures.parts.drawing import Number, as_images, base64, named
 from vitbook.figures.parts.figure import Figure, at_the_start, piece_key
 from vitbook.figures.parts.packing import squeeze
 from vitbook.figures.parts.plain_vit import (
-    answer,
     count_heads,
     encode,
     halves,
@@ -27,8 +25,6 @@ from vitbook.figures.parts.plain_vit import (
 )
 from vitbook.model_utilities import evaluating
 
-_PHOTOS, _PATCHES = 16, 256  # at most
-_BATCH = 32  # images at a time
 _ALIKE = 0.05  # of the deviation of the model's tokens: float16 weights change 0.01 of it
 
 
@@ -37,7 +33,6 @@ def masked_photograph(
     photographs,
     *,
     names: Sequence[str] | None = None,
-    seed: int = 0,
     goal: Number | None = None,
     task: str | None = None,
     title: str = "A Vision Transformer guesses the colours of patches that it is not shown",
@@ -58,24 +53,9 @@ def masked_photograph(
         photographs: uint8 "n c h w" of the size and channels that its model takes, at most 16. The
             first one is shown at the start, half of its patches masked.
         names: of the photographs; by default numbered.
-        seed: draws the half.
         goal: the task is reached with a masked patch of which the model is at least so sure, and
             wrong; between 0 and 1.
-        task: a sentence above the figure; by default one that asks for the goal, if there is one.
-        description: the caption; by default the finding at the start, and how to read it.
-
-    Raises:
-        TypeError: another learner.
-        ValueError: a model that the page does not compute; photographs that are not uint8, none,
-            too many, or of another size or other channels; as many names as there are no
-            photographs; a seed that is no whole number; a goal that no single masked patch
-            reaches, or that is reached at the start.
     """
-    if not all(hasattr(learner, part) for part in ("model", "mask", "predictor", "corrupt")):
-        raise TypeError(
-            f"{type(learner).__name__} came, expected a vitbook.training.MaskedPatches: "
-            "MaskedPatches(model), trained by objective='masked_patches'"
-        )
     photos = as_images(photographs)
     model = learner.model
     own = ("mask", "predictor.weight", "predictor.bias")
@@ -83,21 +63,16 @@ def masked_photograph(
         {name: value for name, value in learner.state_dict().items() if name in own}
     )
     heads, patch = count_heads(model), tuple(weights["tokenizer.projection.weight"].shape[2:])
-    _check_photos(model, patch, photos)
     names = named("names", names, [f"photograph {i + 1}" for i in range(len(photos))])
-    if not is_whole_number(seed) or seed < 0:
-        raise ValueError(f"seed {seed!r}: expected a whole number, 0 or more")
     _check_computed(learner, weights, heads, photos[:1])
 
     means = mean_colors(photos, patch)
     truth = color_classes(means)
     rows, columns = model.grid_size
-    order = torch.randperm(rows * columns, generator=torch.Generator().manual_seed(int(seed)))
+    order = torch.randperm(rows * columns, generator=torch.Generator().manual_seed(0))
     masked = sorted(order[: max(1, round(rows * columns / 2))].tolist())
     found = answers(weights, heads, photos[0], truth[0], masked)
     touched = _to_show(found, (rows, columns))
-    if goal is not None:
-        _check_goal(goal, weights, heads, photos, truth, found[touched], int(truth[0, touched]))
     asked = "" if goal is None else (
         f"Hide something that nothing around it gives away: find a masked patch of which the model "
         f"is at least {100 * goal:g} % sure, and wrong."
@@ -119,26 +94,6 @@ def masked_photograph(
                   (stored,))  # fmt: skip
 
 
-def _check_photos(model: nn.Module, patch: tuple[int, int], photos: np.ndarray) -> None:
-    rows, columns = model.grid_size
-    expected = model.tokenizer.channels, rows * patch[0], columns * patch[1]
-    if photos.shape[1:] != expected:
-        came, wanted = (" x ".join(map(str, each)) for each in (photos.shape[1:], expected))
-        raise ValueError(
-            f"photographs came as {came}, expected {wanted}, channels, height and width of what "
-            "the learner's model takes: resize them, or build it for theirs"
-        )
-    if len(photos) > _PHOTOS:
-        raise ValueError(
-            f"{len(photos)} photographs came, expected at most {_PHOTOS}: choose a few"
-        )
-    if not 2 <= rows * columns <= _PATCHES:
-        raise ValueError(
-            f"the model cuts an image into {rows * columns} patches, expected 2 to {_PATCHES}, "
-            "which a finger can touch: pass one of larger patches"
-        )
-
-
 @torch.no_grad()
 def _check_computed(
     learner: nn.Module, weights: dict[str, Tensor], heads: int, photos: np.ndarray
@@ -156,34 +111,6 @@ def _check_computed(
             f"{apart:.2g} of their deviation: expected a plain Vision Transformer, with GELU and "
             "LayerNorm before attention and MLP"
         )
-
-
-def _check_goal(
-    goal: Number, weights: dict[str, Tensor], heads: int, photos: np.ndarray, truth: np.ndarray,
-    start: dict, right: int,
-) -> None:  # fmt: skip
-    """One masked patch alone reaches it on some photograph, and the start does not."""
-    if isinstance(goal, bool) or not 0 < goal < 1:
-        raise ValueError(f"goal {goal!r} came, expected a share between 0 and 1, such as 0.5")
-    color, chance = start["top"][0]
-    if color != right and chance >= goal:
-        raise ValueError(
-            f"goal {goal!r} is reached at the start: expected a larger one, or another seed"
-        )
-    surest, patches = 0.0, torch.arange(truth.shape[1])
-    for photo, known in zip(photos, torch.from_numpy(truth), strict=True):
-        for some in patches.split(_BATCH):
-            images = torch.from_numpy(photo).expand(len(some), -1, -1, -1)
-            tokens, _ = encode(weights, heads, images, patches == some[:, None])
-            alone = tokens[torch.arange(len(some)), len(weights["prefix"]) + some]
-            sure, colors = answer(weights, "predictor", alone).softmax(-1).max(-1)
-            surest = max([surest, *sure[colors != known[some]].tolist()])
-            if surest >= goal:
-                return
-    raise ValueError(
-        f"goal {goal!r} is reached by no single masked patch: the surest wrong guess has "
-        f"{surest:.3f}: expected less"
-    )
 
 
 def _to_show(found: dict[int, dict], grid: tuple[int, int]) -> int:

@@ -132,18 +132,6 @@ def framed(x: Number, y: Number, width: Number, height: Number, dashes: str = "n
     )  # fmt: skip
 
 
-def dots(image: np.ndarray, x: Number, y: Number, width: Number, height: Number) -> str:
-    """A small grey image "h w" as dots whose area is its ink, over colours that stay true."""
-    rows, columns = image.shape
-    high, wide = height / rows, width / columns
-    return "".join(
-        tag("circle", cx=x + (j + 0.5) * wide, cy=y + (i + 0.5) * high,
-            r=float(0.36 * min(high, wide) * np.sqrt(image[i, j] / 255)), fill="#fff",
-            stroke="#000", stroke_width=0.5)
-        for i, j in zip(*np.nonzero(image), strict=True)
-    )  # fmt: skip
-
-
 def drawing(width: Number, height: Number, alt: str, *children: str) -> str:
     return tag("svg", *children, viewBox=f"0 0 {width} {height}", role="img", aria_label=alt,
                font_size=12, style=f"max-width:{width}px")  # fmt: skip

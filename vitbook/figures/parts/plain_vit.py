@@ -81,15 +81,8 @@ def values(weights: dict[str, Tensor]) -> np.ndarray:
     return np.concatenate([value.numpy().ravel() for value in weights.values()])
 
 
-def count_heads(model: nn.Module, num_heads: int | None = None) -> int:
-    attention = model.encoder.blocks[0].attention
-    num_heads = num_heads or getattr(attention, "num_heads", None)
-    if not num_heads:
-        raise ValueError(
-            "the model does not say its number of heads, expected `num_heads` on its attention: "
-            "pass num_heads="
-        )
-    return int(num_heads)
+def count_heads(model: nn.Module) -> int:
+    return int(model.encoder.blocks[0].attention.num_heads)
 
 
 @torch.no_grad()

@@ -8,11 +8,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from vitbook.figures.parts.drawing import (
-    OKABE_ITO,
-    as_images,
-    base64,
-)
+from vitbook.figures.parts.drawing import OKABE_ITO, as_images, base64
 from vitbook.figures.parts.figure import Figure, at_the_start
 
 _SHOWN = 24  # numbers of a token that are drawn
@@ -77,8 +73,6 @@ def patch_shuffle(
     models: Mapping[str, nn.Module],
     image,
     *,
-    class_names: Sequence[str] = tuple("0123456789"),
-    follow: int | None = None,
     start: str = "shuffled, no. 1",
     task: str | None = None,
     title: str = "Without positions the tokens move and the answer stays",
@@ -92,46 +86,23 @@ def patch_shuffle(
     Args:
         models: name -> Vision Transformer; the grids alike. The first is shown at the start.
         image: uint8 "channels height width".
-        class_names: one name for each class.
-        follow: number of the patch that is framed at the start; by default the brightest.
         start: name of the order at the start, one of :func:`arrangements`.
-        task: a sentence above the figure.
-        description: the caption; by default the finding at the start, in words.
     """
     image = as_images(np.asarray(image)[None])[0]
-    grids = {tuple(model.grid_size) for model in models.values()}
-    if len(grids) != 1:
-        raise ValueError(
-            f"{len(models)} models came with grids {sorted(grids)}, expected one or more models "
-            "of the same grid: the patches change places for all of them alike"
-        )
-    (grid_size,) = grids
+    grid_size = tuple(next(iter(models.values())).grid_size)
     orders = arrangements(grid_size)
-    if start not in orders:
-        raise ValueError(f"start came as {start!r}, expected one of {', '.join(orders)}")
-    sides = image.shape[1] % grid_size[0], image.shape[2] % grid_size[1]
-    if any(sides):
-        raise ValueError(
-            f"an image of {image.shape[1]}x{image.shape[2]} px does not divide into "
-            f"{grid_size[0]}x{grid_size[1]} patches: pass the size that the models were made for"
-        )
     cut = rearrange(
         image, "n (r p) (c q) -> (r c) (n p q)", r=grid_size[0], c=grid_size[1]
     )  # fmt: skip
-    follow = int(cut.mean(1, dtype=float).argmax()) if follow is None else follow
-    if not 0 <= follow < len(cut):
-        raise ValueError(f"follow came as {follow}, expected a patch from 0 to {len(cut) - 1}")
+    follow = int(cut.mean(1, dtype=float).argmax())  # the brightest
     shown = torch.stack(
         [rearranged(torch.from_numpy(image), order, grid_size) for order in orders.values()]
     )
     raw = {name: _answers(model, shown) for name, model in models.items()}
-    if any(logits.shape[1] != len(class_names) for logits, _ in raw.values()):
-        counts = sorted({logits.shape[1] for logits, _ in raw.values()})
-        raise ValueError(f"{len(class_names)} class names for {counts} classes: give one for each")
     answers = {name: _answer(*pair, list(orders.values())) for name, pair in raw.items()}
     data = {
         "pixels": base64(image), "size": list(image.shape[1:]), "channels": len(image),
-        "grid": list(grid_size), "classes": [str(name) for name in class_names],
+        "grid": list(grid_size), "classes": list("0123456789"),
         "orders": [[name, order] for name, order in orders.items()],
         "models": [[name, answer] for name, answer in answers.items()],
         "numbers": min(_SHOWN, next(iter(raw.values()))[1].shape[-1]),

@@ -53,10 +53,6 @@ def photo_reader(
         depth: layers.
         start: row and column of the patch that asks at first.
         names: of the photographs; by default numbered.
-        description: the caption; by default the finding at the start.
-
-    Raises:
-        ValueError: other shapes, as many names as there are no photographs, or a patch outside.
     """
     photos, maps, map_ = as_images(photographs), as_array(attention), as_array(saliency)
     side = _SIZES[0]
@@ -67,15 +63,8 @@ def photo_reader(
             f"photographs came as {photos.shape[1:]} and the saliency as {map_.shape}, expected "
             f"(3, {side}, {side}) and ({side}, {side})"
         )
-    if maps.ndim != 3 or maps.shape[1:] != (tokens, tokens):
-        raise ValueError(
-            f"attention came as {maps.shape}, expected (heads, {tokens}, {tokens}), of {grid} x "
-            f"{grid} patches and {num_prefix_tokens} prefix tokens"
-        )
-    row, column = start
-    if not (0 <= row < grid and 0 <= column < grid):
-        raise ValueError(f"start came as {start}, expected a row and a column below {grid}")
     names = named("names", names, [f"photograph {i + 1}" for i in range(len(photos))])
+    row, column = start
     patch = row * grid + column
     looks = maps[:, num_prefix_tokens + patch, num_prefix_tokens:].mean(0).reshape(grid, grid)
     data = {

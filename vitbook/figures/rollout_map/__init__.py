@@ -1,22 +1,15 @@
 """Attention rollout with its knobs: who asks, how many layers, how much goes around them."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import torch
 
 from vitbook.analysis.attention.rollout import roll_out
-from vitbook.figures.parts.drawing import (
-    CIVIDIS,
-    Number,
-    as_images,
-    base64,
-    image_png,
-)
+from vitbook.figures.parts.drawing import CIVIDIS, Number, as_images, base64, image_png
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.parts.maps import as_maps, quantize
 
 _STEPS = 20  # of the residual's slider: 0, 0.05 ... 0.95
+_RESIDUAL = 0.5  # at the start
 _MOST_TOKENS = 200
 _ALIKE = 0.01
 
@@ -27,7 +20,6 @@ def rollout_map(
     *,
     num_prefix_tokens: int,
     grid_size: tuple[int, int],
-    residual: Number = 0.5,
     task: str | None = None,
     title: str = "A layer says whom a token reads; the product says of whom it has heard",
     description: str | None = None,
@@ -44,11 +36,6 @@ def rollout_map(
             `capture_attention` yielded.
         num_prefix_tokens: tokens before the patches, the class token first; at least one.
         grid_size: rows and columns of the patches.
-        residual: weight of the path around the attention at the start, a multiple of 0.05 from 0
-            to 0.95.
-        task: a sentence above the figure; by default it asks after how many layers it no longer
-            matters who asks.
-        description: the caption; by default the finding at the start, in words.
     """
     image = as_images(image[None])[0]
     rows, columns = grid_size
@@ -58,24 +45,14 @@ def rollout_map(
             f"{num_prefix_tokens} prefix tokens and a grid of {rows}x{columns} came, expected a "
             f"class token and at most {_MOST_TOKENS} tokens: the page multiplies whole maps"
         )
-    if image.shape[1] % rows or image.shape[2] % columns:
-        raise ValueError(
-            f"a grid of {rows}x{columns} does not divide an image of {image.shape[1]}x"
-            f"{image.shape[2]}: pass the model's grid_size, and the image at the size it saw"
-        )
-    at = round(residual * _STEPS)
-    if not 0 <= at < _STEPS or abs(at / _STEPS - residual) > 1e-9:
-        raise ValueError(f"residual came as {residual}, expected 0, 0.05, 0.1 ... or 0.95")
-    if not isinstance(maps, Mapping | Sequence):
-        raise ValueError("maps came as one tensor, expected a list with one for each layer")
     fused = as_maps("this model", maps, 1, tokens).mean(2)[:, 0]
     fused = fused / fused.sum(-1, keepdims=True)
     codes, scales = quantize(fused)
-    whole = rolled(fused, residual)
+    whole = rolled(fused, _RESIDUAL)
     apart = difference(whole)
     finding = (
         f"At the start the class token asks, through all {len(fused)} layers, with a residual of "
-        f"{residual:g}, and {100 * whole[0, 0]:.0f} % of its rollout stays on itself. With these "
+        f"{_RESIDUAL:g}, and {100 * whole[0, 0]:.0f} % of its rollout stays on itself. With these "
         f"settings a token's rollout differs on average from the mean of all tokens' in "
         f"{100 * apart:.1f} % of its weight; one layer's map, the last, in "
         f"{100 * difference(fused[-1]):.0f} %.\nBoth maps share one scale, whose end follows the "
@@ -91,7 +68,7 @@ def rollout_map(
         "grid": [rows, columns], "prefix": num_prefix_tokens, "layers": len(fused),
         "scales": [float(f"{scale:.6g}") for scale in scales], "codes": base64(codes),
         "steps": _STEPS, "alike": _ALIKE, "ramp": CIVIDIS, "task": task,
-        "start": {"query": 0, "depth": len(fused), "residual": at},
+        "start": {"query": 0, "depth": len(fused), "residual": round(_RESIDUAL * _STEPS)},
     }  # fmt: skip
     return Figure("rollout_map", data, title, description or finding)
 

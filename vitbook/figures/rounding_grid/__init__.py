@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from vitbook.errors import is_whole_number
 from vitbook.figures.parts.drawing import Number, as_array, base64
 from vitbook.figures.parts.figure import Figure, at_the_start
 from vitbook.layers.quantizers import quantize
@@ -52,26 +51,18 @@ def rounding_grid(
         bits: of a code at the start, 2 to 8; then all channels share one step.
         goal: number of codes. The task is reached while the median channel uses at least as many,
             with these bits and one step for all.
-        task: a sentence above the figure; by default one that asks for the goal, if there is one.
-        description: the caption; by default the finding at the start, in words.
-
-    Raises:
-        TypeError: values that are no floating point.
-        ValueError: values of another shape, all zero, NaN or infinite; as many names as there are
-            no channels; other bits; a goal that is reached at the start, or cannot be reached.
     """
-    values = _checked(values)
-    if not is_whole_number(bits) or not 2 <= bits <= 8:
-        raise ValueError(f"{bits!r} bits: expected a whole number from 2 to 8")
-    count = values.shape[1]
-    names = [f"channel {i}" for i in range(count)] if names is None else [str(n) for n in names]
-    if len(names) != count:
-        raise ValueError(f"{len(names)} names came, expected {count}: one for each channel")
+    values = as_array(values).astype(np.float32)
+    tokens, channels = values.shape
+    if tokens > _MOST_TOKENS or channels > _MOST_CHANNELS:
+        raise ValueError(
+            f"{tokens:,} tokens of {channels:,} channels came, expected up to {_MOST_TOKENS:,} "
+            f"of {_MOST_CHANNELS}, which a page can draw: pass some of them"
+        )
+    names = [f"channel {i}" for i in range(channels)] if names is None else [str(n) for n in names]
     order = np.argsort(-np.abs(values).max(0), kind="stable")
     channels, names = np.ascontiguousarray(values.T[order]), [names[i] for i in order]
-    bits = int(bits)
     if goal is not None:
-        _check_goal(goal, channels, bits)
         task = task or (
             f"With {bits} bits and one step for all channels, find how far {names[0]} must be "
             f"scaled down until the median channel uses at least {goal} codes."
@@ -79,43 +70,13 @@ def rounding_grid(
     largest = float(np.abs(channels[0]).max())
     data = {
         "values": base64(channels), "names": names, "bits": bits,
-        "reach": _MARGIN * largest, "margin": _MARGIN, "goal": goal if goal is None else int(goal),
+        "reach": _MARGIN * largest, "margin": _MARGIN, "goal": goal,
         "scales": [_SCALES[0], _SCALES[-1], _SCALES.step], "colors": _COLORS, "legend": _LEGEND,
         "task": task or "",
     }  # fmt: skip
     shared = _round(channels, bits, each=False)
     finding = _finding(names[0], bits, shared, _round(channels, bits, each=True))
     return Figure("rounding_grid", data, title, description or at_the_start(finding))
-
-
-def _checked(values) -> np.ndarray:
-    """The values in float32, in which the page computes."""
-    values = as_array(values)
-    if values.dtype.kind != "f":
-        raise TypeError(
-            f"values came as {values.dtype}, expected floating point: pass what a layer gives"
-        )
-    if values.ndim != 2:
-        raise ValueError(
-            f"values came with shape {values.shape}, expected (tokens, channels): put the tokens "
-            "of all images into one axis"
-        )
-    tokens, channels = values.shape
-    if not (1 <= tokens <= _MOST_TOKENS and 2 <= channels <= _MOST_CHANNELS):
-        raise ValueError(
-            f"{tokens:,} tokens of {channels:,} channels came, expected 1 to {_MOST_TOKENS:,} "
-            f"tokens of 2 to {_MOST_CHANNELS} channels, which a page can draw: pass some of them"
-        )
-    with np.errstate(over="ignore"):
-        values = values.astype(np.float32)
-        fine = np.isfinite(_SCALES[-1] / 100 * values).all()
-    if not fine:
-        raise ValueError(
-            "the values hold NaN, infinity or numbers beyond float32: expected finite ones"
-        )
-    if not values.any():
-        raise ValueError("the values are all zero, which no grid rounds: expected some that differ")
-    return values
 
 
 def _round(channels: np.ndarray, bits: int, *, each: bool) -> _Rounded:
@@ -126,27 +87,6 @@ def _round(channels: np.ndarray, bits: int, *, each: bool) -> _Rounded:
     size = values.double().square().mean(1).sqrt()
     error = (100 * change / size).nan_to_num()
     return _Rounded([len(codes.unique()) for codes in found.codes], error.tolist())
-
-
-def _scaled(channels: np.ndarray, percent: int) -> np.ndarray:
-    """The channels with the first one louder or quieter."""
-    return np.concatenate([channels[:1] * np.float32(percent / 100), channels[1:]])
-
-
-def _check_goal(goal, channels: np.ndarray, bits: int) -> None:
-    if not is_whole_number(goal):
-        raise ValueError(f"goal came as {goal!r}, expected a whole number of codes")
-
-    def codes(percent: int) -> int:
-        return median_low(_round(_scaled(channels, percent), bits, each=False).used)
-
-    start, best = codes(100), max(map(codes, _SCALES))
-    if not start < goal <= best:
-        can = f"a goal from {start + 1} to {best}" if best > start else "no goal with these values"
-        raise ValueError(
-            f"goal came as {goal} codes; the median channel uses {start} at the start and at most "
-            f"{best} when the loudest channel is scaled: expected {can}"
-        )
 
 
 def percent(error: Number) -> str:

@@ -8,19 +8,6 @@ from vitbook.figures.parts.drawing import OKABE_ITO, as_array
 from vitbook.figures.parts.figure import Figure, at_the_start
 
 
-def _points(name: str, points, count: int | None = None) -> np.ndarray:
-    points = as_array(points).astype(float)
-    wanted = "(n, 2)" if count is None else f"({count}, 2)"
-    if points.ndim != 2 or points.shape[1] != 2 or (count or len(points)) != len(points):
-        raise ValueError(
-            f"{name} came with shape {points.shape}, expected {wanted}: "
-            "the figure draws a plane, so pass one 2-D row for each token"
-        )
-    if not np.isfinite(points).all():
-        raise ValueError(f"{name} hold NaN or infinity, expected finite numbers: mend the rows")
-    return points
-
-
 def _softmax(scores: np.ndarray) -> np.ndarray:
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
     return exponentials / exponentials.sum(-1, keepdims=True)
@@ -48,22 +35,15 @@ def soft_lookup(
         values: what each token holds, "n 2".
         query: where the query starts, two numbers.
         names: one short name for each token.
-        task: a sentence that asks for something to reach.
         goal: the name of the token whose weight must pass 0.95 for the task to be reached.
-        description: the caption; by default the finding at the start, in words.
     """
-    keys = _points("keys", keys)
-    values = _points("values", values, len(keys))
-    query = _points("the query", as_array(query).reshape(1, -1), 1)[0]
-    names = [str(name) for name in names]
-    if not 2 <= len(keys) <= len(OKABE_ITO) or len(names) != len(keys):
+    keys, values, query = (as_array(each).astype(float) for each in (keys, values, query))
+    if keys.shape[1:] != (2,) or values.shape != keys.shape:
         raise ValueError(
-            f"{len(keys)} keys came with {len(names)} names, expected two to {len(OKABE_ITO)} "
-            "of each: give every key one name"
+            f"keys came with shape {keys.shape} and values with {values.shape}, expected (n, 2): "
+            "the figure draws a plane, so pass one 2-D row for each token"
         )
-    if goal is not None and goal not in names:
-        raise ValueError(f"goal {goal!r} is no token, expected one of {', '.join(names)}")
-
+    names = [str(name) for name in names]
     colors = OKABE_ITO[: len(keys)]
     data = {
         "keys": keys.tolist(), "values": values.tolist(), "query": query.tolist(),

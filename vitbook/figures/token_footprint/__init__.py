@@ -4,12 +4,7 @@ import math
 
 import numpy as np
 
-from vitbook.figures.parts.drawing import (
-    CIVIDIS,
-    Number,
-    as_images,
-    base64,
-)
+from vitbook.figures.parts.drawing import CIVIDIS, Number, as_images, base64
 from vitbook.figures.parts.figure import Figure, at_the_start
 
 _MOST_PIXELS = 64
@@ -22,8 +17,6 @@ def token_footprint(
     image,
     patch_size: int = 4,
     *,
-    tokenizer: str = "rotated",
-    token: tuple[int, int] | None = None,
     degrees: Number = 12.9,
     task: str | None = None,
     title: str = "Turned copies show a token more of the image, by where it stands",
@@ -37,11 +30,7 @@ def token_footprint(
     Args:
         image: uint8 "channels height width", one or three channels, up to 64 pixels a side.
         patch_size: pixels that a token steps; must divide the image.
-        tokenizer: the one that it starts with: ``plain``, ``rotated`` or ``shifted``.
-        token: (row, column) of the token that it starts with; by default near the middle.
         degrees: of the turned copies at the start, from 0 to 30.
-        task: a sentence above the figure.
-        description: the caption; by default the finding at the start, in words.
     """
     image = as_images(np.asarray(image)[None])[0]
     height, width = image.shape[1:]
@@ -50,43 +39,29 @@ def token_footprint(
             f"an image of {height}x{width} px with patches of {patch_size}, expected at most "
             f"{_MOST_PIXELS} px a side and patches that divide it: load it at image_size=32, say"
         )
-    if tokenizer not in _NAMES:
-        raise ValueError(f"tokenizer came as {tokenizer!r}, expected one of {', '.join(_NAMES)}")
-    if not 0 <= degrees <= 30:
-        raise ValueError(f"degrees came as {degrees}, expected 0 to 30")
     rows, columns = height // patch_size, width // patch_size
-    row, column = token or (rows // 2, columns // 2)
-    if not (0 <= row < rows and 0 <= column < columns):
-        raise ValueError(
-            f"token came as row {row}, column {column}, expected under {rows} and {columns}"
-        )
-    seen = _seen(_readings(tokenizer, degrees, (height, width), patch_size), patch_size)
+    row, column = rows // 2, columns // 2
+    seen = _seen(_readings(degrees, (height, width)), patch_size)
     counts = seen.sum((2, 3))
     where = np.argwhere(counts == counts.max())[0]
     finding = (
-        f"With {_NAMES[tokenizer]}" + (f", {degrees:g} degrees," if tokenizer == "rotated" else "")
-        + f" the token in row {row + 1}, column {column + 1} sees {counts[row, column]} pixels, "
-        f"the one in the corner {counts[0, 0]}, and the most is {counts.max()}, as in row "
-        f"{where[0] + 1}, column {where[1] + 1}. A plain token sees {patch_size**2}."
-    )  # fmt: skip
+        f"With {_NAMES['rotated']}, {degrees:g} degrees, the token in row {row + 1}, column "
+        f"{column + 1} sees {counts[row, column]} pixels, the one in the corner {counts[0, 0]}, "
+        f"and the most is {counts.max()}, as in row {where[0] + 1}, column {where[1] + 1}. A plain "
+        f"token sees {patch_size**2}."
+    )
     data = {
         "pixels": base64(image), "size": [height, width], "channels": len(image),
-        "patch": patch_size, "token": row * columns + column, "tokenizer": tokenizer,
+        "patch": patch_size, "token": row * columns + column, "tokenizer": "rotated",
         "tenths": round(10 * degrees), "usual": list(_USUAL), "names": _NAMES,
         "ramp": CIVIDIS, "colors": _COLORS, "task": task or "",
     }  # fmt: skip
     return Figure("token_footprint", data, title, description or at_the_start(finding))
 
 
-def _readings(tokenizer: str, degrees: Number, size: tuple[int, int], patch: int) -> np.ndarray:
-    """Where every pixel of every view comes from: "views height width 2", (row, column)."""
+def _readings(degrees: Number, size: tuple[int, int]) -> np.ndarray:
+    """Where the pixels of plain and turned views come from: "views height width 2"."""
     place = np.stack(np.meshgrid(*map(np.arange, size), indexing="ij"), axis=-1).astype(float)
-    if tokenizer == "plain":
-        return place[None]
-    if tokenizer == "shifted":
-        half = patch // 2
-        ways = [(down, across) for down in (-half, half) for across in (-half, half)]
-        return np.stack([place, *(place + way for way in ways)])
     middle, views = (np.array(size) - 1) / 2, [place]
     for angle in (math.radians(degrees), -math.radians(degrees)):
         cos, sin = math.cos(angle), math.sin(angle)

@@ -1,0 +1,106 @@
+"""Touching a photograph: the page's cosines are numpy's, and a mouse, a finger and keys touch."""
+
+from base64 import b64decode
+
+import numpy as np
+import pytest
+import torch
+from reading import computed, press, said, state
+from small_inputs import seeded
+
+from vitbook.figures import alike_patches
+
+NAMES = ("cat", "rocket", "flower")
+
+
+def sample():
+    """Three noisy photographs of 4 x 6 patches, in each a block of tokens that are alike."""
+    images = torch.randint(0, 256, (3, 3, 16, 24), dtype=torch.uint8, generator=seeded(2))
+    tokens = torch.randn(3, 24, 60, generator=seeded(3))
+    tokens[:, 8:11, 0] += 12
+    return alike_patches(images, tokens, (4, 6), names=NAMES, start=(1, (1, 3)), task="Touch.")
+
+
+def levels(figure):
+    raw = np.frombuffer(b64decode(figure.data["tokens"]), np.int8)
+    return raw.reshape(len(NAMES), -1, figure.data["components"])
+
+
+def like(tokens, number, patch):
+    """Cosines of all tokens with one: "images patches"."""
+    tokens = tokens.astype(np.float32)
+    tokens = tokens / np.maximum(np.linalg.norm(tokens, axis=-1, keepdims=True), 1e-12)
+    return tokens @ tokens[number, patch]
+
+
+def test_the_stored_tokens_keep_the_likeness():
+    tokens = torch.randn(3, 24, 20, generator=seeded(0))
+    images = torch.zeros(3, 3, 16, 24, dtype=torch.uint8)
+    figure = alike_patches(images, tokens, (4, 6), names=NAMES, start=(0, (0, 0)))
+    assert figure.data["components"] == 20  # all of them, and fewer than the page would keep
+    centred = (tokens - tokens.flatten(0, 1).mean(0)).numpy()
+    centred /= np.linalg.norm(centred, axis=-1, keepdims=True)
+    assert np.abs(like(levels(figure), 1, 5) - centred @ centred[1, 5]).max() < 0.02
+
+
+def test_brightness_begins_above_the_floor(js):
+    found = js("alike_patches", "[.2, .3, .65, 1].map((c) => brightness(c, .3))")
+    assert found == pytest.approx([0, 0, 0.5, 1])
+
+
+def test_it_opens_on_what_was_touched(page):
+    assert state(page) == "shown=1 photo=1 patch=9"
+    expected = like(levels(sample()), 1, 9).reshape(-1)
+    assert np.abs(np.array(computed(page, "cosines")) - expected).max() < 1e-5
+    others = expected.reshape(3, -1)[[0, 2]].max(1)
+    near = "Touched: rocket, row 2, column 4. Its nearest in another photograph is in the "
+    assert near in said(page) and f"cosine {others.max():.2f}" in said(page)
+
+
+def test_a_mouse_has_only_to_pass_over(page):
+    box = page.locator(".vb-touched .vb-image").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + box["height"] * 0.99)
+    assert state(page) == "shown=1 photo=1 patch=23"
+    right = page.locator(".vb-touched .vb-image").nth(1).bounding_box()
+    page.mouse.move(right["x"] + 1, right["y"] + 1)
+    assert state(page) == "shown=1 photo=1 patch=0"
+
+
+def test_another_photograph_keeps_what_was_touched(page):
+    page.get_by_role("radio", name="flower").click()
+    assert state(page) == "shown=2 photo=1 patch=9"
+    assert page.locator(".vb-touched .vb-asked").first.is_hidden()
+    page.locator(".vb-touched .vb-image").first.click(position={"x": 3, "y": 3})
+    assert state(page) == "shown=2 photo=2 patch=0"
+
+
+def test_keys_walk_and_stop_at_the_border(page):
+    press(page, "patch", *["ArrowRight"] * 3, *["ArrowUp"] * 2)
+    assert state(page) == "shown=1 photo=1 patch=5"
+
+
+def test_a_finger_taps_and_both_halves_stand_side_by_side_on_a_phone(touched):
+    page, finger = touched(sample())
+    one, other = (page.locator(".vb-touched .vb-image").nth(i).bounding_box() for i in (0, 1))
+    finger((one["x"] + one["width"] * 0.99, one["y"] + 2))
+    assert state(page) == "shown=1 photo=1 patch=5" and other["y"] == one["y"]
+
+
+def test_tokens_that_are_all_alike_are_drawn(show):
+    figure = alike_patches(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), torch.ones(2, 16, 8), (4, 4),
+                           names="ab", start=(0, (0, 0)))  # fmt: skip
+    assert np.isfinite(computed(show(figure), "cosines")).all()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (torch.randn(2, 17, 8), "17 patches do not fill a grid of 4 x 4: leave the"),
+        (torch.full((2, 16, 8), torch.nan), "tokens hold NaN or infinity"),
+        (torch.zeros(2, 6001, 2), "12,002 patches, a page holds 12,000"),
+    ],
+)
+def test_tokens_that_no_page_can_draw_are_refused(tokens, words):
+    images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    with pytest.raises(ValueError, match=words):
+        alike_patches(images, tokens, (4, 4), names="ab", start=(0, (0, 0)))

@@ -1,0 +1,82 @@
+"""A figure opened in a page, and what a test reads of it and does to it."""
+
+FIGURE = ".vitbook-figure"
+READY = f"[...document.querySelectorAll('{FIGURE}')].every(f => f.dataset.ready)"
+
+
+class Opened:
+    """HTML opened as plain files, and what the console says of errors."""
+
+    def __init__(self, browser, folder):
+        self.browser, self.folder, self.contexts, self.troubles = browser, folder, [], []
+
+    def __call__(self, *figures, width=900, wait=True, **options):
+        html = "".join(f if isinstance(f, str) else f._repr_html_() for f in figures)
+        file = self.folder / f"page{len(self.contexts)}.html"
+        head = '<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8">'
+        file.write_text(f"{head}<title>figures</title><body>{html}", encoding="utf-8")
+        size = {"width": width, "height": 900}
+        self.contexts.append(self.browser.new_context(viewport=size, **options))
+        page = self.contexts[-1].new_page()
+        page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and self.troubles.append(said.text))
+        page.goto(file.as_uri())
+        if wait:
+            page.wait_for_function(READY)
+        return page
+
+    def close(self):
+        for context in self.contexts:
+            context.close()
+
+
+def computed(page, name):
+    """What a figure computed, as its script keeps it for the console."""
+    return page.evaluate(f"document.querySelector('{FIGURE}').{name}")
+
+
+def state(page, nth=0):
+    return page.locator(FIGURE).nth(nth).get_attribute("data-state")
+
+
+def parts(page):
+    """The state by its parts."""
+    return dict(pair.split("=") for pair in state(page).split())
+
+
+def reached(page):
+    return page.locator(FIGURE).get_attribute("data-reached") == "true"
+
+
+def said(page):
+    """What stands under the figure, with plain spaces."""
+    return page.locator(".vb-readout").inner_text().replace("\xa0", " ")
+
+
+def pick(page, control, nth):
+    page.locator(f"[data-control={control}] button").nth(nth).click()
+
+
+def put(page, **sliders):
+    for control, value in sliders.items():
+        page.locator(f"[data-control={control}]").fill(str(value))
+
+
+def press(page, control, *keys):
+    """Keys on a control, or on what is chosen of it."""
+    target = page.locator(f"[data-control={control}]")
+    inner = target.locator("[tabindex='0']")
+    (inner.first if inner.count() else target).focus()
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def terms(page):
+    """The large numbers."""
+    return page.locator(".vb-terms b").all_inner_texts()
+
+
+def middle(page, handle, nth=0):
+    """The middle of an element on the screen."""
+    box = page.locator(handle).nth(nth).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
