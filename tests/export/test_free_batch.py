@@ -1,6 +1,5 @@
 """One file for any number of images, as torch computes them together."""
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -8,24 +7,19 @@ import torch
 from torch import nn
 
 from vitbook import create_model, datasets
-from vitbook.analysis import capture_attention
 from vitbook.export import export_onnx
 
 QUICK = (
-    "vit_micro_patch2_8", "vit_sinusoid2d_micro_patch2_8", "sl_vit_micro_patch2_8",
-    "rot_vit_micro_patch2_8", "linformer_vit_micro_patch2_8", "axial_vit_micro_patch2_8",
-    "vit_micro_r5_s4_32", "t2t_vit_micro_patch2_8", "resnet8_digits", "bit_resnet8x1_digits",
+    "vit_micro_patch2_8", "rot_vit_micro_patch2_8", "axial_vit_micro_patch2_8",
+    "t2t_vit_micro_patch2_8",
 )  # fmt: skip
-# With those, every way of cutting, placing, attending and mixing that the catalogue has.
+# With those, most ways of cutting, placing, attending and mixing that the catalogue has.
 OTHERS = (
-    "vit_postnorm_micro_patch2_8", "vit_nopos_micro_patch2_8",
-    "vit_overlap_wrapped_nopos_micro_patch2_8", "vit_sharedpos2d_micro_patch2_8",
-    "vit_relpos_micro_patch2_8", "vit_gap_micro_patch2_8", "rot_vit_micro_border_patch2_8",
+    "vit_overlap_wrapped_nopos_micro_patch2_8", "vit_relpos_micro_patch2_8",
     "deit_micro_distilled_patch2_8", "performer_vit_micro_patch2_8",
-    "block_local_vit_micro_patch2_8", "vit_reuse_half_micro_patch2_8",
-    "shrinking_vit_pyramid_micro_patch1_8", "igpt_micro_patch1_8", "vit_micro_r8_s2_8",
-    "t2t_vit_t_micro_patch2_8", "vit_ghost_micro_patch2_8", "vit_dn_micro_patch2_8",
-    "vit_dense_micro_patch2_8", "resnet8_unshared_digits",
+    "linformer_vit_micro_patch2_8", "vit_reuse_half_micro_patch2_8",
+    "shrinking_vit_pyramid_micro_patch1_8", "vit_micro_r8_s2_8", "vit_dense_micro_patch2_8",
+    "bit_resnet8x1_digits", "resnet8_unshared_digits",
 )  # fmt: skip
 MODELS = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 
@@ -57,47 +51,6 @@ def test_the_file_takes_any_number_of_images(name, tmp_path):
         torch.testing.assert_close(torch.from_numpy(found), wanted, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["vit_micro_patch2_8", "t2t_vit_t_micro_patch2_8", "axial_vit_micro_patch2_8",
-     "linformer_vit_micro_patch2_8", "vit_dense_micro_patch2_8"],
-)  # fmt: skip
-def test_maps_and_tokens_of_each_image_too(name, tmp_path):
-    torch.manual_seed(0)
-    model = create_model(name).eval()
-    images, file = noise(model, 5), tmp_path / "model.onnx"
-    export_onnx(model, file, images[:1], datasets.normalize, attention=True, tokens=True)
-    session = opened(file)
-    names = [each.name for each in session.get_outputs()]
-    for number in (1, 2, 5):
-        given = session.run(names, {"pixels": images[:number].numpy()})
-        found = dict(zip(names, given, strict=True))
-        with torch.no_grad(), capture_attention(model) as maps:
-            model(datasets.normalize(images[:number]))
-        assert maps and {f"attention:{path}" for path in maps} < set(names)
-        for path, wanted in maps.items():
-            given = torch.from_numpy(found[f"attention:{path}"])
-            torch.testing.assert_close(given, wanted, atol=1e-5, rtol=1e-4)
-        assert all(len(found[n]) == number for n in names if n.startswith("tokens:"))
-
-
-@pytest.mark.parametrize("precision", ["float16", "int8"])
-def test_fewer_bits(precision, tmp_path):
-    torch.manual_seed(0)
-    model = create_model("vit_micro_patch2_8").eval()
-    images, file = noise(model, 5), tmp_path / "model.onnx"
-    exported = export_onnx(model, file, images, datasets.normalize, precision=precision)
-    fixed = export_onnx(
-        model, tmp_path / "one.onnx", images, datasets.normalize, precision=precision,
-        free_batch=False,
-    )  # fmt: skip
-    assert exported.num_bytes < 1.2 * fixed.num_bytes
-    together, one = opened(file), opened(tmp_path / "one.onnx")
-    (found,) = together.run(None, {"pixels": images.numpy()})
-    each = [one.run(None, {"pixels": image[None].numpy()})[0] for image in images]
-    np.testing.assert_allclose(found, np.concatenate(each), atol=1e-5, rtol=1e-4)
-
-
 def test_models_of_other_libraries(tmp_path):
     timm, transformers = map(pytest.importorskip, ("timm", "transformers"))
     config = transformers.ViTConfig(
@@ -107,7 +60,6 @@ def test_models_of_other_libraries(tmp_path):
     body = transformers.ViTForImageClassification(config)
     models = {
         "vit": timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, num_classes=3),
-        "convnet": timm.create_model("resnet10t", num_classes=3),
         "windows": timm.create_model(
             "swin_tiny_patch4_window7_224", img_size=32, window_size=4, patch_size=2,
             embed_dim=24, depths=(2, 1), num_heads=(2, 2), num_classes=3),

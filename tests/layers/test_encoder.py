@@ -45,12 +45,6 @@ def test_places_are_told_at_every_block(shared):
     assert tables == (1 if shared else 3)
 
 
-def test_positions_for_another_number_of_blocks():
-    blocks = [EncoderBlock(SelfAttention(8, 2), MLP(8, 16), 8) for _ in range(3)]
-    with pytest.raises(ValueError, match="1 positions for 3 blocks: expected one for each"):
-        PositionedEncoder(blocks, [LearnedPosition((2, 2), 8)], 8)
-
-
 @pytest.mark.parametrize("block", [EncoderBlock, PostNormBlock])
 @torch.no_grad()
 def test_a_block_is_torchs(block):

@@ -1,8 +1,6 @@
 import pytest
 import torch
 
-from vitbook.analysis import capture_attention
-from vitbook.layers import Attention
 from vitbook.layers.performer import PerformerAttention
 
 
@@ -57,12 +55,6 @@ def test_an_epsilon_dims_long_queries_and_keys_as_in_the_definition(std, low, hi
     assert torch.allclose(layer(q, k, v)[0, 0], expected, atol=1e-5)
 
 
-def test_queries_and_keys_may_differ_in_number_and_values_in_width():
-    layer = PerformerAttention(8, 4)
-    out = layer(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 3))
-    assert out.shape == (1, 2, 5, 3)
-
-
 @pytest.mark.parametrize("std", [0.15, 1.0, 30.0])
 def test_the_implied_map_is_what_forward_applies(std):
     layer = PerformerAttention(64, 32)
@@ -71,15 +63,6 @@ def test_the_implied_map_is_what_forward_applies(std):
     assert (weights >= 0).all()
     assert torch.allclose(weights.sum(-1), torch.ones(1, 1, 196), atol=1e-5)
     assert torch.allclose(weights @ v, layer(q, k, v), atol=1e-5)
-
-
-def test_capture_sees_the_implied_map():
-    layer = PerformerAttention(16, 8)
-    q, k, v = drawn(0.5, width=16, tokens=5)
-    outside = layer(q, k, v)
-    with capture_attention(layer) as maps:
-        assert torch.equal(layer(q, k, v), outside)
-    assert torch.equal(maps[""], layer.weights(q, k))
 
 
 def test_directions_are_orthogonal_stretched_and_saved():
@@ -100,10 +83,6 @@ def test_small_inputs_come_near_softmax_as_the_features_grow():
     assert few > 0.15
     assert few > 3 * more > 9 * many
     assert many == pytest.approx(0.015, abs=0.003)
-
-
-def test_large_inputs_never_do():
-    assert all(error(m, std=1.0) > 1 for m in (32, 256, 4096, 65_536))
 
 
 def test_half_the_features_stand_for_a_softer_softmax():
@@ -149,17 +128,7 @@ def test_autocast_keeps_the_exponents_exact():
     assert torch.equal(weights, layer.weights(q, k))
 
 
-def test_all_equal_keys_are_averaged():
-    q, _, v = drawn(1.0)
-    k = torch.full_like(q, 0.3)
-    expected = v.mean(dim=2, keepdim=True).expand_as(v)
-    assert torch.allclose(PerformerAttention(64, 32)(q, k, v), expected, atol=1e-5)
-    assert torch.allclose(Attention()(q, k, v), expected, atol=1e-5)
-
-
 def test_what_it_does_not_take():
-    with pytest.raises(ValueError, match="width 64 with 0 features: expected at least 1 of both"):
-        PerformerAttention(64, 0)
     q, k, v = drawn(0.1)
     with pytest.raises(ValueError, match="a mask came, but Performer attention sums over all keys"):
         PerformerAttention(64, 32)(q, k, v, torch.ones(196, 196).bool())

@@ -13,7 +13,6 @@ from vitbook.layers import (
     LearnedPosition,
     LearnedPosition2D,
     NoPosition,
-    SinusoidPosition,
     SinusoidPosition2D,
     resize_positions,
 )
@@ -45,12 +44,6 @@ def test_a_single_column_is_one_of_four_alike(method, rows):
     for columns, alike in ((1, table), (3, table.repeat_interleave(3, 0))):
         one = resize_positions(alike, (7, columns), (rows, 1), 0, method)
         assert torch.allclose(one, four[::4], atol=1e-5)
-
-
-def test_bicubic_differs_from_timms_when_the_grid_shrinks():
-    table = torch.randn(196, 4)
-    small = [resize_positions(table, (14, 14), (7, 7), 0, m) for m in ("bicubic", "timm_bicubic")]
-    assert (small[0] - small[1]).abs().max() > 0.1
 
 
 def test_prefix_rows_stay_and_the_same_grid_changes_nothing():
@@ -106,14 +99,6 @@ def test_halves_resized_are_the_whole_resized(method, old, new):
     assert position(torch.zeros(1, 2 + new[0] * new[1], 6)).shape[1] == len(whole)
 
 
-@pytest.mark.parametrize("kind", [LearnedPosition2D, LearnedPosition, NoPosition])
-def test_every_learned_kind_is_carried_to_another_grid(kind):
-    position = kind((2, 3), 8)
-    position.resize((4, 5))
-    assert position(torch.zeros(1, 21, 8)).shape == (1, 21, 8)
-    assert all(isinstance(p, torch.nn.Parameter) for p in position.parameters())
-
-
 @given(
     grid_size=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     quarter=st.integers(1, 5),
@@ -134,14 +119,6 @@ def test_waves_along_both_sides_number_by_number(grid_size, quarter, prefix):
                     channel = number * width // 2 + 2 * pair
                     wave = out[prefix + y * columns + x, channel : channel + 2].tolist()
                     assert wave == pytest.approx([math.sin(angle), math.cos(angle)], abs=1e-6)
-
-
-def test_waves_on_a_grid_know_its_sides():
-    """Two places a step apart differ alike in every row; in one dimension only along the row."""
-    plane, line = (kind((3, 4), 8, 0).table.unflatten(0, (3, 4)) for kind in (
-        SinusoidPosition2D, SinusoidPosition))  # fmt: skip
-    assert torch.equal(plane[0, 1] - plane[0, 0], plane[2, 1] - plane[2, 0])
-    assert (line[0, 1] - line[0, 0] - line[2, 1] + line[2, 0]).abs().max() > 0.1
 
 
 def test_waves_that_do_not_fit_and_waves_that_are_carried():

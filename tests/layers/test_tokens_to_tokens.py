@@ -10,7 +10,6 @@ from vitbook.analysis import capture_attention
 from vitbook.layers.sinusoid import SinusoidPosition, sinusoid_table
 from vitbook.layers.tokens_to_tokens import (
     TokenMean,
-    TokenMLP,
     TokenPerformer,
     TokensToTokens,
     TokenTransformer,
@@ -93,44 +92,12 @@ def test_any_image(height, width):
         assert module.grid_size == (height // 16, width // 16)
 
 
-def test_the_papers_grid():
-    with torch.device("meta"):
-        module = TokensToTokens(224, 3, 384)
-    assert module.grids == [(56, 56), (28, 28), (14, 14)]
-    assert (module.patch_size, module.channels, module.image_size) == (16, 3, (224, 224))
-    assert (module.block1.kqv.in_features, module.block2.kqv.in_features) == (147, 576)
-
-
 def test_a_soft_split_by_hand():
     image = torch.arange(1.0, 10).view(1, 1, 3, 3)
     patches = soft_split(image, 3, 2, 1)
     assert patches.shape == (1, 4, 9)
     assert patches[0, 0].tolist() == [0, 0, 0, 0, 1, 2, 0, 4, 5]
     assert patches[0, 3].tolist() == [5, 6, 0, 8, 9, 0, 0, 0, 0]
-
-
-@BLOCKS
-def test_with_attention_off_the_values_pass(make_block):
-    block = make_block(12, 6).eval()
-    for layer in (block.projection, block.mlp.contract):
-        torch.nn.init.zeros_(layer.weight)
-    tokens = torch.randn(2, 5, 12)
-    values = block.project(block.norm1(tokens))[2]
-    assert torch.allclose(block(tokens), values[:, 0], atol=1e-6)
-
-
-@torch.no_grad()
-def test_without_attention_each_token_stays_by_itself():
-    block = shaken(TokenMLP(12, 6)).eval()
-    tokens = torch.randn(2, 5, 12)
-    order = torch.tensor([3, 0, 4, 1, 2])
-    assert torch.allclose(block(tokens)[:, order], block(tokens[:, order]), atol=1e-6)
-    alone = torch.stack([block(tokens[:, [place]])[:, 0] for place in range(5)], dim=1)
-    assert torch.allclose(block(tokens), alone, atol=1e-6)
-    null = TokenMean(12, 6).eval()
-    null.load_state_dict(block.state_dict(), strict=False)
-    torch.nn.init.zeros_(null.projection.weight)
-    assert torch.allclose(null(tokens), block(tokens), atol=1e-6)
 
 
 def test_dropout_is_not_the_transformers_and_only_while_training():
@@ -157,17 +124,6 @@ def test_capture_shows_both_blocks(make_block):
     )
 
 
-@BLOCKS
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@torch.no_grad()
-def test_half_precision(make_block, dtype):
-    module = shaken(TokensToTokens(32, 3, 8, make_block))
-    images = torch.randn(2, 3, 32, 32) * 20
-    exact = module(images)
-    out = module.to(dtype)(images.to(dtype)).float()
-    assert (out - exact).abs().max() <= 5e-2 * exact.abs().max()
-
-
 @pytest.mark.parametrize(
     ("size", "words"),
     [
@@ -181,23 +137,6 @@ def test_sizes_that_cannot_be(size, words):
         TokensToTokens(size, 3, 8)
 
 
-def test_the_least_image_is_the_least():
-    splits = ((5, 3, 0), (4, 2, 1))
-    assert TokensToTokens(8, 3, 8, soft_splits=splits).grid_size == (1, 1)
-    with pytest.raises(ValueError, match="image 7x9 is too small .*: use 8 pixels a side at least"):
-        TokensToTokens((7, 9), 3, 8, soft_splits=splits)
-    with pytest.raises(ValueError, match="no soft split: expected one at least"):
-        TokensToTokens(8, 3, 8, soft_splits=())
-
-
-def test_images_that_it_cannot_take():
-    module = TokensToTokens(32, 3, 8)
-    with pytest.raises(ValueError, match="image 32x33, but the model takes 32x32"):
-        module(torch.zeros(1, 3, 32, 33))
-    with pytest.raises(ValueError, match="images have 1 channels, the model takes 3"):
-        module(torch.zeros(1, 1, 32, 32))
-
-
 def test_sinusoids_are_the_definitions():
     table = sinusoid_table(197, 7)
     for i in (0, 1, 5, 196):
@@ -205,15 +144,6 @@ def test_sinusoids_are_the_definitions():
             wave = math.cos if j % 2 else math.sin
             expected = wave(i / 10000 ** (2 * (j // 2) / 7))
             assert table[i, j].item() == pytest.approx(expected, abs=1e-6)
-
-
-def test_sinusoid_positions_are_added_and_saved_but_not_learned():
-    position = SinusoidPosition((2, 3), 8)
-    tokens = torch.randn(2, 7, 8)
-    assert torch.equal(position(tokens), tokens + sinusoid_table(7, 8))
-    assert list(position.state_dict()) == ["table"]
-    assert not list(position.parameters())
-    assert (position.grid_size, position.num_prefix_tokens) == ((2, 3), 1)
 
 
 def test_sinusoid_positions_carry_to_another_grid():

@@ -1,6 +1,6 @@
-"""Every name of the catalogue learns: one step moves all of it, and a cut run ends in its bits."""
+"""Every kind of model learns: one step moves all of it, and a cut run ends in its bits."""
 
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -27,12 +27,29 @@ def parameters(name):
         return count_parameters(vitbook.create_model(name))
 
 
-def is_quick(name):
-    """A small model for digits; the others are of the same parts."""
-    return "micro" in name or "digits" in name
+def parts(value):
+    """What a setting builds with; the numbers alike."""
+    if isinstance(value, partial):
+        return (value.func, *((key, parts(each)) for key, each in value.keywords.items()))
+    if isinstance(value, tuple):
+        return tuple(dict.fromkeys(map(parts, value)))
+    return value if callable(value) else type(value)
 
 
-NAMES = [pytest.param(name, marks=() if is_quick(name) else pytest.mark.slow) for name in CATALOG]
+def kind(name):
+    """Factory and parts: sizes, and the same parts on another body, are no other kind."""
+    factory, settings = CATALOG[name]
+    built = {(key, parts(each)) for key, each in settings.items() if parts(each) not in (int, bool)}
+    return factory, frozenset(built)
+
+
+def is_large(name):
+    return "micro" not in name and "digits" not in name
+
+
+def one_of_each_kind():
+    for name in {kind(name): name for name in sorted(CATALOG, key=is_large, reverse=True)}.values():
+        yield pytest.param(name, marks=pytest.mark.slow if is_large(name) else ())
 
 
 # The class token reads its own row of the last attention, in which no patch looks at another.
@@ -86,7 +103,7 @@ def learn(name, state=None, stop_at=None):
     return model
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", list(one_of_each_kind()))
 def test_a_cut_run_ends_in_the_bits_of_a_whole_one(name, tmp_path):
     start, learned = small(name).state_dict(), learn(name)
     still = {

@@ -25,9 +25,7 @@ class BlockLocalSelfAttention(SelfAttention):
     captured map is "(batch blocks) heads tokens_of_a_block tokens_of_a_block", blocks row by row.
 
     Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: heads that attend side by side.
-        qkv_bias: whether the projection to queries, keys and values has a bias.
+        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
         grid_size: (rows, columns) of the patches.
         block_size: (rows, columns) of a block, one number if they are equal; must divide the grid.
     """
@@ -74,9 +72,7 @@ class AxialSelfAttention(BlockLocalSelfAttention):
     the columns.
 
     Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: heads that attend side by side.
-        qkv_bias: whether the projection to queries, keys and values has a bias.
+        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
         grid_size: (rows, columns) of the patches.
         along: ``"rows"``: a token sees its row; ``"columns"``: its column.
     """

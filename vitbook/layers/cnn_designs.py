@@ -27,11 +27,6 @@ class SqueezeExcitation(nn.Module):
 
     def __init__(self, width: int, reduction: int = 16):
         super().__init__()
-        if reduction < 1 or width < reduction:
-            raise ValueError(
-                f"width {width} reduced by {reduction} leaves no channel: "
-                f"expected a reduction from 1 to {width}"
-            )
         self.squeeze = linear(width, width // reduction, bias=False)
         self.excite = linear(width // reduction, width, bias=False)
 

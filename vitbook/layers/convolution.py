@@ -60,7 +60,7 @@ class UnsharedConv2d(nn.Module):
         stride: pixels that a window steps; a map keeps ``1 / stride`` of its size, rounded up.
 
     Raises:
-        ValueError: an even kernel, a stride below 1, or a map of another size.
+        ValueError: a map of another size.
 
     Example:
         >>> import torch
@@ -79,10 +79,6 @@ class UnsharedConv2d(nn.Module):
         stride: int = 1,
     ):
         super().__init__()
-        if kernel_size % 2 == 0 or stride < 1:
-            raise ValueError(
-                f"kernel_size {kernel_size}, stride {stride}: expected it odd, and a stride from 1"
-            )
         self.kernel_size, self.stride, self.came_size = kernel_size, stride, tuple(map_size)
         self.map_size = tuple(-(-side // stride) for side in map_size)  # that leaves
         places, window = self.map_size[0] * self.map_size[1], kernel_size**2
@@ -103,13 +99,7 @@ class UnsharedConv2d(nn.Module):
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
-    """Normalise each image over 32 groups of its channels (Wu and He 2018).
-
-    Raises:
-        ValueError: 32 does not divide the channels.
-    """
-    if channels % GROUPS:
-        raise ValueError(f"{channels} channels: expected a multiple of {GROUPS}, one a group")
+    """Normalise each image over 32 groups of its channels (Wu and He 2018)."""
     return nn.GroupNorm(GROUPS, channels)
 
 

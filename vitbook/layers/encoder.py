@@ -143,11 +143,6 @@ class PositionedEncoder(Encoder):
 
     def __init__(self, blocks: Sequence[nn.Module], positions: Sequence[nn.Module], width: int):
         super().__init__(blocks, width)
-        if len(positions) != len(blocks):
-            raise ValueError(
-                f"{len(positions)} positions for {len(blocks)} blocks: expected one for each, "
-                "or the same one that many times"
-            )
         self.positions = nn.ModuleList(positions)
 
     def forward(self, tokens: Tokens) -> Tokens:

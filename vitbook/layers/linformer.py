@@ -1,13 +1,12 @@
 """Attention over a few mixtures of the tokens (Linformer)."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import SelfAttention
 from vitbook.layers.shapes import Tokens
 
@@ -58,9 +57,7 @@ class LinformerSelfAttention(SelfAttention):
     token. The number of tokens is fixed when the layer is built.
 
     Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: heads that attend side by side.
-        qkv_bias: whether the projection to queries, keys and values has a bias.
+        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
         num_tokens: :math:`n`, prefix tokens included.
         num_keys: :math:`k`, less than ``num_tokens``.
         sharing: how many matrices there are, in the paper's words. ``"none"``: an E and an F for
@@ -83,13 +80,6 @@ class LinformerSelfAttention(SelfAttention):
         shared: SequenceProjection | None = None,
     ):
         super().__init__(width, num_heads, qkv_bias)
-        if sharing not in get_args(Sharing):
-            raise UnknownNameError("sharing", sharing, get_args(Sharing))
-        if (sharing == "layerwise") != (shared is not None):
-            raise ValueError(
-                f"sharing {sharing!r} with {'no' if shared is None else 'a'} shared matrix: "
-                "one is given if, and only if, sharing is 'layerwise'"
-            )
         self.num_tokens = num_tokens
         self.of_keys = self.of_values = None
         # In a tuple, which registers nothing: a second owner would save the matrix twice.
@@ -99,11 +89,6 @@ class LinformerSelfAttention(SelfAttention):
             self.of_keys = SequenceProjection(num_tokens, num_keys, of_heads)
             if sharing != "key_value":
                 self.of_values = SequenceProjection(num_tokens, num_keys, of_heads)
-        elif (shared.num_tokens, shared.num_keys) != (num_tokens, num_keys):
-            raise ValueError(
-                f"a shared matrix of {shared.num_tokens} tokens to {shared.num_keys} keys in "
-                f"a layer of {num_tokens} tokens and {num_keys} keys: expected the same numbers"
-            )
 
     def forward(self, tokens: Tokens) -> Tokens:
         if tokens.shape[1] != self.num_tokens:

@@ -46,13 +46,7 @@ class PerformerAttention(Attention):
         self, width: int, num_features: int, epsilon: float = 0.0, scale: float | int = 1.0
     ):
         super().__init__()
-        if width < 1 or num_features < 1:
-            raise ValueError(
-                f"width {width} with {num_features} features: expected at least 1 of both"
-            )
         self.epsilon = epsilon
-        if not scale > 0:
-            raise ValueError(f"scale {scale}: expected more than 0")
         self.scale = scale
         directions = nn.init.orthogonal_(torch.empty(num_features, width))
         self.register_buffer("directions", directions * num_features**0.5)
@@ -130,9 +124,7 @@ class PerformerSelfAttention(SelfAttention):
     authors draw it anew from time to time while training.
 
     Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: heads that attend side by side.
-        qkv_bias: whether the projection to queries, keys and values has a bias.
+        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
         num_features: :math:`m`. By default :math:`d \ln d` for heads of width :math:`d`, the order
             that the paper's bound (theorem 4) asks for, and never less than :math:`d`: with fewer
             the map stands for a softer softmax. It saves time only where tokens are many more.

@@ -97,13 +97,7 @@ class LearnedPosition(nn.Module):
 
 
 class NoPosition(nn.Module):
-    """Tokens as they are: the model sees a set (ViT paper, appendix D.4, "No Pos. Emb.").
-
-    Args:
-        grid_size: (rows, columns) of the patches.
-        width: of a token.
-        num_prefix_tokens: tokens before the patches.
-    """
+    """Tokens as they are: the model sees a set (ViT paper, appendix D.4, "No Pos. Emb.")."""
 
     def __init__(self, grid_size: tuple[int, int], width: int, num_prefix_tokens: int = 1):
         super().__init__()
@@ -127,9 +121,8 @@ class LearnedPosition2D(nn.Module):
     A prefix token has a whole vector of its own.
 
     Args:
-        grid_size: (rows, columns) of the patches.
+        grid_size, num_prefix_tokens: as in :class:`LearnedPosition`.
         width: of a token; must be even.
-        num_prefix_tokens: tokens before the patches that have a place of their own.
     """
 
     def __init__(self, grid_size: tuple[int, int], width: int, num_prefix_tokens: int = 1):

@@ -145,9 +145,7 @@ class RelativeSelfAttention(SelfAttention):
     kernel as its mask, so that, unlike plain attention, one number for each pair is written.
 
     Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: heads that attend side by side.
-        qkv_bias: whether the projection to queries, keys and values has a bias.
+        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
         position: :class:`RelativePosition` or :class:`RelativePosition2D` for queries as wide as a
             head; several layers may share it.
     """

@@ -108,11 +108,6 @@ class ReusingSelfAttention(EvenSelfAttention):
                 "no maps to reuse: expected a SharingSelfAttention before, in the same "
                 "ReusingEncoder"
             )
-        if shared[-1].shape[1] != self.num_heads:
-            raise ValueError(
-                f"maps of {shared[-1].shape[1]} heads came for {self.num_heads}: give the layer "
-                "that shares as many"
-            )
         return self.core(shared[-1], v)
 
 

@@ -28,11 +28,7 @@ class SinusoidPosition(nn.Module):
 
     T2T-ViT paper, section 3.2. The places are counted in one row, and the class token has the
     first of them. The table is a buffer: saved with the model, never learned.
-
-    Args:
-        grid_size: (rows, columns) of the patches.
-        width: of a token.
-        num_prefix_tokens: tokens before the patches that have a place of their own.
+    The arguments are those of :class:`~.positions.LearnedPosition`.
     """
 
     def __init__(self, grid_size: tuple[int, int], width: int, num_prefix_tokens: int = 1):
@@ -76,9 +72,8 @@ class SinusoidPosition2D(SinusoidPosition):
     in MAE a prefix token gets zeros: it stands nowhere on the grid, and has a vector of its own.
 
     Args:
-        grid_size: (rows, columns) of the patches.
+        grid_size, num_prefix_tokens: as in :class:`~.positions.LearnedPosition`.
         width: of a token; must be divisible by 4: sine and cosine, twice.
-        num_prefix_tokens: tokens before the patches.
     """
 
     @staticmethod

@@ -161,10 +161,7 @@ class OverlappingPatches(PatchEmbedding):
     v2 (Wang et al. 2022) do, with windows that lean to one side. Here the patch is in the middle.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal).
-        patch_size: pixels that a token steps; must divide the image size.
-        channels: of the image, 3 for colour.
-        width: of a token.
+        image_size, patch_size, channels, width: as in :class:`PatchEmbedding`.
         overlap: pixels; by default half a patch, so that the window is two patches wide, as in
             :class:`~.views.ShiftedPatches`.
         wrapped: beyond the image comes its other side instead of zeros, so that no window can
@@ -183,14 +180,6 @@ class OverlappingPatches(PatchEmbedding):
         super().__init__(image_size, patch_size, channels, width)
         half = tuple(max(side // 2, 1) for side in self.patch)
         self.overlap = pair(half if overlap is None else overlap, "overlap")
-        if wrapped and any(
-            more > side
-            for more, side in zip(self.overlap, pair(image_size, "image_size"), strict=True)
-        ):
-            raise ValueError(
-                f"overlap {self.overlap} around an image of {image_size} px: expected at most the "
-                "image itself, which is wrapped once"
-            )
         kernel = tuple(side + 2 * more for side, more in zip(self.patch, self.overlap, strict=True))
         self.projection = nn.Conv2d(
             channels,

@@ -9,14 +9,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Images, TokensOfImages
 from vitbook.layers.tokenizers import PatchTokenizer, check_images
-
-# What `grid_sample` knows.
-INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
-FILLS = ("zeros", "border", "reflection")
 
 
 class PatchesOfViews(PatchTokenizer):
@@ -29,10 +24,7 @@ class PatchesOfViews(PatchTokenizer):
     views there are.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal).
-        patch_size: likewise; must divide the image size.
-        channels: of the image, 3 for colour.
-        width: of a token.
+        image_size, patch_size, channels, width: as in :class:`~.tokenizers.PatchEmbedding`.
         num_views: beside the image itself.
         norm: whether a LayerNorm stands before the matrix; it takes mean and contrast out of what
             a token sees.
@@ -75,10 +67,8 @@ class ShiftedPatches(PatchesOfViews):
     twice as high and twice as wide as its patch.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal).
-        patch_size: likewise; must divide the image size and be at least 2.
-        channels: of the image.
-        width: of a token.
+        image_size, channels, width: as in :class:`~.tokenizers.PatchEmbedding`.
+        patch_size: likewise; at least 2.
         shift: pixels down and across, by default half a patch; at most a patch. 0 is the control:
             the same layers on five equal views.
         norm: as in :class:`PatchesOfViews`.
@@ -98,13 +88,8 @@ class ShiftedPatches(PatchesOfViews):
             raise ValueError(
                 f"patch size {patch_size}: expected at least 2, for SPT shifts by half a patch"
             )
-        if shift is not None and not (is_whole_number(shift) and 0 <= shift <= min(self.patch)):
-            raise ValueError(
-                f"shift {shift!r}: expected whole pixels from 0 to the patch's {min(self.patch)}; "
-                "leave it out for half a patch"
-            )
         half = (self.patch[0] // 2, self.patch[1] // 2)
-        self.shift = half if shift is None else (int(shift), int(shift))
+        self.shift = half if shift is None else (shift, shift)
 
     def views(self, images: Images) -> Float[Tensor, "batch views_channels height width"]:
         down, across = self.shift
@@ -139,10 +124,7 @@ class RotatedPatches(PatchesOfViews):
     All copies are read by one ``grid_sample``, on the images' device.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal).
-        patch_size: likewise; must divide the image size.
-        channels: of the image.
-        width: of a token.
+        image_size, patch_size, channels, width: as in :class:`~.tokenizers.PatchEmbedding`.
         num_rotations: copies, an even number.
         angles: lowest and highest angle in radians, from 0 to below a quarter turn.
         per_image: whether each image draws its own angles, or a batch shares one draw.
@@ -173,24 +155,13 @@ class RotatedPatches(PatchesOfViews):
             )
         super().__init__(image_size, patch_size, channels, width, num_rotations, norm)
         low, high = angles
-        quarter = math.pi / 2
-        if not 0 <= low <= high < quarter:
+        if not 0 <= low <= high < math.pi / 2:
             raise ValueError(
                 f"angles from {low:.4g} to {high:.4g}: expected radians, the lower first, from 0 "
-                f"to below {quarter:.4g}; math.radians(10) makes them from degrees"
+                f"to below {math.pi / 2:.4g}; math.radians(10) makes them from degrees"
             )
-        if evaluation_angle is not None and not 0 <= evaluation_angle < quarter:
-            raise ValueError(
-                f"evaluation_angle {evaluation_angle:.4g}: expected radians from 0 to below "
-                f"{quarter:.4g}, or None"
-            )
-        for kind, name, known in (
-            ("interpolation", interpolation, INTERPOLATIONS), ("fill", fill, FILLS)
-        ):  # fmt: skip
-            if name not in known:
-                raise UnknownNameError(kind, name, known)
         self.num_rotations = num_rotations
-        self.angles = (low, high)
+        self.angles = angles
         self.per_image = per_image
         self.evaluation_angle = evaluation_angle
         self.interpolation = interpolation

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import vitbook
-from vitbook.errors import UnknownNameError
 from vitbook.layers import OnGrid, SequenceProjection
 from vitbook.measure import count_macs
 from vitbook.models.papers.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
@@ -35,15 +34,6 @@ def test_the_second_half_has_a_quarter_of_the_tokens(name):
     assert model.features(images).shape[1:] == (16, model.head.classifier.in_features)
 
 
-@torch.no_grad()
-def test_places_told_again_are_added_to_the_tokens_that_are_kept():
-    encoder = shrinking_vit(**TINY, image_size=4, by="linear", tells_places=True).encoder
-    (shrink, places), _ = encoder.blocks[1]
-    tokens = torch.randn(2, 16, 8)
-    assert torch.equal(places(shrink(tokens)), shrink(tokens) + places.table)
-    assert places.table.shape == (4, 8)
-
-
 def test_they_cost_the_same():
     costs = [
         count_macs(vitbook.create_model(name), torch.zeros(1, 1, 8, 8))
@@ -66,18 +56,11 @@ def test_a_linear_layer_numbers_its_tokens_and_a_convolution_does_not():
         assert torch.allclose(shrink(moved), expected, atol=1e-5) is kept
 
 
-def test_an_unknown_way_names_the_nearest():
-    with pytest.raises(UnknownNameError, match="convolution"):
-        shrinking_vit(**TINY, image_size=4, by="convolutions")
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         (dict(image_size=(4, 5), by="mean"), "a grid of 4x5 tokens: expected even sides"),
-        (dict(image_size=4, by="linear", widening=2), "widening 2 by 'linear': expected at least"),
-        (dict(image_size=4, by="convolution", widening=0), "widening 0: expected a whole number"),
-        (dict(image_size=4, by="mean", depth=1), "depth 1 and widening 1 by 'mean': expected at"),
+        (dict(image_size=4, by="convolutions"), "'convolutions': did you mean convolution"),
     ],
 )
 def test_what_cannot_be(settings, words):

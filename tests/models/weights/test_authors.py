@@ -64,8 +64,6 @@ SMALL_NAMES = [
     "vit_tiny_patch4_32",
     "spt_vit_tiny_patch4_32",
     "lsa_vit_tiny_patch4_32",
-    "sl_vit_tiny_patch4_32",
-    "vit_tiny_patch8_64",
     "sl_vit_tiny_patch8_64",
 ]
 
@@ -115,57 +113,8 @@ def test_deit(name):
         assert torch.equal(ours.head.distillation.weight, source.head_dist.weight)
 
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda w: {"state_dict": {}, "state_dict_ema": w, "epoch": 3},
-        lambda w: {"model": w, "optimizer": {}},
-        lambda w: {"model_state_dict": w, "epoch": 3},
-        lambda w: {f"module.{name}": tensor for name, tensor in w.items()},
-        lambda w: {"model_ema": {f"module.{name}": t.half() for name, t in w.items()}},
-    ],
-)
-def test_wrappings(wrap):
-    ours, weights, _ = sl("sl_vit_tiny_patch4_32", depth=1)
-    load_sl_vit(ours, wrap(weights))
-    temperature = weights["transformer.layers.0.0.fn.scale"]
-    assert ours.encoder.blocks[0].attention.temperature.tolist() == pytest.approx(
-        temperature.tolist(), abs=2e-3
-    )
-
-
 def without(weights, *names):
     return {name: tensor for name, tensor in weights.items() if name not in names}
-
-
-REFUSED = [
-    (lambda w: without(w, "cls_token"), "SL-ViT do not fit this model: missing: cls_token. Build"),
-    (lambda w: w | {"extra": torch.zeros(1)}, ": unexpected: extra. Build"),
-    (
-        lambda w: w | {"mlp_head.1.weight": torch.zeros(7, 192)},
-        r": of another shape: mlp_head.1.weight \(7, 192\) where \(10, 192\) fits. Build",
-    ),
-    (
-        lambda w: without(w, "mlp_head.0.bias") | {"a": w["cls_token"], "cls_token": torch.ones(1)},
-        r"missing: mlp_head.0.bias; unexpected: a; of another shape: cls_token \(1,\) where",
-    ),
-    (
-        lambda w: sl("vit_tiny_patch4_32")[1],
-        "missing: .*merging.1.weight.*fn.scale.*; unexpected: to_patch_embedding.1.weight, ",
-    ),
-    (lambda w: sl("sl_vit_tiny_patch8_64")[1], r"merging.1.weight \(960,\) where \(240,\) fits"),
-    (lambda w: t2t("t2t_vit_7", depth=1)[2], "missing: .* and .* more; unexpected: pos_embed"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("change", "words"), REFUSED)
-def test_weights_that_do_not_fit_change_nothing(change, words):
-    model, weights, _ = sl("sl_vit_tiny_patch4_32")
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(ValueError, match=words):
-        load_sl_vit(model, change(weights))
-    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
-    assert model.encoder.norm.eps == 1e-6
 
 
 @pytest.mark.parametrize(
@@ -189,20 +138,6 @@ def test_another_models_weights(load, name, weights, words):
         model = vitbook.create_model(name)
     with pytest.raises(ValueError, match=words):
         load(model, weights())
-
-
-def test_what_is_no_state_dict(plain_vitbook):
-    plain_vitbook(
-        """
-        import pytest, vitbook
-        from vitbook.models.weights.authors import load_deit
-        model = vitbook.create_model("deit_micro_distilled_patch2_8")
-        with pytest.raises(TypeError, match="weights are str: expected a state dict; torch.load"):
-            load_deit(model, "deit.pth")
-        with pytest.raises(TypeError, match="epoch of the weights is int, no tensor with a name"):
-            load_deit(model, {"epoch": 3})
-        """
-    )
 
 
 @pytest.mark.parametrize("name", ["sl_vit_tiny_patch4_32", "t2t_vit_7"])

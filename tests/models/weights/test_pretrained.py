@@ -15,15 +15,7 @@ def random_timm(name: str, **settings) -> torch.nn.Module:
     return model
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "vit_tiny_patch16_224",
-        "vit_base_patch16_224",
-        pytest.param("vit_base_patch32_224", marks=pytest.mark.slow),
-        "deit_tiny_distilled_patch16_224",
-    ],
-)
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224"])
 @torch.no_grad()
 def test_the_logits_are_timms(name):
     torch.manual_seed(0)
@@ -60,31 +52,6 @@ def test_a_model_without_a_head_leaves_ours():
     head = ours.head.classifier.weight.clone()
     load_timm(ours, random_timm("vit_tiny_patch16_224", num_classes=0))
     assert torch.equal(ours.head.classifier.weight, head)
-
-
-@pytest.mark.parametrize(
-    ("ours", "settings", "words"),
-    [
-        (
-            dict(num_classes=10),
-            {},
-            r"shape: head.weight \(1000, 192\) where \(10, 192\) fits, head.bias",
-        ),
-        (
-            {},
-            dict(qkv_bias=False),
-            "missing: blocks.0.attn.qkv.bias, .* and 7 more. Build the model with",
-        ),
-        ({}, dict(init_values=0.1), "unexpected: blocks.0.ls1.gamma, "),
-        ({}, dict(embed_dim=96), "shape: patch_embed.proj.weight .*, pos_embed .* fits"),
-    ],
-)
-def test_weights_that_do_not_fit_change_nothing(ours, settings, words):
-    model = vitbook.create_model("vit_tiny_patch16_224", **ours)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(ValueError, match=words):
-        load_timm(model, timm.create_model("vit_tiny_patch16_224", **settings))
-    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
 def test_no_internet(monkeypatch):

@@ -65,8 +65,6 @@ class ResNet(nn.Module):
         stem_stride: int = 1,
     ):
         super().__init__()
-        if stem_stride not in (1, 2, 4):
-            raise ValueError(f"stem stride {stem_stride}: expected 1, 2 or 4")
         self.patch_size = 4 * stem_stride
         self.image_size = pair(image_size, "image size")
         if any(size % self.patch_size for size in self.image_size):

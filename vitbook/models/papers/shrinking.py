@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from vitbook.errors import UnknownNameError, check_count
+from vitbook.errors import UnknownNameError
 from vitbook.layers import (
     LearnedPosition,
     OnGrid,
@@ -48,17 +48,10 @@ def shrinking_vit(
 
     Raises:
         UnknownNameError: another ``by``.
-        ValueError: a grid with an odd side, fewer than two blocks, a widening without a
-            convolution, or one that is no whole number from 1 on.
+        ValueError: a grid with an odd side.
     """
     if by not in WAYS:
         raise UnknownNameError("way to shrink", by, WAYS)
-    if depth < 2 or (widening != 1 and by != "convolution"):
-        raise ValueError(
-            f"depth {depth} and widening {widening} by {by!r}: expected at least 2 blocks, and a "
-            "widening of 1 unless it is by convolution"
-        )
-    check_count("widening", widening)
     tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
     rows, columns = grid = tokenizer.grid_size
     if rows % 2 or columns % 2:

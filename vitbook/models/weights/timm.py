@@ -9,7 +9,7 @@ from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
 from vitbook.model_utilities import own_state, unwrapped
 from vitbook.models.papers.bit import ResNetV2
-from vitbook.models.weights.names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES
+from vitbook.models.weights.names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES, Names
 from vitbook.models.weights.renaming import load_renamed
 
 # Names that timm has and we have not.
@@ -104,8 +104,7 @@ def load_state(
             state["pos_embed"][0], grid, model.grid_size, model.num_prefix_tokens, method
         )
         state = state | {"pos_embed": table[None]}
-    names = TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
-    return load_renamed(model, state, names, whose, optional="head.")
+    return load_renamed(model, state, _names_for(model), whose, optional="head.")
 
 
 def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Module:
@@ -116,5 +115,8 @@ def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Mod
     """
     if not any(TIMMS.search(name) for name in state):
         return load_renamed(model, state, (), whose)
-    names = TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
-    return load_renamed(model, state, names, whose, optional="head.")
+    return load_renamed(model, state, _names_for(model), whose, optional="head.")
+
+
+def _names_for(model: nn.Module) -> Names:
+    return TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
