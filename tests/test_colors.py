@@ -13,7 +13,6 @@ from transformers import ViTConfig, ViTModel
 
 import vitbook
 from vitbook.analysis import black_level, integrated_gradients
-from vitbook.cli.frozen_readers import frozen_body
 from vitbook.cli.probed_model import load_probed_model
 from vitbook.colors import OURS, Colors, colors_of, recoloring, say_colors
 from vitbook.datasets import Dataset
@@ -21,6 +20,7 @@ from vitbook.models.weights.timm import load_timm
 from vitbook.runs import get_recipe
 from vitbook.training import evaluate, predict, save_checkpoint, train
 from vitbook.training.objectives.teachers import OwnColors
+from vitbook.training.transfer.frozen_readers import frozen_body
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SEEN = Colors(MEAN, STD)

@@ -10,27 +10,13 @@ try:
     with from_extra("train"):
         import typer
 
-        from vitbook.cli import data, experiments, weights
-        from vitbook.cli.ablate import ablate
+        from vitbook.cli import data, experiments, measure, weights
         from vitbook.cli.bench import bench
-        from vitbook.cli.checkpoint_data import load_with_data
-        from vitbook.cli.collages import collages
-        from vitbook.cli.costs import costs
         from vitbook.cli.export import export
-        from vitbook.cli.few_shot import few_shot
         from vitbook.cli.ledger import show
-        from vitbook.cli.linear_probe import linear_probe
-        from vitbook.cli.mirrors import mirrors
         from vitbook.cli.models import models
-        from vitbook.cli.moves import moves
-        from vitbook.cli.options import Device, data_name
+        from vitbook.cli.options import Device
         from vitbook.cli.probe import probe
-        from vitbook.cli.quantize import quantize
-        from vitbook.cli.rank import rank
-        from vitbook.cli.redundancy import redundancy
-        from vitbook.cli.score import score
-        from vitbook.cli.sharpness import sharpness
-        from vitbook.cli.tasks import tasks
         from vitbook.cli.train import train
         from vitbook.cli.workplace import WorkError
         from vitbook.devices import choose_device
@@ -39,6 +25,7 @@ try:
             TrainingDivergedError,
             evaluate,
         )
+        from vitbook.training.asked import data_name, load_with_data
         from vitbook.training.engine.memory import is_out_of_memory
 except ModuleNotFoundError as error:  # a sentence, not a traceback
     sys.exit(f"vitbook: {error}")
@@ -49,27 +36,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.command(name="ablate")(ablate)
-app.command(name="bench")(bench)
-app.command(name="collages")(collages)
-app.command(name="costs")(costs)
-app.command(name="export")(export)
-app.command(name="few-shot")(few_shot)
-app.command(name="linear-probe")(linear_probe)
-app.command(name="mirrors")(mirrors)
-app.command(name="models")(models)
-app.command(name="moves")(moves)
-app.command(name="probe")(probe)
-app.command(name="quantize")(quantize)
-app.command(name="rank")(rank)
-app.command(name="redundancy")(redundancy)
+for command in (bench, export, models, probe, train):
+    app.command()(command)
 app.command(name="results")(show)
-app.command(name="score")(score)
-app.command(name="sharpness")(sharpness)
-app.command(name="tasks")(tasks)
-app.command(name="train")(train)
 app.add_typer(data.app, name="data")
 app.add_typer(experiments.app, name="experiments")
+app.add_typer(measure.app, name="measure")
 app.add_typer(weights.app, name="weights")
 
 

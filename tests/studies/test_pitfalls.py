@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from einops import rearrange
 
 from vitbook import analysis, create_model, runs
-from vitbook.cli.faults import load_checkpoint
 from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
 from vitbook.models import set_stochastic_depth
@@ -14,6 +13,7 @@ from vitbook.runs import get_recipe
 from vitbook.studies.pitfalls import FAULTS, check_fault, plant
 from vitbook.training import CheckpointError, run, save_checkpoint
 from vitbook.training.engine.optimization import parameter_groups
+from vitbook.training.faults import load_checkpoint
 
 ACTING = [name for name in FAULTS if name not in ("decayed_positions", "unscaled_depth")]
 

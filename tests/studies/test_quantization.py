@@ -1,11 +1,17 @@
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import vitbook
+from vitbook import datasets, runs
 from vitbook.layers import QuantizedLinear
-from vitbook.studies.quantization import channel_ranges, count_oscillations
+from vitbook.studies.quantization import channel_ranges, count_oscillations, quantize
+from vitbook.training import SCHEMES, evaluate, save_checkpoint
+
+DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
 
 
 def layer():
@@ -54,6 +60,71 @@ def test_evaluation_is_not_counted_and_nothing_outlives_the_block():
         pass
     move(quantized.train(), [0.6, 0.4, 0.6])
     assert later.steps == 0
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Both measurements of a model on 60 digits."""
+    pytest.importorskip("torchao")
+    return quantize(
+        dataset="digits", model=DIGITS, num_images=60, rounds=2,
+        out=tmp_path_factory.mktemp("runs"), threads=1, device="cpu",
+    )  # fmt: skip
+
+
+def test_a_row_for_each_scheme_and_why_one_is_refused(measured):
+    rows = {row["scheme"]: row for row in measured[0].rows}
+    assert measured[0].kind == "quantization" and list(rows) == ["float32", *SCHEMES]
+    refused = {name: row["refused"] for name, row in rows.items() if row["refused"]}
+    assert list(refused) == ["int4_packed"] and "torchao refuses" in refused["int4_packed"]
+    assert rows["int4_packed"]["accuracy"] is None and rows["int4_packed"]["time"] is None
+    assert rows["float32"]["difference"] == [0, 0, 0] and rows["float32"]["time"] == [1, 1, 1]
+    assert rows["float32"]["megabytes"] > 3 * rows["int8_weights"]["megabytes"]
+    for name, row in rows.items():
+        if name not in refused:
+            low, high = row["difference"][1:]
+            assert row["accuracy"][1] <= row["accuracy"][0] <= row["accuracy"][2]
+            assert low <= row["difference"][0] <= high and row["time"][0] > 0
+
+
+def test_the_exact_accuracy_is_evaluate_s(measured):
+    row = measured[0]
+    drawn = torch.randperm(355, generator=torch.Generator().manual_seed(0))[:60]
+    held_out = datasets.load("digits", "test")
+    some = replace(held_out, images=held_out.images[drawn], labels=held_out.labels[drawn])
+    exact = evaluate(vitbook.load_checkpoint(DIGITS).model, some)
+    assert row.rows[0]["accuracy"][0] == pytest.approx(exact, abs=1e-4)
+    assert row.settings["images"] == 60 and row.settings["threads"] == 1
+
+
+def test_each_place_is_rounded_by_itself(measured):
+    assert measured[1].kind == "rounded_activations" and len(measured[1].rows) == 4 * 3 * 3
+    assert {row["place"] for row in measured[1].rows} == {"stream", "norm", "softmax", "gelu"}
+    eight = [row for row in measured[1].rows if row["bits"] == 8 and row["steps"] == "token"]
+    assert all(row["same_answers"] > 0.95 for row in eight)
+
+
+def test_a_model_without_activations_to_round_keeps_its_first_measurement(tmp_path):
+    pytest.importorskip("torchao")
+    path = save_checkpoint(tmp_path / "own.safetensors", vitbook.create_model("resnet8_digits"))
+    asked = {"dataset": "digits", "model": str(path), "num_images": 4, "rounds": 2, "device": "cpu"}
+    with pytest.raises(ValueError, match="nothing was rounded: no stream of ResNet"):
+        quantize(**asked, out=tmp_path)
+    assert [row.kind for row in runs.measurements(folder=tmp_path)] == ["quantization"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"num_classes": 3}, "has 3 classes, digits 10: expected a model that learned this data"),
+        ({"channels": 3}, "with 3 channels, digits has 1: expected a model of square images"),
+    ],
+)
+def test_a_model_of_other_classes_or_images(change, told, tmp_path):
+    model = vitbook.create_model("vit_micro_patch2_8", **change)
+    path = save_checkpoint(tmp_path / "own.safetensors", model)
+    with pytest.raises(ValueError, match=told):
+        quantize(dataset="digits", model=str(path), out=tmp_path / "runs")
 
 
 @torch.no_grad()

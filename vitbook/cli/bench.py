@@ -15,9 +15,9 @@ from vitbook.cli.benchmarked_model import (
     load_benchmarked_model,
 )
 from vitbook.cli.options import Device
-from vitbook.cli.tables import interval, print_table
 from vitbook.devices import choose_device
 from vitbook.files import check_writable
+from vitbook.runs.tables import interval, print_table
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
 LONGEST_NAME = 150  # a file's has room for 255 bytes, and its kind is put in front

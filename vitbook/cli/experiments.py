@@ -12,16 +12,16 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets, runs
-from vitbook.cli.faults import check_fault
 from vitbook.cli.options import Device
 from vitbook.cli.rates import Rates
-from vitbook.cli.tables import print_table
 from vitbook.cli.worker import ROOT, code_of_commit, make_if_missing
 from vitbook.cli.workplace import DIRTY, WorkError, Workplace
 from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
 from vitbook.runs import Experiment, PlannedRun, read_experiments
+from vitbook.runs.tables import print_table
 from vitbook.training import check_run
+from vitbook.training.faults import check_fault
 
 ROOM = 200e6  # bytes that an unfinished state may need
 FOREVER_S = 10 * 365 * 24 * 3600

@@ -7,11 +7,12 @@ import torch
 import typer
 
 import vitbook
-from vitbook.cli.options import AnyModel, Pretrained, stem
+from vitbook.cli.options import AnyModel, Pretrained, Threads
 from vitbook.cli.probed_model import load_probed_model, read_images
-from vitbook.cli.tables import print_table
 from vitbook.devices import set_threads
 from vitbook.export import export_onnx
+from vitbook.runs.tables import print_table
+from vitbook.training.asked import stem
 
 
 def export(
@@ -39,7 +40,7 @@ def export(
         bool, typer.Option("--free-size", help="Take images of any size that the patches divide.")
     ] = False,
     pretrained: Pretrained = False,
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    threads: Threads = None,
 ) -> None:
     """Write a model as an ONNX file, and say how far its outputs are from torch's.
 

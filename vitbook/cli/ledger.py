@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from vitbook import runs
-from vitbook.cli.tables import print_table
 from vitbook.errors import UnknownNameError
+from vitbook.runs.tables import print_table
 
 
 def show(

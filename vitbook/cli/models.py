@@ -7,9 +7,9 @@ import torch
 import typer
 
 from vitbook import published_counts as audit
-from vitbook.cli.tables import print_table
 from vitbook.measure import count_parameters
 from vitbook.models import create_model, list_models
+from vitbook.runs.tables import print_table
 
 
 def models(

@@ -10,16 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from vitbook import datasets
-from vitbook.cli.faults import load_checkpoint
 from vitbook.datasets.images import ANYONES, ImageError, as_shown, open_image, pixels, square
-from vitbook.errors import UnknownNameError, first_few
+from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
-from vitbook.models.catalog import create_again
+from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.formats import ENDINGS
-from vitbook.models.weights.pretrained import PRETRAINED, Pretrained, load_pretrained
+from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.engine.memory import is_out_of_memory
+from vitbook.training.faults import load_checkpoint
+from vitbook.training.transfer.frozen_readers import square_side
 
 
 @dataclass(frozen=True)
@@ -97,29 +98,6 @@ def _of_the_index(name: str) -> ProbedModel:
     )  # fmt: skip
 
 
-def fresh_twin(model: nn.Module) -> nn.Module:
-    """The same model of the catalogue with random weights, seed 0, in evaluation mode."""
-    torch.manual_seed(0)
-    return create_again(model.spec).eval()
-
-
-def check_classes(loaded: Pretrained, dataset: datasets.Dataset) -> None:
-    """Refuse images whose labels mean something else than a head's logits.
-
-    Raises:
-        ValueError: they do.
-    """
-    if loaded.class_names != dataset.class_names:
-        told, given = (
-            f"{len(names)} classes ({first_few(names, 3)})"
-            for names in (loaded.class_names, dataset.class_names)
-        )
-        raise ValueError(
-            f"the head on {loaded.name} tells apart {told}; {dataset.provenance['name']} has "
-            f"{given}: fit a head on it with `vitbook linear-probe`, or take other data"
-        )
-
-
 def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> ProbedModel:
     spec = model.spec
     size = square_side(name, spec.image_size)
@@ -127,14 +105,6 @@ def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> 
     return ProbedModel(
         name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, prepare
     )
-
-
-def square_side(name: str, size: int | tuple[int, int]) -> int:
-    """Of the square images that a model takes; refuses one that takes others."""
-    height, width = (size, size) if isinstance(size, int) else size
-    if height != width:
-        raise ValueError(f"{name} takes images of {height}x{width}: expected a square")
-    return height
 
 
 def _timm(name: str, pretrained: bool, size: int | None) -> ProbedModel:

@@ -13,14 +13,15 @@ import typer
 from torch import nn
 
 from vitbook.analysis import mean_attention_distance, mean_weight_on_prefix
-from vitbook.cli.faults import check_fault, plant
-from vitbook.cli.options import DataName, Device
+from vitbook.cli.options import Device, Threads
 from vitbook.datasets import Dataset
 from vitbook.devices import set_threads
 from vitbook.files import check_writable
 from vitbook.runs import get_recipe
 from vitbook.training import RunStoppedError, run
+from vitbook.training.asked import DataName
 from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.faults import check_fault, plant
 
 
 def train(
@@ -61,7 +62,7 @@ def train(
     experiment: Annotated[
         str, typer.Option(help="Experiment of data/experiments.toml that it answers.")
     ] = "",
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
+    threads: Threads = None,
     compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's event files.")

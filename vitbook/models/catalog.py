@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+import torch
 from torch import nn
 
 from vitbook.errors import UnknownNameError, is_whole_number
@@ -141,6 +142,12 @@ def create_again(spec: ModelSpec) -> nn.Module:
     if not spec.num_classes:
         model.head, model.spec = ClassToken(), spec
     return model
+
+
+def fresh_twin(model: nn.Module) -> nn.Module:
+    """The same model of the catalogue with random weights, seed 0, in evaluation mode."""
+    torch.manual_seed(0)
+    return create_again(model.spec).eval()
 
 
 def _pooled_head(name: str, model: nn.Module, pool: str, num_classes: int) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Rows with what they have in common said once."""
+"""Rows with what they have in common said once, and tables on a terminal."""
 
 import json
 
@@ -46,3 +46,24 @@ def _line(group: list[Result]) -> dict[str, str]:
         "images/s": f"{max(row.images_per_second for row in group):,.0f}",
         "device": first.device,
     }
+
+
+def print_table(lines: list[dict[str, str]]) -> None:
+    """Columns as wide as their widest cell, under their names; nothing of no lines.
+
+    rich, which comes with typer, would fold cells to the terminal's width, and to 80 columns in a
+    pipe: a line would no longer be a row.
+    """
+    if not lines:
+        return
+    cells = [list(lines[0]), *(list(line.values()) for line in lines)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(padded).rstrip())
+
+
+def interval(values: list[float], form: str) -> str:
+    """A middle and its interval, [middle, low, high], as "0.99 [0.98, 1.00]"."""
+    middle, low, high = (f"{value:{form}}" for value in values)
+    return f"{middle} [{low}, {high}]"

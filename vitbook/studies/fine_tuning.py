@@ -1,9 +1,123 @@
-"""How well a score puts things in the order of their truth: pairs, and Kendall's tau-b."""
+"""What the chapter on fine-tuning measures, and how well a score orders what it scores."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import sqrt
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import torch
+import typer
+from torch import Tensor, nn
+
+from vitbook import datasets
+from vitbook.errors import UnknownNameError
+from vitbook.model_utilities import weights_digest
+from vitbook.models import create_model, list_models
+from vitbook.models.weights.formats import ENDINGS
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training.asked import DataName, Share
+from vitbook.training.transfer.few_shot import NEIGHBOURS
+from vitbook.training.transfer.frozen_readers import READ, checked_size, frozen_body, kept_features
+from vitbook.training.transfer.transfer_scores import FOLDS, projected_scores, transfer_score
+
+
+def _lines(rows: list[dict]) -> list[dict[str, str]]:
+    return [
+        {
+            "model": row["model"],
+            "pixels": str(row["image_size"]),
+            "ridge": f"{row['ridge']:.1%}",
+            "neighbours": f"{row['neighbours']:.1%}",
+            **(
+                {"ridge of mixes": _mean(row["ridge_projected"])}
+                if "ridge_projected" in row
+                else {}
+            ),
+            "learned from": row["learned_from"],
+        }
+        for row in rows
+    ]
+
+
+def _mean(scores: list[float]) -> str:
+    return f"{sum(scores) / len(scores):.1%}"
+
+
+@measurement(transfer_scores=_lines)
+def rank(
+    sheet: Sheet,
+    dataset: DataName,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            help="Names from `vitbook weights list`, timm's, checkpoints; of the catalogue for "
+            "fresh weights. NAME@84 gives it images of 84 pixels."
+        ),
+    ],
+    share: Share = 1.0,
+    width: Annotated[
+        int | None,
+        typer.Option(min=1, help="Let ridge read so many random mixes of the features, too."),
+    ] = None,
+) -> None:
+    """Score frozen bodies on the training images, to choose the one that is worth fine-tuning."""
+    sheet.expect(dataset)
+    asked = [_named(word) for word in models]
+    train = datasets.take_share(datasets.load(dataset, "train"), share)
+
+    def row(name: str, body: nn.Module, normalize: Callable, size: int) -> dict:
+        read = kept_features(body.to(sheet.device), normalize, size, sheet.folder, name)
+        features = read(train.images)
+        score = transfer_score(features, train.labels, train.num_classes)
+        found = {"ridge": score.ridge, "neighbours": score.neighbours, "penalty": score.penalty}
+        if width is not None:
+            projected = projected_scores(features, train.labels, width, train.num_classes)
+            found["ridge_projected"] = [round(each, 4) for each in projected]
+        return found
+
+    rows, seen = [], set()
+    for name, size in asked:
+        body, normalize, about = ranked_body(name, size)
+        side = checked_size(name, body, train)
+        if (name, side) in seen:  # by its own size too, as NAME@8 may be
+            raise ValueError(f"{name} of {side} pixels is there twice: name each model once")
+        seen.add((name, side))
+        key = f"{name} {side} {about['weights']}"
+        found = sheet.once(key, row, name, body, normalize, side)
+        rows.append({"model": name, "image_size": side} | found | about)
+    settings = {
+        "dataset": train.provenance["name"], "share": share, "training_images": len(train),
+        "features": READ, "folds": FOLDS, "neighbours": NEIGHBOURS,
+        "read": "each fold by what the others teach; no held-out image was asked",
+        **({} if width is None else {"projected_width": width}),
+    }  # fmt: skip
+    sheet.write(dataset, settings, sorted(rows, key=lambda row: -row["ridge"]))
+
+
+def _named(word: str) -> tuple[str, int | None]:
+    """A model's name, and the pixels behind its last @, if there are any."""
+    name, at, pixels = word.rpartition("@")
+    if not at or word.endswith(ENDINGS):  # a file, whose folder may hold an @
+        return word, None
+    if not pixels.isdecimal() or not name:
+        raise ValueError(f"{word}: expected a name, or a name and pixels such as {name or 'X'}@84")
+    return name, int(pixels)
+
+
+def ranked_body(
+    name: str, size: int | None
+) -> tuple[nn.Module, Callable[[Tensor], Tensor], dict[str, str]]:
+    """As :func:`frozen_body`; a name of the catalogue has fresh weights of seed 0."""
+    if name not in list_models():
+        try:
+            return frozen_body(name, size)
+        except UnknownNameError as error:
+            raise UnknownNameError("weights, checkpoint or model", name, list_models()) from error
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = create_model(name, image_size=size).eval()
+    about = {"weights": weights_digest(model), "learned_from": "nothing"}
+    return model, datasets.normalize, about
 
 
 class Agreement(NamedTuple):

@@ -1,13 +1,70 @@
-"""What the chapter on tokens of tokens draws: what accuracy costs."""
+"""What the chapter on tokens of tokens measures and draws."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated
 
 import matplotlib.pyplot as plt
 import seaborn as sns
+import torch.nn.functional as F
+import typer
+from jaxtyping import UInt8
 from matplotlib.figure import Figure
+from torch import Tensor, nn
 
+from vitbook import datasets
 from vitbook.plots.page import for_pages
 from vitbook.plots.style import COLORS, INK, finish, fitted, in_line, legend_below, lift, named
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training import evaluate
+from vitbook.training.asked import Checkpoints, OtherData, Split, rows_of_checkpoints
+
+
+def _lines(rows: list[dict]) -> list[dict[str, str]]:
+    most = len(rows[0]["accuracy"]) // 2
+    return [
+        {"run": row["run"]}
+        | {f"{right:+d} px": f"{read:.2%}" for right, read in enumerate(row["accuracy"], -most)}
+        for row in rows
+    ]
+
+
+@measurement(moves=_lines)
+def moves(
+    sheet: Sheet,
+    checkpoints: Checkpoints,
+    most: Annotated[int, typer.Option(help="Pixels, to the right and to the left.")] = 2,
+    dataset: OtherData = None,
+    split: Split = None,
+) -> None:
+    """Say how many images are read after a move by each number of pixels, right and left.
+
+    What leaves the image is lost, and zero comes in.
+    """
+    steps = range(-most, most + 1)
+
+    def row(model: nn.Module, images: datasets.Dataset) -> dict:
+        side = images.images.shape[3]
+        if not 1 <= most < side:
+            raise ValueError(f"--most {most}: expected 1 to {side - 1} for {side} pixels")
+        sets = (replace(images, images=moved(images.images, right)) for right in steps)
+        return {"accuracy": [round(evaluate(model, each), 6) for each in sets]}
+
+    subject, about, rows = rows_of_checkpoints(sheet, checkpoints, dataset, split, row)
+    settings = about | {
+        "accuracy": "by pixels moved to the right; what leaves is lost, zero comes in",
+        "right": list(steps),
+    }
+    sheet.write(subject, settings, rows)
+
+
+def moved(
+    images: UInt8[Tensor, "n channels height width"], right: int
+) -> UInt8[Tensor, "n channels height width"]:
+    """Images whose content lies so many pixels further to the right."""
+    far, width = abs(right), images.shape[3]
+    return F.pad(images, (far, far))[..., far - right : far - right + width]
+
 
 MARKERS = "osv^DP"
 

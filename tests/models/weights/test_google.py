@@ -9,8 +9,8 @@ import torch
 from timm.models.vision_transformer import VisionTransformer as Timm
 
 import vitbook
-from vitbook.cli.probed_model import fresh_twin
 from vitbook.layers import ClassTokenHead, resize_positions
+from vitbook.models.catalog import fresh_twin
 from vitbook.models.papers.vit import DIGITS, MICRO_BODY, vit
 from vitbook.models.weights.formats import WeightsError
 from vitbook.models.weights.google import google_state, load_google

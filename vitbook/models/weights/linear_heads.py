@@ -92,9 +92,9 @@ def read_head(path: str | Path) -> LinearHead:
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         damaged = (
             f"{path} is damaged or no linear head ({error}): copy it again, or fit one with "
-            "`vitbook linear-probe`"
+            "`vitbook measure linear-probe`"
         )
-        expected = "a head that `vitbook linear-probe` fitted"
+        expected = "a head that `vitbook measure linear-probe` fitted"
         raise HeadError(refusal(path, expected, damaged)) from error
 
 

@@ -134,7 +134,8 @@ def load_pretrained(
     Args:
         name: ``vit_small_patch14_focus``, or timm's, as ``vit_small_patch14_dinov2.lvd142m``.
         head: a linear layer that the book fitted on the frozen body, by its data set
-            ("tf_flowers", "cifar10", "tiny_imagenet"), or a file that `vitbook linear-probe` wrote.
+            ("tf_flowers", "cifar10", "tiny_imagenet"), or a file that `vitbook measure
+            linear-probe` wrote.
         image_size: in pixels; the patch must divide it. By default that of the head, else 224, or
             timm's own.
         resize_method: of the table of positions, see :func:`vitbook.layers.resize_positions`; by
@@ -170,7 +171,7 @@ def load_pretrained(
     if answers is not None and (its := str(answers.provenance.get("weights", own))) != own:
         raise HeadError(
             f"head {str(head)!r} was fitted on weights {its[:12]}..., {name} has {own[:12]}...: "
-            "fit one on these with `vitbook linear-probe`"
+            "fit one on these with `vitbook measure linear-probe`"
         )
     size = 224 if answers is None else answers.image_size
     model = create_model(

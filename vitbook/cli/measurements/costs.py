@@ -1,7 +1,6 @@
-"""``vitbook costs``: parameters of many models, and what one image costs each of them."""
+"""Parameters of many models, and what one image costs each of them."""
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -9,17 +8,35 @@ import torch
 import typer
 from torch import Tensor, nn
 
-from vitbook import measure, runs
-from vitbook.cli.options import Device
+from vitbook import measure
 from vitbook.cli.probed_model import ProbedModel, load_probed_model
-from vitbook.cli.tables import interval, print_table
-from vitbook.devices import choose_device, counts_memory, set_threads
+from vitbook.devices import counts_memory
 from vitbook.errors import first_few
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.runs.tables import interval
+from vitbook.training.asked import check_each_once
 
-KIND = "costs"
+
+def _lines(rows: list[dict]) -> list[dict[str, str]]:
+    return [
+        {
+            "model": row["model"],
+            "image": f"{row['image_size']} px",
+            "parameters": f"{row['parameters']:,}",
+            "MACs/image": f"{row['macs'] / 1e6:,.1f} M",
+            "ms/image": f"{1e3 * row['seconds']:,.1f}",
+            "time over the first": interval(row["time"], ".3f"),
+            "memory/image": "not counted"
+            if row["memory_bytes"] is None
+            else f"{row['memory_bytes'] / 2**20:,.1f} MiB",
+        }
+        for row in rows
+    ]
 
 
+@measurement(costs=_lines)
 def costs(
+    sheet: Sheet,
     models: Annotated[
         list[str],
         typer.Argument(
@@ -45,26 +62,20 @@ def costs(
     shared: Annotated[
         bool, typer.Option("--shared", help="Others use the machine: count one thread's own time.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
-    device: Device = None,
 ) -> None:
     """Count models, and time them in turn on images of one size or of several; ratios are kept.
 
     Weights that are not there are random, which takes as long.
     """
-    if twice := [name for name in models if models.count(name) > 1]:
-        raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
-    if twice := [size for size in sizes or () if sizes.count(size) > 1]:
-        raise ValueError(f"--size {twice[0]} {sizes.count(twice[0])} times: say it once")
-    set_threads(threads)
-    place = choose_device(device)
+    check_each_once(models)
+    check_each_once(sizes or [], "--size ")
+    place = sheet.device
     if shared and (place.type != "cpu" or torch.get_num_threads() > 1):
         raise ValueError(
             f"--shared on {place} with {torch.get_num_threads()} threads: only the time of one "
             "thread of the CPU can be told from its waiting; add --device cpu --threads 1"
         )
-    runs.check_place(KIND, subject, out)
+    sheet.expect(subject)
     loaded = [load_probed_model(name, size=size) for size in sizes or [None] for name in models]
     _check_images(loaded, each_size=bool(sizes))
     works = [(each.model.to(place), _images(each, batch).to(place)) for each in loaded]
@@ -86,25 +97,18 @@ def costs(
         ratio = measure.ratio_of(mine, reference)
         row["time"] = [round(each, 4) for each in (ratio.median, ratio.low, ratio.high)]
         row["seconds"] = round(float(np.median(mine)) / batch, 6)
-    measured = runs.Measurement(
-        kind=KIND,
-        subject=subject,
-        settings={
-            "image_size": sizes or loaded[0].size, "batch": batch, "rounds": rounds,
-            "precision": "float32",
-            "threads": torch.get_num_threads() if place.type == "cpu" else 0,
-            "clock": "processor time; the machine was shared" if shared else "wall time",
-            "weights": {each.name: each.weights for each in loaded if each.fresh} or "random",
-            "time": f"of an image, over that of {models[0]} ({loaded[0].size} px) run beside it; "
-            "bootstrap, 95 %",
-            "seconds": "of an image, the median over rounds",
-            "memory_bytes": "the most at once in a forward pass, over the weights, for each image",
-        },
-        rows=rows,
-        **runs.made_on(place),
-    )  # fmt: skip
-    print_table([_line(row) for row in rows])
-    typer.echo(f"wrote {runs.record(measured, out)}")
+    settings = {
+        "image_size": sizes or loaded[0].size, "batch": batch, "rounds": rounds,
+        "precision": "float32",
+        "threads": torch.get_num_threads() if place.type == "cpu" else 0,
+        "clock": "processor time; the machine was shared" if shared else "wall time",
+        "weights": {each.name: each.weights for each in loaded if each.fresh} or "random",
+        "time": f"of an image, over that of {models[0]} ({loaded[0].size} px) run beside it; "
+        "bootstrap, 95 %",
+        "seconds": "of an image, the median over rounds",
+        "memory_bytes": "the most at once in a forward pass, over the weights, for each image",
+    }  # fmt: skip
+    sheet.write(subject, settings, rows)
 
 
 def _check_images(loaded: list[ProbedModel], each_size: bool) -> None:
@@ -143,16 +147,3 @@ def _memory(model: nn.Module, images: Tensor) -> int | None:
     if images.device.type != "cpu" and not counts_memory(images.device):
         return None
     return measure.peak_memory(lambda: model(images), images.device) // len(images)
-
-
-def _line(row: dict) -> dict[str, str]:
-    memory = row["memory_bytes"]
-    return {
-        "model": row["model"],
-        "image": f"{row['image_size']} px",
-        "parameters": f"{row['parameters']:,}",
-        "MACs/image": f"{row['macs'] / 1e6:,.1f} M",
-        "ms/image": f"{1e3 * row['seconds']:,.1f}",
-        "time over the first": interval(row["time"], ".3f"),
-        "memory/image": f"{memory / 2**20:,.1f} MiB" if memory is not None else "not counted",
-    }

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import vitbook
 from vitbook import datasets, runs
-from vitbook.__main__ import app, main
+from vitbook.cli.measurements import linear_probe as probe
 from vitbook.models.weights.pretrained import Pretrained
 from vitbook.runs import get_recipe
 from vitbook.training import RunStoppedError, load_checkpoint, run
@@ -33,27 +32,14 @@ def pets(tmp_path, monkeypatch):
     return tmp_path / "mine" / "pets"
 
 
-def vitbook_says(*words):
-    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
-    assert not done.exit_code, done.output
-    return done.output
-
-
-def refused(capsys, monkeypatch, *words):
-    monkeypatch.setattr("sys.argv", ["vitbook", *map(str, words)])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    return capsys.readouterr().err.strip().splitlines()[-1]
-
-
-def trained(pets, out, *more):
+def trained(told, pets, out, *more):
     words = ["train", "vit_micro_patch2_8", pets, "--out", out, "--epochs", 2, "--batch", 8]
-    return vitbook_says(*words, "--set", "warmup_epochs=1", "--device", "cpu", *more)
+    return told(*words, "--set", "warmup_epochs=1", "--device", "cpu", *more)
 
 
-def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path):
+def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path, told):
     out = tmp_path / "runs"
-    said = trained(pets, out)
+    said = trained(told, pets, out)
     assert re.search(rf"{NAME}: pictures 24 of train and 6 of test, 2 classes; 20% of each", said)
     (row,) = runs.read(out)
     assert re.fullmatch(NAME, row.dataset) and row.name.startswith(f"{row.dataset}-vit_micro")
@@ -66,41 +52,43 @@ def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path):
     assert sorted(each.name for each in pets.iterdir()) == ["cat", "dog"]
     # By the path, by the name in the row, and by what the checkpoint says.
     for asked in ([pets], [row.dataset], []):
-        last = vitbook_says("evaluate", checkpoint, *asked).splitlines()[-1]
+        last = told("evaluate", checkpoint, *asked).splitlines()[-1]
         assert last == f"{row.accuracy:.2%} of 6 images of {row.dataset}, test"
 
 
 @pytest.mark.parametrize(
     ("command", "kind"),
-    [
-        ("few-shot", "few_shot"),
-        ("linear-probe", "linear_probe"),
-        ("rank", "transfer_scores"),
-        ("moves", "moves"),
-    ],
+    [("linear-probe", "linear_probe"), ("rank", "transfer_scores"), ("moves", "moves")],
 )
-def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypatch):
-    trained(pets, tmp_path / "runs")
+def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypatch, told):
+    trained(told, pets, tmp_path / "runs")
     (checkpoint,) = (tmp_path / "runs").glob("*.safetensors")
     body = load_checkpoint(checkpoint).model
     loaded = Pretrained("small", body, (), {"digest": "d", "learned": "w"}, (0.5,) * 3, (0.5,) * 3)
-    monkeypatch.setattr("vitbook.cli.linear_probe.load_pretrained", lambda *given, **named: loaded)
+    monkeypatch.setattr(probe, "load_pretrained", lambda *given, **named: loaded)
     words = {
-        "few-shot": [pets, "--model", checkpoint, "--shots", "1,2", "--draws", "2"],
         "linear-probe": [pets, "--model", "small"],
         "rank": [pets, checkpoint],
         "moves": [checkpoint, "--dataset", pets, "--most", "1"],
     }[command]
-    vitbook_says(command, *words, "--out", tmp_path / "seen")
+    told("measure", command, *words, "--out", tmp_path / "seen")
     (row,) = runs.measurements(kind, folder=tmp_path / "seen")
     assert re.search(NAME, row.subject) and "/" not in row.subject
 
 
-def test_a_run_on_a_folder_starts_from_weights_that_have_learned(pets, tmp_path):
-    trained(pets, tmp_path / "runs")
+def test_a_run_on_a_folder_starts_from_weights_that_have_learned(pets, tmp_path, told):
+    trained(told, pets, tmp_path / "runs")
     (first,) = (tmp_path / "runs").glob("*.safetensors")
     trained(
-        pets, tmp_path / "more", "--from", first, "--recipe", "fine_tuning", "--set", "image_size=8"
+        told,
+        pets,
+        tmp_path / "more",
+        "--from",
+        first,
+        "--recipe",
+        "fine_tuning",
+        "--set",
+        "image_size=8",
     )
     (row,) = runs.read(tmp_path / "more", tuned=True)
     assert row.start.startswith(first.stem) and re.fullmatch(NAME, row.dataset)
@@ -131,37 +119,32 @@ def test_a_changed_folder_is_another_run(pets, tmp_path):
     assert not (tmp_path / f"{result.name}.unfinished").exists()
 
 
-def test_a_folder_is_kept_with_another_seed_listed_and_checked(pets, tmp_path):
+def test_a_folder_is_kept_with_another_seed_listed_and_checked(pets, tmp_path, told):
     usual, other = (
         datasets.name_of(pets),
-        vitbook_says("data", "keep", pets, "--seed", 3).split()[-1],
+        told("data", "keep", pets, "--seed", 3).split()[-1],
     )
     assert usual != other
-    listed = vitbook_says("data", "list").splitlines()
+    listed = told("data", "list").splitlines()
     assert sum(line.startswith("pets@") for line in listed) == 2
     assert any(line.startswith(other) and "train 24, test 6; " in line for line in listed)
     for asked in (pets, other):
-        checked = vitbook_says("data", "check", asked).splitlines()[-2:]
+        checked = told("data", "check", asked).splitlines()[-2:]
         assert "24 images (PNG, 14 x 10) of 2 classes, 12 each" in checked[0]
         assert "6 images (PNG, 14 x 10) of 2 classes, 3 each" in checked[1]
-    assert trained(other, tmp_path / "runs").count(other) > 1
+    assert trained(told, other, tmp_path / "runs").count(other) > 1
 
 
 ABSENT = {
     "train": ["train", "vit_micro_patch2_8", "{}", "--out", "{out}"],
     "evaluate": ["evaluate", MICRO, "{}"],
-    "few-shot": ["few-shot", "{}", "--model", MICRO, "--out", "{out}"],
-    "linear-probe": ["linear-probe", "{}", "--out", "{out}"],
-    "rank": ["rank", "{}", MICRO, "--out", "{out}"],
-    "ablate": ["ablate", "{}", "--out", "{out}"],
-    "quantize": ["quantize", "{}", "--out", "{out}"],
-    "collages": ["collages", "{}", "--out", "{out}"],
-    "moves": ["moves", MICRO, "--dataset", "{}", "--out", "{out}"],
+    "linear-probe": ["measure", "linear-probe", "{}", "--out", "{out}"],
+    "moves": ["measure", "moves", MICRO, "--dataset", "{}", "--out", "{out}"],
 }
 
 
 @pytest.mark.parametrize("command", ABSENT)
-def test_a_data_set_that_is_none_is_told_and_leaves_nothing(command, tmp_path, capsys, monkeypatch):
+def test_a_data_set_that_is_none_leaves_nothing(command, tmp_path, monkeypatch, refused):
     monkeypatch.setenv("VITBOOK_DATA", str(tmp_path / "root"))
     (tmp_path / "beside").mkdir()
     out = tmp_path / "runs"
@@ -170,22 +153,18 @@ def test_a_data_set_that_is_none_is_told_and_leaves_nothing(command, tmp_path, c
         ("cifar11", "vitbook: unknown data set 'cifar11': did you mean cifar10"),
     ):
         words = [word.format(asked, out=out) for word in ABSENT[command]]
-        assert re.match(message, refused(capsys, monkeypatch, *words))
+        assert re.match(message, refused(*words))
     assert [each.name for each in tmp_path.rglob("*")] == ["beside"]
 
 
 @pytest.mark.parametrize("model", ["{}/vit", "vit_micro"])
-@pytest.mark.parametrize("command", ["train", "linear-probe", "ablate"])
-def test_a_model_that_is_none_is_told_and_leaves_nothing(
-    command, model, tmp_path, capsys, monkeypatch
-):
+@pytest.mark.parametrize("words", ["train {} digits", "measure linear-probe digits --model {}"])
+def test_a_model_that_is_none_leaves_nothing(words, model, tmp_path, monkeypatch, refused):
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     name = model.format(tmp_path)
-    words = [name, "digits"] if command == "train" else ["digits", "--model", name]
-    said = refused(capsys, monkeypatch, command, *words)
-    told = f"unknown model '{name}'", f"unknown pretrained model '{name}'", f"'digits' with {name}:"
-    assert any(each in said for each in told)
+    said = refused(*words.format(name).split())
+    assert f"unknown model '{name}'" in said or f"unknown pretrained model '{name}'" in said
     assert [each.name for each in tmp_path.rglob("*")] == ["work"]
 
 

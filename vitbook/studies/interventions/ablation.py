@@ -1,40 +1,35 @@
-"""``vitbook ablate``: what a classifier loses without heads of one kind."""
+"""What a classifier loses without heads of one kind."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
 import typer
 
-from vitbook import datasets, runs
+from vitbook import datasets
 from vitbook.analysis import head_kinds, mean_head_outputs
 from vitbook.analysis.attention.head_kinds import EXPLAINS, IDLE, KINDS, NEAR
-from vitbook.cli.head_sets import Trial, compare_kinds, interval_of, single_heads
-from vitbook.cli.options import MOST_SEED, Device, data_name, stem
-from vitbook.cli.probed_model import check_classes
-from vitbook.cli.tables import interval, print_table
 from vitbook.datasets.resizing import resize
-from vitbook.devices import choose_device, set_threads
 from vitbook.models.weights.pretrained import load_pretrained
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.interventions.classes import check_classes
+from vitbook.studies.interventions.head_sets import Trial, compare_kinds, interval_of, single_heads
+from vitbook.training.asked import HeadedData, Seed, SomeImages, stem
 
 # Training images over which a head's mean is taken.
 REFERENCES = 64
 SHOWN = ("drop", "compared_drop", "random_drop", "lead", "alone", "alone_lead")
 
 
+@measurement(
+    ablation={"heads": "{kind}"} | {name: f"{{{name}:.3f}}" for name in SHOWN}, head_ablation=None
+)
 def ablate(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="A data set for which the book has a linear head: tf_flowers.", callback=data_name
-        ),
-    ],
+    sheet: Sheet,
+    dataset: HeadedData,
     model: Annotated[
         str, typer.Option(help="A name from `vitbook weights list`.")
     ] = "vit_small_patch14_focus",
-    num_images: Annotated[
-        int | None, typer.Option("--images", min=2, help="Held-out images; by default all.")
-    ] = None,
+    num_images: SomeImages = None,
     by: Annotated[
         Literal["mean", "zero"], typer.Option(help="What takes the place of a head's output.")
     ] = "mean",
@@ -44,30 +39,23 @@ def ablate(
             min=1, max=1000, help="Random sets of heads for each kind, in the same layers."
         ),
     ] = 10,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="Of the images and of the random heads.")
-    ] = 0,
-    out: Annotated[Path, typer.Option(help="Folder of the two measurements.")] = Path("runs"),
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
-    device: Device = None,
+    seed: Seed = 0,
 ) -> None:
     """Ablate heads by kind and one by one: the drop in the logit of the right class.
 
     Fresh weights are no null here: a linear head says nothing of tokens that it was not fitted on.
     The null is as many heads of other kinds in the same layers.
     """
-    set_threads(threads)
     subject = f"{stem(model)}-{dataset}-{by}"
-    for kind in ("ablation", "head_ablation"):
-        runs.check_place(kind, subject, out)
+    sheet.expect(subject)
     loaded = load_pretrained(model, head=dataset)
     split = datasets.held_out_split(dataset)
     held_out = datasets.load(dataset, split)
     check_classes(loaded, held_out)
     if num_images is not None and num_images > len(held_out):
         raise ValueError(f"{num_images} images of {dataset}, {split}: it has {len(held_out)}")
-    place, size = choose_device(device), loaded.model.spec.image_size
-    body, generator = loaded.model.to(place), torch.Generator().manual_seed(seed)
+    body, size = loaded.model.to(sheet.device), loaded.model.spec.image_size
+    generator = torch.Generator().manual_seed(seed)
 
     def prepared(images: torch.Tensor) -> torch.Tensor:
         return loaded.normalize(resize(images, size))
@@ -94,20 +82,5 @@ def ablate(
         "intact_accuracy": round(trial.accuracy(()), 4),
     }  # fmt: skip
     alone, one_by_one = single_heads(trial, kinds)
-    by_kind = compare_kinds(trial, kinds, alone, draws, seed)
-    print_table(
-        [
-            {"heads": row["kind"], "number": str(len(row["heads"]))}
-            | {name: "-" if row[name] is None else interval(row[name], ".3f") for name in SHOWN}
-            for row in by_kind
-        ]
-    )
-    for kind, rows in (("ablation", by_kind), ("head_ablation", one_by_one)):
-        measured = runs.Measurement(
-            kind=kind,
-            subject=subject,
-            settings=settings,
-            rows=rows,
-            **runs.made_on(place),
-        )
-        typer.echo(f"wrote {runs.record(measured, out)}")
+    sheet.write(subject, settings, compare_kinds(trial, kinds, alone, draws, seed))
+    sheet.write(subject, settings, one_by_one, "head_ablation")

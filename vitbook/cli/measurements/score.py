@@ -1,13 +1,12 @@
-"""``vitbook score``: explanations of a checkpoint, scored on images whose answer is known."""
+"""Explanations of a checkpoint, scored on images whose answer is known."""
 
 from itertools import product
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from torch import nn
 
-from vitbook import datasets, runs
+from vitbook import datasets
 from vitbook.analysis.attribution.scoring import (
     SCORES,
     explanations_of,
@@ -17,22 +16,25 @@ from vitbook.analysis.attribution.scoring import (
     score_explanations,
     score_rows,
 )
-from vitbook.cli.faults import load_checkpoint
-from vitbook.cli.options import Device, stems
-from vitbook.cli.probed_model import fresh_twin
-from vitbook.cli.tables import interval, print_table
 from vitbook.colors import OURS, colors_of
-from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
-from vitbook.extras import from_extra
+from vitbook.models.catalog import fresh_twin
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training.asked import SomeImages, check_each_once, stem
 from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.faults import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
 STEPS = 16
 TWIN = "untrained twin"
 
 
+@measurement(
+    needs=("chapters", "captum"),
+    explanations={"explanation": "{name}"} | {each: f"{{{each}:.3f}}" for each in SCORES},
+)
 def score(
+    sheet: Sheet,
     checkpoint: Annotated[
         str, typer.Argument(help="A file that `vitbook train` wrote, or one of the book's own.")
     ],
@@ -43,27 +45,20 @@ def score(
     against: Annotated[
         str, typer.Option(help="The explanation that the leads of the others are counted from.")
     ] = "edges",
-    num_images: Annotated[
-        int | None, typer.Option("--images", min=2, help="Held-out images to use; by default all.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the measurement.")] = Path("runs"),
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
-    device: Device = None,
+    num_images: SomeImages = None,
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls.
 
     Explanations of another checkpoint are scored on that model, and have its name behind theirs;
     leads are then counted by pointing alone.
     """
-    set_threads(threads)
     asked = [checkpoint] if beside is None else [checkpoint, beside]
-    names = stems(asked)
+    names = [stem(each) for each in asked]
+    check_each_once(names)
     subject = "-beside-".join(names)
-    runs.check_place("explanations", subject, out)
-    with from_extra("chapters"):
-        import captum  # noqa: F401  integrated gradients would ask for it after minutes
+    sheet.expect(subject)
     models, learned = _of_one_data_set(asked)
-    device = choose_device(device)
+    device = sheet.device
     split = datasets.held_out_split(learned)
     held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:num_images]
     images = as_pixels(held_out.images[:num_images], models[0].to(device))
@@ -97,27 +92,15 @@ def score(
     if beside is not None:  # how sure two models are cannot be compared, only where they point
         for row, key in product(rows, ("deletion", "insertion")):
             row |= {f"{key} lead": None, f"{key} wins": None}
-    print_table(
-        [
-            {"explanation": row["name"]} | {score: interval(row[score], ".3f") for score in SCORES}
-            for row in rows
-        ]
-    )
-    measured = runs.Measurement(
-        kind="explanations",
-        subject=subject,
-        settings={
-            "dataset": learned, "split": split, "pictures": len(images), "against": against,
-            "steps": STEPS, "deletion": "to the mean colour",
-            "insertion": "from the blurred image",
-            "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
-            "untrained twin": "fresh weights, seed 0",
-            "twin": "rank correlation with its cells, signs left out, where neither map is even",
-        },
-        rows=rows,
-        **runs.made_on(device),
-    )  # fmt: skip
-    typer.echo(f"wrote {runs.record(measured, out)}")
+    settings = {
+        "dataset": learned, "split": split, "pictures": len(images), "against": against,
+        "steps": STEPS, "deletion": "to the mean colour",
+        "insertion": "from the blurred image",
+        "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
+        "untrained twin": "fresh weights, seed 0",
+        "twin": "rank correlation with its cells, signs left out, where neither map is even",
+    }  # fmt: skip
+    sheet.write(subject, settings, rows)
 
 
 def _check_fits(file: str, model: nn.Module, data: datasets.Dataset) -> None:

@@ -1,30 +1,28 @@
-"""``vitbook collages``: do explanations of a pretrained model find the right one of four?"""
+"""Do explanations of a pretrained model find the right one of four images?"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import torch
 import typer
 from torch import Tensor
-from tqdm import tqdm
 
-from vitbook import datasets, runs
+from vitbook import datasets
 from vitbook.analysis.attribution.grid_pointing import (
     COLLAGE_EXPLANATIONS,
     collage_rows,
     explain_collages,
     quarter_drops,
 )
-from vitbook.cli.options import MOST_SEED, Device, data_name, stem
-from vitbook.cli.probed_model import check_classes, fresh_twin
-from vitbook.cli.tables import interval, print_table
-from vitbook.devices import choose_device, set_threads
-from vitbook.extras import from_extra
 from vitbook.layers import ClassAndMeanHead
-from vitbook.models.weights.pretrained import Pretrained, load_pretrained
-from vitbook.training.transfer.frozen_features import frozen_features
+from vitbook.models.catalog import fresh_twin
+from vitbook.models.weights.pretrained import load_pretrained
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.interventions.classes import check_classes
+from vitbook.training.asked import HeadedData, Seed, Share, stem
+from vitbook.training.transfer.frozen_readers import kept_features
 from vitbook.training.transfer.linear_probe import (
     LinearProbe,
     accuracy_interval,
@@ -44,37 +42,29 @@ QUICK = ("relevance", "Grad-CAM", "Grad-CAM, tool's layer")
 PARTS = {"class token": QUICK, "mean of patches": ("CAM", *QUICK)}
 
 
+@measurement(
+    needs=("chapters", "captum"),
+    collages={"explanation": "{name}", "the head reads": "{reads}"}
+    | {score: f"{{{score}:.3f}}" for score in SCORES},
+)
 def collages(
-    dataset: Annotated[
-        str,
-        typer.Argument(
-            help="That the book has a linear head for, as tiny_imagenet.", callback=data_name
-        ),
-    ] = "tiny_imagenet",
+    sheet: Sheet,
+    dataset: HeadedData = "tiny_imagenet",
     number: Annotated[int, typer.Option("--collages", min=2, help="Of four images each.")] = 40,
     model: Annotated[
         str, typer.Option(help="A name from `vitbook weights list`.")
     ] = "vit_small_patch14_focus",
-    share: Annotated[
-        float, typer.Option(help="Of each class's training images, to fit the few classes on.")
-    ] = 0.2,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="Of the draw, and of the fit.")
-    ] = 0,
-    out: Annotated[Path, typer.Option(help="Folder of features and measurement.")] = Path("runs"),
-    threads: Annotated[int | None, typer.Option(help="Of the CPU; by default all.")] = None,
-    device: Device = None,
+    share: Share = 0.2,
+    seed: Seed = 0,
 ) -> None:
     """Ask explanations of a pretrained ViT where in a collage of four images each class lies."""
-    set_threads(threads)
     subject = f"{stem(model)}-{dataset}"
-    runs.check_place("collages", subject, out)
-    with from_extra("chapters"):
-        import captum  # noqa: F401  integrated gradients would ask for it after minutes
-    place = choose_device(device)
+    sheet.expect(subject)
+    place = sheet.device
     headed = load_pretrained(model, head=dataset)
     size = headed.model.spec.image_size
-    features = _Features(load_pretrained(model, image_size=size), out / "features", place)
+    reader = load_pretrained(model, image_size=size)
+    features = partial(kept_features, reader.model.to(place), reader.normalize, size, sheet.folder)
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
     test = datasets.load(dataset, split)
@@ -84,11 +74,11 @@ def collages(
         raise ValueError(
             f"{number} collages of four images: {dataset}, {split} has {len(test)}; ask for fewer"
         )
-    known = features(train.images, "training images")
+    known = features("training images")(train.images)
     recall = torch.tensor(headed.provenance["head"]["recall_in_training"])
     kept, found = known_classes(known, train.labels, recall, seed)
     asked = _only(test, kept)
-    held_out = features(asked.images, "held-out images")
+    held_out = features("held-out images")(asked.images)
     made = datasets.make_collages(
         asked.images, asked.labels, number, image_size=2 * size, seed=seed
     )
@@ -107,37 +97,24 @@ def collages(
         of_part = fit_linear_probe(known[inside].masked_fill(gone, 0), labels, seed)
         accuracy[part] = accuracy_interval(of_part.logits(held_out), asked.labels)
         rows += game.rows(_with_head(explained, of_part).to(place), part, names)
-    print_table(
-        [
-            {"explanation": row["name"], "the head reads": row["reads"]}
-            | {score: interval(row[score], ".3f") for score in SCORES}
-            for row in rows
-        ]
-    )
     right = torch.eye(4, dtype=torch.bool)
-    measured = runs.Measurement(
-        kind="collages",
-        subject=subject,
-        settings={
-            "dataset": train.provenance["name"], "split": split, "collages": number,
-            "quarters": 4, "image_size": 2 * size, "seed": seed,
-            "classes": [test.class_names[each] for each in kept.tolist()],
-            "chosen": f"the most classes, best recall in training first, on which a head for them "
-            f"alone is right on {RIGHT:.0%} of the training images by folds",
-            "recall_in_training": round(sum(found.recall) / len(found.recall), 4),
-            "accuracy": accuracy, "held_out_images": len(asked),
-            "training_images": int(inside.sum()),
-            "logit_drop_of_right_quarter": round(drops[:, right].mean().item(), 4),
-            "logit_drop_of_other_quarters": round(drops[:, ~right].mean().item(), 4),
-            "removed": "to the mean colour", "interval": "bootstrap over collages, 95 %",
-            "twin": "body of fresh weights, seed 0, under the trained head",
-            "parts": "heads fitted anew on one half of the features, the other set to 0",
-            "weights": headed.provenance["digest"],
-        },
-        rows=rows,
-        **runs.made_on(place),
-    )  # fmt: skip
-    typer.echo(f"wrote {runs.record(measured, out)}")
+    settings = {
+        "dataset": train.provenance["name"], "split": split, "collages": number,
+        "quarters": 4, "image_size": 2 * size, "seed": seed,
+        "classes": [test.class_names[each] for each in kept.tolist()],
+        "chosen": f"the most classes, best recall in training first, on which a head for them "
+        f"alone is right on {RIGHT:.0%} of the training images by folds",
+        "recall_in_training": round(sum(found.recall) / len(found.recall), 4),
+        "accuracy": accuracy, "held_out_images": len(asked),
+        "training_images": int(inside.sum()),
+        "logit_drop_of_right_quarter": round(drops[:, right].mean().item(), 4),
+        "logit_drop_of_other_quarters": round(drops[:, ~right].mean().item(), 4),
+        "removed": "to the mean colour", "interval": "bootstrap over collages, 95 %",
+        "twin": "body of fresh weights, seed 0, under the trained head",
+        "parts": "heads fitted anew on one half of the features, the other set to 0",
+        "weights": headed.provenance["digest"],
+    }  # fmt: skip
+    sheet.write(subject, settings, rows)
 
 
 def known_classes(
@@ -162,23 +139,6 @@ def known_classes(
         f"the head is right on {sum(found.recall) / FEWEST:.0%} of its {FEWEST} best classes: "
         f"expected {RIGHT:.0%}; take a larger share, or another data set"
     )
-
-
-class _Features:
-    """Tokens of a frozen body, kept from run to run."""
-
-    def __init__(self, body: Pretrained, folder: Path, place: torch.device) -> None:
-        self.body, self.folder = body, folder
-        self.model = body.model.to(place)
-
-    def __call__(self, images: Tensor, name: str) -> Tensor:
-        given = self.model, self.body.normalize, images, self.model.spec.image_size, self.folder
-        with tqdm(total=len(images), desc=name, unit="image") as bar:
-            chunks = []
-            for chunk in frozen_features(*given):
-                chunks.append(chunk)
-                bar.update(len(chunk))
-        return torch.cat(chunks)
 
 
 def _only(dataset: datasets.Dataset, kept: Tensor) -> datasets.Dataset:

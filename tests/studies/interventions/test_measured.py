@@ -2,22 +2,22 @@ from math import comb
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import vitbook
-from vitbook import datasets, runs
-from vitbook.__main__ import app, main
+from vitbook import datasets
 from vitbook.analysis import ablate_heads
 from vitbook.analysis.attention.head_kinds import HeadKinds
-from vitbook.cli import ablate as command
-from vitbook.cli.head_sets import (
+from vitbook.models.weights.pretrained import Pretrained
+from vitbook.studies.interventions import ablation, collage
+from vitbook.studies.interventions.ablation import ablate
+from vitbook.studies.interventions.collage import collages, known_classes
+from vitbook.studies.interventions.head_sets import (
     Trial,
     comparable,
     compare_kinds,
     random_sets,
     single_heads,
 )
-from vitbook.models.weights.pretrained import Pretrained
 
 NUMBERS = torch.zeros(4, 4)
 NAMES = (
@@ -35,7 +35,7 @@ def trial():
     """Of a shipped model and digits that it did not learn from."""
     data = datasets.load("digits", "test")
     model = vitbook.load_checkpoint(DIGITS).model.eval()
-    return Trial(model, datasets.normalize(data.images[:24]), data.labels[:24], None)
+    return Trial(model, datasets.normalize(data.images[:12]), data.labels[:12], None)
 
 
 def test_a_crowded_layer_is_left_out():
@@ -68,12 +68,12 @@ def test_what_is_run_from_the_middle_on_is_the_whole_model(trial):
     trial.run([heads, [(1, 1)]])
     with ablate_heads(trial.model, heads):
         logits = trial.model(trial.images)
-    own = logits[torch.arange(24), trial.labels] - logits.mean(1)
+    own = logits[torch.arange(12), trial.labels] - logits.mean(1)
     score, right = trial.outcome(heads)
     torch.testing.assert_close(score, own)
     assert torch.equal(right, logits.argmax(1) == trial.labels)
     torch.testing.assert_close(trial.drop(heads), trial.intact[0] - own)
-    assert torch.equal(trial.drop([]), torch.zeros(24)) and trial.accuracy([]) > 0.9
+    assert torch.equal(trial.drop([]), torch.zeros(12)) and trial.accuracy([]) > 0.9
 
 
 def test_a_line_for_each_head_and_each_kind(trial):
@@ -101,48 +101,40 @@ def test_heads_that_nobody_reads_lose_nothing_and_lead_nothing():
     model = vitbook.load_checkpoint(DIGITS).model.eval()
     for block in model.encoder.blocks:
         torch.nn.init.zeros_(block.attention.projection.weight)
-    blind = Trial(model, datasets.normalize(data.images[:8]), data.labels[:8], None)
+    blind = Trial(model, datasets.normalize(data.images[:2]), data.labels[:2], None)
     alone, _ = single_heads(blind, KINDS)
     for row in compare_kinds(blind, KINDS, alone, 3, seed=0):
         assert row["drop"] == [0, 0, 0]
         assert row["lead"] == (None if row["kind"] == "content" else [0, 0, 0])
 
 
-@pytest.mark.parametrize("by", ["mean", "zero"])
-def test_the_command(monkeypatch, tmp_path, by):
-    """On the digits model, in the place of the pretrained one, whose weights may not be here."""
+@pytest.fixture
+def digits(monkeypatch):
+    """The digits model in the place of the pretrained one, whose weights may not be here."""
     own = vitbook.load_checkpoint(DIGITS).model
-    stands = Pretrained("small", own, tuple("0123456789"), {"digest": "0"}, (0.5,), (0.5,))
-    monkeypatch.setattr(command, "load_pretrained", lambda name, head: stands)
+    about = {"digest": "0", "head": {"recall_in_training": [0.9] * 10}}
+    stands = Pretrained("small", own, tuple("0123456789"), about, (0.5,), (0.5,))
+    for module in (ablation, collage):
+        monkeypatch.setattr(module, "load_pretrained", lambda name, **options: stands)
+
+
+def test_both_rows_of_an_ablation(digits, monkeypatch, tmp_path):
     load = datasets.load
-    monkeypatch.setattr(
-        command.datasets, "load",
-        lambda name, split: load("digits", "test") if name == "photos" else load(name, split),
-    )  # fmt: skip
-    words = ["ablate", "digits", "--images", "9", "--draws", "2", "--by", by]
-    words += ["--out", str(tmp_path), "--device", "cpu"]
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
-    assert not done.exit_code and done.stdout.count("wrote ") == 2
-    by_kind, by_head = runs.measurements(folder=tmp_path)
+    photos = {"photos": ("digits", "test")}
+    monkeypatch.setattr(datasets, "load", lambda *name: load(*photos.get(name[0], name)))
+    asked = {"dataset": "digits", "num_images": 3, "draws": 2, "out": tmp_path, "device": "cpu"}
+    by_kind, by_head = ablate(**asked)
     assert (by_kind.kind, by_head.kind) == ("ablation", "head_ablation")
     assert len(by_head.rows) == 16 and len(by_kind.rows) == 4
-    assert by_kind.settings["photographs"] == 9
-    assert by_kind.settings["reference_images"] == (64 if by == "mean" else 0)
-
-
-def test_a_place_that_is_taken_is_told_before_the_work(monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "load_pretrained", lambda *a, **k: 1 / 0)
-    (tmp_path / "head_ablation-vit_small_patch14_focus-tf_flowers-mean.json").mkdir()
-    with pytest.raises(OSError, match="it is no plain file; choose another folder"):
-        app(["ablate", "tf_flowers", "--out", str(tmp_path)], standalone_mode=False)
+    assert by_kind.settings["photographs"] == 3 and by_kind.settings["reference_images"] == 64
 
 
 def test_a_head_of_other_classes(monkeypatch, tmp_path):
     own = vitbook.load_checkpoint(DIGITS).model
     letters = Pretrained("small", own, tuple("abcdefghij"), {"digest": "0"}, (0.5,), (0.5,))
-    monkeypatch.setattr(command, "load_pretrained", lambda name, head: letters)
+    monkeypatch.setattr(ablation, "load_pretrained", lambda name, head: letters)
     with pytest.raises(ValueError, match=r"small tells apart 10 classes \(a, b, c and 7 more\); "):
-        app(["ablate", "digits", "--out", str(tmp_path)], standalone_mode=False)
+        ablate(dataset="digits", out=tmp_path)
 
 
 def test_logits_that_are_no_numbers():
@@ -154,14 +146,43 @@ def test_logits_that_are_no_numbers():
         Trial(model, datasets.normalize(data.images[:8]), data.labels[:8], None)
 
 
-def test_what_cannot_be_ablated(capsys, monkeypatch):
-    def refused(*words):
-        monkeypatch.setattr("sys.argv", ["vitbook", "ablate", *words])
-        with pytest.raises(SystemExit, match="2"):
-            main()
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        return line
+def clouds(sure: int, unsure: int, each: int = 60):
+    """Features that tell the first classes apart, and say nothing of the others."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(sure + unsure).repeat_interleave(each)
+    centres = torch.zeros(sure + unsure, 12)
+    centres[:sure, :sure] = 9 * torch.eye(sure)
+    return centres[labels] + torch.randn(len(labels), 12, generator=generator), labels
 
-    assert "unknown head of vit_small_patch14_focus 'digits'" in refused("digits")
-    told = refused("tf_flowers", "--model", "vit_micro_patch2_8")
-    assert "the book's heads are for vit_small_patch14_focus" in told
+
+def test_the_most_classes_that_a_head_knows_are_kept():
+    features, labels = clouds(sure=6, unsure=5)
+    recall = torch.tensor([0.9, 0.8, 0.95, 0.7, 0.85, 0.75, 0.2, 0.1, 0.3, 0.0, 0.15])
+    kept, head = known_classes(features, labels, recall)
+    assert sorted(kept[:6].tolist()) == list(range(6)) and kept[0] == 2
+    assert 6 <= len(kept) <= 7  # one that is unknown may hide among six that are known
+    assert sum(head.recall) / len(kept) >= 0.9 and len(head.weight) == len(kept)
+    inside = torch.isin(labels, kept)
+    answers = kept[head.logits(features[inside]).argmax(1)]
+    assert (answers == labels[inside]).float().mean() > 0.9
+
+
+def test_no_classes_known_so_well_is_one_sentence():
+    features, labels = clouds(sure=0, unsure=6)
+    with pytest.raises(ValueError, match=r"right on \d+% of its 4 best classes: expected 90%"):
+        known_classes(features, labels, torch.arange(6) / 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"number": 89}, "89 collages of four images: digits, test has 355; ask for fewer"),
+        ({"share": 0.02}, "the rarest with 3: expected .* take a larger share"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_before_any_features(
+    digits, monkeypatch, tmp_path, words, told
+):
+    monkeypatch.setattr(collage, "known_classes", lambda *given: 1 / 0)
+    with pytest.raises(ValueError, match=told):
+        collages(dataset="digits", out=tmp_path, **words)

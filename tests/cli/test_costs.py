@@ -14,8 +14,8 @@ NAMES = ["vit_micro_patch2_8", "sl_vit_micro_patch2_8"]
 def costs(folder, *words):
     return CliRunner().invoke(
         app,
-        ["costs", *words, "--subject", "micro", "--batch", "3", "--rounds", "2", "--threads", "1",
-         "--device", "cpu", "--out", str(folder)],
+        ["measure", "costs", *words, "--subject", "micro", "--batch", "3", "--rounds", "2",
+         "--threads", "1", "--device", "cpu", "--out", str(folder)],
     )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_each_model_runs_at_each_size(tmp_path):
 
 
 def test_a_device_that_counts_no_memory_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("vitbook.cli.costs._memory", lambda *_: None)
+    monkeypatch.setattr("vitbook.cli.measurements.costs._memory", lambda *_: None)
     told = costs(tmp_path, NAMES[0])
     assert told.exit_code == 0 and "not counted" in told.output
     (found,) = runs.measurements("costs", folder=tmp_path)
@@ -111,7 +111,7 @@ def test_a_shared_machine_asks_for_one_thread(tmp_path, monkeypatch):
         ([*NAMES, "--size", "9"], "9"),
         (["timm:vit_tiny_patch16_224", "--size", "60"], r"expected a multiple of its patches"),
         (["timm:cait_xxs24_224", "--size", "64"], "cait_xxs24_224 takes no images of 64 px"),
-        ([*NAMES, "--size", "8", "--size", "8"], "--size 8 2 times: say it once"),
+        ([*NAMES, "--size", "8", "--size", "8"], "--size 8 stands there 2 times: name it once"),
         (["digits-vit_micro_patch2_8-digits-seed0", "--size", "16"], "size is for random weights"),
         (["vit_micro_patch2_8", "timm:resnet18", "--size", "32"],
          r"takes images of 1 x 32 px, not: timm:resnet18 \(3 x 32 px\)"),

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitbook import datasets
-from vitbook.cli.faults import load_checkpoint
-from vitbook.cli.probed_model import fresh_twin, square_side
 from vitbook.datasets.resizing import resize
 from vitbook.model_utilities import weights_digest
+from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.formats import ENDINGS
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.faults import load_checkpoint
 from vitbook.training.transfer.frozen_features import frozen_features
 
 # Of the pixels that the simplest null reads, a side.
@@ -73,11 +73,19 @@ def checked_size(
     return square_side(name, model.spec.image_size)
 
 
+def square_side(name: str, size: int | tuple[int, int]) -> int:
+    """Of the square images that a model takes; refuses one that takes others."""
+    height, width = (size, size) if isinstance(size, int) else size
+    if height != width:
+        raise ValueError(f"{name} takes images of {height}x{width}: expected a square")
+    return height
+
+
 def kept_features(
     model: nn.Module,
     normalize: Callable[[Tensor], Tensor],
     size: int,
-    kept: Path,
+    folder: Path,
     name: str,
     each_patch: bool = False,
 ) -> Callable[[Tensor], Tensor]:
@@ -87,9 +95,10 @@ def kept_features(
         model: where it shall run.
         normalize: uint8 images to what it takes.
         size: of them, in pixels.
-        kept: folder of features that were computed before, and will be.
+        folder: in whose ``features`` those are that were computed before, and will be.
         each_patch: side by side, instead of the class token beside the mean.
     """
+    kept = folder / "features"
 
     def features(images: Tensor) -> Tensor:
         with tqdm(total=len(images), desc=name, unit="image") as bar:
@@ -109,29 +118,27 @@ def frozen_readers(
     normalize: Callable[[Tensor], Tensor],
     size: int,
     place: torch.device,
-    kept: Path,
+    folder: Path,
     each_patch: bool = False,
 ) -> dict[str, Callable[[Tensor], Tensor]]:
     """By name: the body with what it has learned, its twin of fresh weights, and pixels.
 
     Args:
         model: of the catalogue.
-        normalize: uint8 images to what it takes.
-        size: of them, in pixels.
+        normalize, size, folder: as in :func:`kept_features`.
         place: where it runs.
-        kept: folder of features that were computed before, and will be.
         each_patch: both bodies are read once more, patch by patch, and the first a third time with
             the patches of each image shuffled: as many numbers, and no place.
     """
     bodies = {"pretrained": model.to(place), "fresh weights": fresh_twin(model).to(place)}
     readers = {
-        name: kept_features(body, normalize, size, kept, name) for name, body in bodies.items()
+        name: kept_features(body, normalize, size, folder, name) for name, body in bodies.items()
     }
     readers["raw pixels"] = lambda images: resize(images, RAW_SIZE).flatten(1) / 255
     if each_patch:
         for name, body in bodies.items():
             title = f"{name}, each patch"
-            readers[title] = kept_features(body, normalize, size, kept, title, each_patch=True)
+            readers[title] = kept_features(body, normalize, size, folder, title, each_patch=True)
         in_place, places = readers["pretrained, each patch"], math.prod(model.grid_size)
         readers["pretrained, shuffled patches"] = lambda images: shuffled(in_place(images), places)
     return readers
