@@ -11,7 +11,6 @@ try:
         import typer
 
         from vitbook.cli import data, experiments, measure, weights
-        from vitbook.cli.bench import bench
         from vitbook.cli.export import export
         from vitbook.cli.ledger import show
         from vitbook.cli.models import models
@@ -36,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (bench, export, models, probe, train):
+for command in (export, models, probe, train):
     app.command()(command)
 app.command(name="results")(show)
 app.add_typer(data.app, name="data")

@@ -106,8 +106,9 @@ def command_line(command, name: str = "vitbook", parent=None) -> Iterator[str]:
         record = param.get_help_record(context)
         if record and not OF_EVERY_COMMAND & set(param.opts):
             yield from (f"`{record[0]}`", f": {as_markdown(record[1] or '')}", "")
-    for sub, inner in getattr(command, "commands", {}).items():
-        yield from command_line(inner, f"{name} {sub}", context)
+    if hasattr(command, "list_commands"):
+        for sub in command.list_commands(context):
+            yield from command_line(command.get_command(context, sub), f"{name} {sub}", context)
 
 
 def as_markdown(text: str) -> str:

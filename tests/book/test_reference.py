@@ -137,8 +137,8 @@ def test_every_command_is_shown_with_its_options(built):
 
     def check(command, name: str) -> None:
         assert name in text
-        for sub, inner in getattr(command, "commands", {}).items():
-            check(inner, f"{name} {sub}")
+        for sub in command.list_commands(None) if hasattr(command, "list_commands") else ():
+            check(command.get_command(None, sub), f"{name} {sub}")
         for param in command.params:
             if param.param_type_name == "option" and "completion" not in param.name:
                 assert param.opts[0] in text, f"{name} {param.opts[0]}"

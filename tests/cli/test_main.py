@@ -38,7 +38,7 @@ def test_train_then_evaluate(vitbook, tmp_path):
     accuracy = float(vitbook("evaluate", checkpoint).split("%")[0]) / 100
     assert accuracy == pytest.approx(row.accuracy, abs=0.01)
 
-    # `vitbook measure` and `vitbook bench` may write beside the run.
+    # `vitbook measure` may write beside the run.
     measured = runs.measurements()[0]
     runs.record(measured, tmp_path)
     assert " vit_micro_patch2_8 " in vitbook("results", "--folder", tmp_path)
@@ -76,7 +76,7 @@ def test_a_finished_run_that_cannot_be_compared_is_not_replaced(tmp_path, refuse
         ("train", "vit_micro_patch2_8"),
         ("measure", "score", "no-such-checkpoint"),
         ("probe", "no-such-model"),
-        ("bench", "no-such-model"),
+        ("measure", "bench", "no-such-model"),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, monkeypatch, refused):
@@ -153,17 +153,20 @@ def test_results_of_an_empty_folder(vitbook, tmp_path):
         ),
         (["train", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu, "),
         (["train", "vit_micro_patch2_8", "--threads", "0"], "vitbook: threads 0: expected 1 to"),
-        (["bench", "vit_micro_patch2_8", "--device", "foo"], "vitbook: device foo: expected cpu, "),
+        (
+            ["measure", "bench", "vit_micro_patch2_8", "--device", "foo"],
+            "vitbook: device foo: expected cpu, ",
+        ),
         (["results", "digit"], "vitbook: unknown run 'digit': known: "),
         (["results", "--folder", "/nope"], "vitbook: /nope: no such folder: give one with rows of"),
         (["train", "vit_micro_patch2_8", "--save-every", "nan"], "vitbook: --save-every nan: expe"),
         (["data", "pack", "cifar10", "--out", "x", "--max-mb", "inf"], "vitbook: --max-mb inf: ex"),
         (
-            ["bench", "resnet8_digits", "resnet8_digits"],
+            ["measure", "bench", "resnet8_digits", "resnet8_digits"],
             "vitbook: resnet8_digits stands there 2 times",
         ),
         (
-            ["bench", "resnet8_digits", "--batch", "2000000000"],
+            ["measure", "bench", "resnet8_digits", "--batch", "2000000000"],
             "vitbook: a batch of resnet8_digits with 2,000,000,000 images does not fit into",
         ),
         (["evaluate", "none.safetensors"], "vitbook: no checkpoint none.safetensors"),

@@ -26,9 +26,9 @@ UNLABELED = "self_supervision_digits-vit_micro_patch2_8-seed0-81831f17"
 FLIPPED = "positions_flip-vit_mini_w48_patch4_32-seed0-8a6a1a42"
 COLORED = "poster-vit_mini_patch4_32-seed0-20290c65"
 NAMES = [
-    *("ablate", "collages", "costs", "few-shot", "linear-probe", "mirrors", "moves", "quantize"),
-    *("rank", "redundancy", "score", "sharpness", "tasks"),
-]
+    "ablate", "bench", "collages", "costs", "few-shot", "linear-probe", "mirrors", "moves",
+    "quantize", "rank", "redundancy", "score", "sharpness", "tasks",
+]  # fmt: skip
 
 
 def test_all_are_listed_with_a_sentence(capsys, monkeypatch):
@@ -119,7 +119,7 @@ def test_a_place_that_is_taken_is_told_before_the_work(lengths, refused, tmp_pat
     ("words", "said"),
     [
         ("moove", "unknown measurement 'moove': did you mean moves"),
-        ("x", "known: ablate, collages, costs, few-shot, linear-probe, mirrors, moves, quantize"),
+        ("x", "known: ablate, bench, collages, costs, few-shot, linear-probe, mirrors, moves"),
         ("moves", "Missing argument"),
         ("moves gone", "no checkpoint gone"),
         ("moves {MICRO} --threads 0", "threads 0: expected 1 to"),

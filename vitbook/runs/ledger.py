@@ -133,7 +133,7 @@ def measurements(
 def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     home = data_folder() / FOLDERS[of]
     folder = Path(folder) if folder is not None else home
-    # `vitbook train` and `vitbook score` may write into one folder: each kind has its own fields.
+    # `vitbook train` and `vitbook measure` may write into one folder: each kind has its own fields.
     others = [kind for kind in FOLDERS if kind is not of]
     packed = home.with_suffix(".json.xz")  # of an installed package
     contents = _content(packed) if folder == home and packed.is_file() else {}

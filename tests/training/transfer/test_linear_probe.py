@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 import vitbook
+from vitbook.cli.measurements.linear_probe import linear_probe
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import digest
 from vitbook.models.weights import linear_heads, pretrained
@@ -43,91 +44,6 @@ def test_the_interval_is_wilsons():
     assert (low, high) == pytest.approx((0.5958, 0.9821), abs=1e-4)  # by hand from the formula
 
 
-def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="20 images of 1 classes, the rarest with 20: expected 2"):
-        fit_linear_probe(torch.randn(20, 3), torch.zeros(20, dtype=torch.int64))
-
-
-@pytest.mark.parametrize(
-    ("labels", "num_classes", "words"),
-    [
-        (torch.arange(60) % 3 * 2, None, "no image of class 1, 3: expected some of each of the 5"),
-        (torch.arange(60) % 3, 5, "no image of class 3, 4: expected .* 5 classes; take a larger"),
-        (torch.arange(60) % 3, 2, "labels from 0 to 2: expected 0 to 1; they count"),
-        (torch.arange(60) % 3 - 1, None, "labels from -1 to 1: expected 0 or more"),
-    ],
-)
-def test_labels_that_would_move_the_rows_of_the_head(labels, num_classes, words):
-    with pytest.raises(ValueError, match=words) as caught:
-        fit_linear_probe(torch.randn(60, 4), labels, num_classes=num_classes)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("logits", "labels", "words"),
-    [
-        (torch.full((2, 3), torch.nan), [0, 1], "the logits hold NaN"),
-        (torch.zeros(0, 3), [], r"logits of shape \(0, 3\) with 0 labels: expected .* one image"),
-        (torch.zeros(2, 0), [0, 1], r"logits of shape \(2, 0\) with 2 labels"),
-        (torch.zeros(2, 3), [0, 3], "labels from 0 to 3: expected 0 to 2"),
-        (torch.zeros(2, 3), [-1, 0], "labels from -1 to 0: expected 0 to 2"),
-    ],
-)
-def test_an_accuracy_of_what_cannot_be_scored(logits, labels, words):
-    with pytest.raises(ValueError, match=words):
-        accuracy_interval(logits, torch.tensor(labels, dtype=torch.int64))
-
-
-def test_lengths_and_kinds_that_the_shapes_refuse_too(plain_vitbook):
-    said = plain_vitbook("""
-        import torch
-        from vitbook.training.transfer.linear_probe import (
-            accuracy_interval, check_labels, fit_linear_probe
-        )
-        for call in (
-            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(59) % 3),
-            lambda: accuracy_interval(torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64)),
-            lambda: check_labels(torch.zeros(60)),
-            lambda: check_labels(torch.zeros(60, 1, dtype=torch.int64)),
-            lambda: fit_linear_probe([[0.0]] * 60, torch.arange(60) % 3),
-            lambda: fit_linear_probe(torch.zeros(60, 4), (torch.arange(60) % 3).tolist()),
-            lambda: fit_linear_probe(torch.zeros(60, 4).long(), torch.arange(60) % 3),
-            lambda: fit_linear_probe(torch.zeros(60, 4), torch.arange(60) % 3, seed=1.5),
-            lambda: accuracy_interval([[1.0, 0.0]], [0]),
-        ):
-            try:
-                call()
-            except (TypeError, ValueError) as error:
-                print(error)
-    """)
-    assert said.splitlines() == [
-        "features of shape (60, 4) with 59 labels: expected (images, features), one label an image",
-        "logits of shape (2, 3) with 3 labels: expected (images, classes), one image at least, "
-        "and one label an image",
-        "labels are float32 of shape (60,): expected one whole number an image, labels.long()",
-        "labels are int64 of shape (60, 1): expected one whole number an image, labels.long()",
-        "features came as list: expected a tensor",
-        "labels came as list: expected a tensor",
-        "features are torch.int64: expected floating point, features.float()",
-        "seed 1.5: expected a whole number from 0 to 4294967295",
-        "logits came as list: expected a tensor",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("features", "seed", "words"),
-    [
-        (torch.randn(60, 4), -1, "seed -1: expected a whole number from 0 to 4294967295"),
-        (torch.randn(60, 4), 2**32, "seed 4294967296: expected"),
-        (torch.randn(60, 0), 0, r"features of shape \(60, 0\) with 60 labels: expected \(images"),
-        (torch.full((60, 4), 3e38), 0, "have no finite spread in float32: divide them"),
-    ],
-)
-def test_features_and_seeds_that_cannot_be_fitted(features, seed, words):
-    with pytest.raises(ValueError, match=words):
-        fit_linear_probe(features, torch.arange(60) % 3, seed)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_features_in_any_precision(dtype):
     torch.manual_seed(0)
@@ -136,6 +52,38 @@ def test_features_in_any_precision(dtype):
     expected = fit_linear_probe(features.to(dtype).float(), labels)
     found = fit_linear_probe(features.to(dtype).requires_grad_(), labels)
     assert torch.equal(found.weight, expected.weight) and found.strength == expected.strength
+
+
+@pytest.mark.parametrize(
+    ("labels", "num_classes", "words"),
+    [
+        (torch.arange(60) % 3 * 2, None, "no image of class 1, 3: expected some of each of the 5"),
+        (torch.arange(60) % 3, 5, "no image of class 3, 4: expected .* 5 classes; take a larger"),
+        (torch.arange(60) % 3, 2, "labels from 0 to 2 for 2 classes: expected 2 classes or more"),
+        (
+            torch.arange(20) % 9,
+            None,
+            "20 images of 9 classes, the rarest with 2: expected 5 im",
+        ),
+        (torch.arange(60) * 0, None, "labels from 0 to 0 for 1 classes: expected 2 classes"),
+    ],
+)
+def test_labels_on_which_no_penalty_can_be_chosen(labels, num_classes, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        fit_linear_probe(torch.randn(len(labels), 4), labels, num_classes=num_classes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("logits", "words"),
+    [
+        (torch.full((2, 3), torch.nan), "the logits hold NaN"),
+        (torch.zeros(2, 0), r"logits of shape \(2, 0\) with 2 labels: expected .* one image"),
+    ],
+)
+def test_an_accuracy_of_what_cannot_be_scored(logits, words):
+    with pytest.raises(ValueError, match=words):
+        accuracy_interval(logits, torch.tensor([0, 1]))
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""``vitbook bench``: speed, memory and costs of models, measured side by side."""
+"""Speed, memory and costs of models, measured side by side."""
 
 from hashlib import blake2b
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import typer
@@ -14,10 +13,9 @@ from vitbook.cli.benchmarked_model import (
     BenchmarkedModel,
     load_benchmarked_model,
 )
-from vitbook.cli.options import Device
-from vitbook.devices import choose_device
-from vitbook.files import check_writable
+from vitbook.runs.measuring import Sheet, measurement
 from vitbook.runs.tables import interval, print_table
+from vitbook.training.asked import check_each_once
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
 LONGEST_NAME = 150  # a file's has room for 255 bytes, and its kind is put in front
@@ -27,14 +25,34 @@ rounds ({peak:,.0f} G a second). On a processor that others use too, compare rat
 Memory: the most at once, with weights and, in training, AdamW's two moments."""
 
 
+def _lines(rows: list[dict]) -> list[dict[str, str]]:
+    return [
+        {
+            "model": row["model"],
+            "pass": row["pass"],
+            "parameters": f"{row['parameters']:,}",
+            "MACs/image": f"{row['macs_per_image'] / 1e6:,.1f} M",
+            "images/s": f"{row['images_per_second']:,.0f}",
+            "utilisation": interval(row["utilisation"], ".0%"),
+            "speed over the first": interval(row["speed_over_first"], ".3f"),
+            "memory": f"{row['memory_bytes'] / 2**20:,.1f} MiB",
+        }
+        for row in rows
+    ]
+
+
+@measurement(bench=_lines)
 def bench(
+    sheet: Sheet,
     models: Annotated[
         list[str],
         typer.Argument(help="Names from `vitbook models`, timm:NAME, or checkpoints."),
     ],
     batch: Annotated[int, typer.Option(help="Images at once.", min=1)] = 16,
     rounds: Annotated[int, typer.Option(help="In each, all are timed in turn.", min=2)] = 20,
-    precision: Annotated[str, typer.Option(help="float32, or bf16 by autocast.")] = "float32",
+    precision: Annotated[
+        Literal["float32", "bf16"], typer.Option(help="float32, or bf16 by autocast.")
+    ] = "float32",
     compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
     training: Annotated[bool, typer.Option(help="Time a training step too.")] = True,
     pre_training: Annotated[
@@ -46,23 +64,14 @@ def bench(
     answers: Annotated[
         int, typer.Option(help="Images that the finished model answers.", min=1)
     ] = 1_000_000,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder in which to keep the table; by default nowhere.")
-    ] = None,
-    device: Device = None,
 ) -> None:
     """Time models in turn, the first being what speeds refer to; and count what each costs."""
-    if precision not in PRECISIONS:
-        raise ValueError(f"--precision {precision}: expected {' or '.join(PRECISIONS)}")
-    first_run, second_run = (
-        _schedule("--pre-training", pre_training),
-        _schedule("--fine-tuning", fine_tuning),
-    )
-    if twice := [name for name in models if models.count(name) > 1]:
-        raise ValueError(f"{twice[0]} stands there {models.count(twice[0])} times: name it once")
-    place = choose_device(device)
-    if out is not None:
-        check_writable(out)
+    first_run = _schedule("--pre-training", pre_training)
+    second_run = _schedule("--fine-tuning", fine_tuning)
+    check_each_once(models)
+    subject = _file_name(models)
+    sheet.expect(subject)
+    place = sheet.device
     dtype = PRECISIONS[precision]
     benchmarked = [
         load_benchmarked_model(name, batch, place, dtype, compile=compile, training=training)
@@ -74,25 +83,17 @@ def bench(
         works = [model.passes[kind] for model in benchmarked]
         throughputs, peak = measure.measure_throughput(works, matmul, rounds, label=kind)
         rows += [_row(c, kind, t, peak) for c, t in zip(benchmarked, throughputs, strict=True)]
-    print_table([_line(row) for row in rows])
-    typer.echo(READING.format(side=matmul.side, peak=rows[-1]["matmul_macs_per_second"] / 1e9))
+    settings = {
+        "batch": batch, "rounds": rounds, "precision": precision, "compiled": compile,
+        "matmul_side": matmul.side,
+    }  # fmt: skip
+    sheet.write(subject, settings, rows)
+    print(READING.format(side=matmul.side, peak=rows[-1]["matmul_macs_per_second"] / 1e9))
     if training:
-        typer.echo()
+        print()
         print_table([_costs(rows, name, first_run, second_run, answers) for name in models])
         name = runs.device_name(place)
-        typer.echo(f"Hours are carried on from the rates above, on {name}; nothing was trained.")
-    if out is not None:
-        measured = runs.Measurement(
-            kind="bench",
-            subject=_file_name(models),
-            settings={
-                "batch": batch, "rounds": rounds, "precision": precision, "compiled": compile,
-                "matmul_side": matmul.side,
-            },
-            rows=rows,
-            **runs.made_on(place),
-        )  # fmt: skip
-        typer.echo(f"wrote {runs.record(measured, out)}")
+        print(f"Hours are carried on from the rates above, on {name}; nothing was trained.")
 
 
 def _file_name(models: list[str]) -> str:
@@ -116,19 +117,6 @@ def _row(model: BenchmarkedModel, kind: str, found: measure.Throughput, peak: fl
         "speed_over_first": [speed.median, speed.low, speed.high],
         "memory_bytes": model.memory[kind],
         "matmul_macs_per_second": peak,
-    }
-
-
-def _line(row: dict) -> dict[str, str]:
-    return {
-        "model": row["model"],
-        "pass": row["pass"],
-        "parameters": f"{row['parameters']:,}",
-        "MACs/image": f"{row['macs_per_image'] / 1e6:,.1f} M",
-        "images/s": f"{row['images_per_second']:,.0f}",
-        "utilisation": interval(row["utilisation"], ".0%"),
-        "speed over the first": interval(row["speed_over_first"], ".3f"),
-        "memory": f"{row['memory_bytes'] / 2**20:,.1f} MiB",
     }
 
 
