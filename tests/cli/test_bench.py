@@ -14,7 +14,8 @@ QUICK = ["--batch", "2", "--rounds", "2", "--device", "cpu"]
 
 
 @pytest.fixture(autouse=True)
-def small_matrices(monkeypatch):
+def small_matrices(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(SIDES, "cpu", (64, 128))
 
 
@@ -77,7 +78,7 @@ def test_a_distilled_model_has_two_heads_to_train_on_one_image_too():
 )
 def test_bad_input(arguments, sentence):
     told = run(*arguments)
-    assert told.exit_code and sentence in str(told.exception)
+    assert told.exit_code and sentence in f"{told.exception} {told.output}"
 
 
 def test_a_batch_that_does_not_fit(monkeypatch):
