@@ -1,3 +1,4 @@
+import importlib
 import math
 from importlib.util import find_spec
 
@@ -10,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 from torch import nn
 
 from vitbook.layers import QuantizedLinear, quantize
-from vitbook.training.transfer.quantization import _torchao
 
 BITS = st.integers(2, 8)
 MATRICES = arrays(
@@ -34,7 +34,7 @@ def test_by_hand():
 
 @pytest.mark.skipif(find_spec("torchao") is None, reason="torchao is not installed")
 def test_it_is_torchao_s_grid_without_clipping():
-    torchao = _torchao()
+    torchao = importlib.import_module("torchao.quantization")
     layer = nn.Linear(64, 16)
     codes, step = quantize(layer.weight.detach(), 4, 1)
     exact = torchao.MappingType.SYMMETRIC_NO_CLIPPING_ERR

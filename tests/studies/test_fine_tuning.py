@@ -1,15 +1,19 @@
-"""Pairs in the right order, tau as scipy has it, and the ranking of frozen bodies."""
+"""Tau as scipy has it, the ranking of frozen bodies, and scores without a leak."""
 
 from shutil import copyfile
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from vitbook import datasets
 from vitbook.files import data_folder
-from vitbook.studies.fine_tuning import agreement, rank
+from vitbook.studies.fine_tuning import agreement, projected_scores, rank, transfer_score
+from vitbook.training.transfer.neighbours import neighbours
+from vitbook.training.transfer.ridge import RidgePath
 
 # Few values, so that many are equal; some without a score.
 NUMBERS = st.integers(0, 4) | st.floats(-1e9, 1e9)
@@ -67,3 +71,64 @@ def test_ridge_reads_as_many_combinations_of_each_body(tmp_path, capsys):
         scores = line["ridge_projected"]
         assert len(scores) == 5 and 0.5 < sum(scores) / 5 < line["ridge"]
     assert "ridge of mixes" in capsys.readouterr().out
+
+
+def test_features_that_are_the_classes_are_read_without_a_mistake():
+    labels = torch.arange(40) % 4
+    score = transfer_score(torch.eye(4)[labels] + 0.01 * torch.randn(40, 4), labels, 4)
+    assert score.ridge == score.neighbours == 1
+
+
+def test_no_image_is_read_by_what_it_taught_itself():
+    """Features of chance: a fit on all images is right of all, and knows nothing of others."""
+    labels = torch.arange(300) % 3
+    features = torch.randn(300, 400, generator=torch.Generator().manual_seed(0))
+    fitted = RidgePath(features, labels).layer(1e-3).logits(features).argmax(1)
+    assert (fitted == labels).all()
+    score = transfer_score(features, labels, 3)
+    assert score.ridge < 0.5 and score.neighbours < 0.5
+
+
+def test_a_fold_is_read_by_a_layer_of_the_others():
+    """Features of mean 0 and spread 1 in every fold: then the fit of the others is a plain one."""
+    digits = datasets.load("digits", "train")
+    pixels, labels = digits.images[:200].flatten(1).float(), digits.labels[:200]
+    score = transfer_score(pixels, labels, 10, folds=2)
+    fold = torch.empty_like(labels)
+    for label in range(10):
+        own = (labels == label).nonzero().flatten()
+        fold[own] = torch.arange(len(own)) % 2
+    right = 0
+    for each in (0, 1):
+        out = fold == each
+        votes = neighbours(pixels[~out], labels[~out], pixels[out], 20, 10)
+        right += (votes.argmax(1) == labels[out]).sum().item()
+    assert score.neighbours == pytest.approx(right / 200)
+    assert 0.85 < score.ridge < 1
+
+
+def test_a_projection_keeps_what_stands_in_all_features_and_loses_what_stands_in_many():
+    labels = torch.arange(200) % 4
+    noise = torch.randn(200, 64, generator=torch.Generator().manual_seed(0))
+    alike = torch.eye(4)[labels].repeat(1, 16) + 0.1 * noise  # four kinds of features, each often
+    assert projected_scores(alike, labels, 8, 4) == (1, 1, 1, 1, 1)
+    full = transfer_score(noise + torch.eye(4)[labels].repeat(1, 16), labels, 4).ridge
+    scores = projected_scores(noise + torch.eye(4)[labels].repeat(1, 16), labels, 4, 4)
+    assert len(set(scores)) > 1 and max(scores) < full - 0.05
+    assert scores == projected_scores(
+        1000 * (noise + torch.eye(4)[labels].repeat(1, 16)), labels, 4, 4
+    )
+
+
+def test_what_cannot_be_scored():
+    with pytest.raises(ValueError, match="class 2 has one image: expected two or more"):
+        transfer_score(torch.rand(5, 2), torch.tensor([0, 0, 1, 1, 2]), 3)
+    with pytest.raises(ValueError, match="3 combinations of 2 features: expected a whole number"):
+        projected_scores(torch.rand(8, 2), torch.arange(8) % 2, 3, 2)
+
+
+@pytest.mark.parametrize("features", [torch.ones(40, 3), torch.arange(40)[:, None] // 4 * 1.0])
+def test_features_that_say_nothing_are_at_chance(features):
+    """All answers are equal then, and the last bit must not know what was left out."""
+    score = transfer_score(features, torch.arange(40) % 4, 4)
+    assert score.ridge == score.neighbours == 0.25

@@ -43,3 +43,14 @@ def test_shuffled_patches_are_the_same_in_another_order():
         assert not torch.equal(own, other)
         assert torch.equal(other.reshape(4, 3).sort(dim=0).values, own.reshape(4, 3))
     assert torch.equal(found, shuffled(features, 4))
+
+
+def test_features_that_say_nothing_score_at_chance_on_images_not_seen():
+    """More features than images: a fit that saw the asked half would be right everywhere."""
+    torch.manual_seed(0)
+    labels = torch.arange(400) % 4
+    scores = scale.score_halves(torch.randn(400, 500), labels, 5, 4)
+    assert len(scores) == 5 and len(set(scores)) > 1
+    assert 0.15 < sum(scores) / 5 < 0.35
+    told = torch.eye(4)[labels] + 0.1 * torch.randn(400, 4)
+    assert scale.score_halves(told, labels, 2, 4) == (1.0, 1.0)

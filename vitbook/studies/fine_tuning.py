@@ -1,12 +1,14 @@
 """What the chapter on fine-tuning measures, and how well a score orders what it scores."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 from typing import Annotated, NamedTuple
 
 import torch
 import typer
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook import datasets
@@ -18,7 +20,125 @@ from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import DataName, Share
 from vitbook.training.transfer.few_shot import NEIGHBOURS
 from vitbook.training.transfer.frozen_readers import READ, checked_size, frozen_body, kept_features
-from vitbook.training.transfer.transfer_scores import FOLDS, projected_scores, transfer_score
+from vitbook.training.transfer.neighbours import neighbours
+from vitbook.training.transfer.ridge import FLOOR, RidgePath
+
+FOLDS = 10
+
+
+@dataclass(frozen=True)
+class TransferScore:
+    """How often readers of frozen features are right about images that they have not seen.
+
+    Attributes:
+        ridge: of a linear layer in closed form, 0 to 1.
+        neighbours: of up to 20 nearest neighbours, 0 to 1.
+        penalty: of the ridge, chosen on the same folds.
+    """
+
+    ridge: float
+    neighbours: float
+    penalty: float
+
+
+@torch.no_grad()
+def transfer_score(
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    num_classes: int,
+    folds: int = FOLDS,
+) -> TransferScore:
+    """Score features by cross-validation: each fold of images is read by what the others teach.
+
+    No held-out image is asked, so the choice of a checkpoint by this score leaves the test clean.
+    The first image of each class is in the first fold, the second in the second, and so on.
+    Renggli et al. 2022, "Which model to transfer?", compare such scores with fine-tuning.
+
+    Args:
+        features: a row for each training image, of one frozen body.
+        labels: their classes, each with two images at least.
+
+    Raises:
+        ValueError: a class with one image.
+    """
+    labels = labels.long()
+    fold = _folds(labels, num_classes, folds)
+    ridge, penalty = _ridge(features, labels, fold, num_classes)
+    nearest = torch.empty_like(labels)
+    for each in fold.unique():
+        out = fold == each
+        known = features[~out], labels[~out], features[out]
+        number = min(NEIGHBOURS, int((~out).sum()))
+        nearest[out] = neighbours(*known, number, num_classes).argmax(dim=1)
+    return TransferScore(ridge, _right(nearest, labels), penalty)
+
+
+@torch.no_grad()
+def projected_scores(
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    width: int,
+    num_classes: int,
+    draws: int = 5,
+) -> tuple[float, ...]:
+    """The ridge's score on ``width`` random combinations of the features, drawn ``draws`` times.
+
+    Bodies of different widths then give as many numbers for an image: what is left of a lead does
+    not come from the width. Each feature is brought to mean 0 and deviation 1 before, so that none
+    is loud in all combinations; the weights of a combination are normal (Johnson and Lindenstrauss
+    1984), by seeds 0, 1, ...
+
+    Raises:
+        ValueError: a class with one image, or more combinations than features.
+    """
+    if width > features.shape[1]:
+        raise ValueError(
+            f"{width!r} combinations of {features.shape[1]} features: expected a whole number from "
+            "1 to as many"
+        )
+    labels, features = labels.long(), features.double()
+    fold = _folds(labels, num_classes, FOLDS)
+    scaled = (features - features.mean(dim=0)) / (features.std(dim=0, correction=0) + FLOOR)
+    scores = []
+    for seed in range(draws):
+        generator = torch.Generator().manual_seed(seed)
+        mix = torch.randn(features.shape[1], width, dtype=torch.float64, generator=generator)
+        combined = scaled @ mix.to(scaled.device) / width**0.5
+        scores.append(_ridge(combined, labels, fold, num_classes)[0])
+    return tuple(scores)
+
+
+def _folds(labels: Int64[Tensor, "n"], num_classes: int, folds: int) -> Int64[Tensor, "n"]:
+    counts = labels.bincount(minlength=num_classes)
+    if counts[counts > 0].min() < 2:
+        raise ValueError(
+            f"class {int((counts == 1).nonzero()[0])} has one image: expected two or more, so that "
+            "one can be left out"
+        )
+    order = labels.argsort(stable=True)
+    rank = torch.arange(len(labels), device=labels.device)
+    fold = torch.empty_like(labels)
+    fold[order] = (rank - (counts.cumsum(0) - counts)[labels[order]]) % folds
+    return fold
+
+
+def _ridge(
+    features: Float[Tensor, "n features"],
+    labels: Int64[Tensor, "n"],
+    fold: Int64[Tensor, "n"],
+    num_classes: int,
+) -> tuple[float, float]:
+    """How often it is right, and the penalty that was chosen."""
+    path = RidgePath(features, labels, num_classes)
+    penalty = path.best(fold).penalty
+    # In float32, as features that say nothing leave ties, and the last bits of float64 know the
+    # label that was taken out.
+    read = path.left_out_logits(penalty, fold).float().argmax(dim=1)
+    return _right(read, labels), penalty
+
+
+def _right(read: Int64[Tensor, "n"], labels: Int64[Tensor, "n"]) -> float:
+    return (read == labels).double().mean().item()
 
 
 def _lines(rows: list[dict]) -> list[dict[str, str]]:

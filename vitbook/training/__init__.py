@@ -17,7 +17,6 @@ from vitbook.training.engine.loop import TrainingRun, train
 from vitbook.training.engine.memory import BatchTooLargeError
 from vitbook.training.engine.processes import joined
 from vitbook.training.engine.recorder import RunStoppedError, TrainingDivergedError
-from vitbook.training.engine.sharpness_aware import Sharpness, sharpness
 from vitbook.training.engine.state import UnfinishedRunError
 from vitbook.training.objectives.distillation import (
     distillation_loss,
@@ -33,40 +32,23 @@ from vitbook.training.objectives.teachers import TeacherError, load_teacher
 from vitbook.training.objectives.two_views import BYOL, SimCLR
 from vitbook.training.objectives.view_losses import contrastive_loss, prediction_loss
 from vitbook.training.one_run import RunInUseError, check_run, run
-from vitbook.training.transfer.quantization import (
-    SCHEMES,
-    QuantizationError,
-    Scheme,
-    quantize_model,
-    stored_bytes,
-)
 from vitbook.training.transfer.start import StartError, start_from
-from vitbook.training.transfer.transfer_scores import (
-    TransferScore,
-    projected_scores,
-    transfer_score,
-)
 
 __all__ = [
     "BYOL",
-    "SCHEMES",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
     "MaskedAutoencoder",
     "MaskedPatches",
     "NextPixels",
-    "QuantizationError",
     "RunInUseError",
     "RunStoppedError",
-    "Scheme",
-    "Sharpness",
     "SimCLR",
     "StartError",
     "TeacherError",
     "TrainingDivergedError",
     "TrainingRun",
-    "TransferScore",
     "UnfinishedRunError",
     "check_run",
     "choose_masked",
@@ -82,14 +64,9 @@ __all__ = [
     "mean_colors",
     "predict",
     "prediction_loss",
-    "projected_scores",
-    "quantize_model",
     "run",
     "save_checkpoint",
-    "sharpness",
     "soft_loss",
     "start_from",
-    "stored_bytes",
     "train",
-    "transfer_score",
 ]

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from vitbook import create_model, datasets
-from vitbook.datasets import Dataset, normalize
+from vitbook.datasets import Dataset
 from vitbook.runs import get_recipe
-from vitbook.training import TrainingDivergedError, sharpness, train
+from vitbook.training import TrainingDivergedError, train
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.loss import cross_entropy
 from vitbook.training.engine.sharpness_aware import uphill
@@ -131,35 +131,6 @@ def test_a_step_is_the_papers(digits):
         assert (found - expected).abs().max() < 1e-5, name
 
 
-def test_sharpness_is_the_rise_of_the_loss(digits):
-    torch.manual_seed(0)
-    model = create_model("vit_micro_patch2_8").train()
-    before = [weight.clone() for weight in model.parameters()]
-    found = sharpness(model, digits, 1e-3, batch_size=50)
-    small = sharpness(model, digits, 1e-3, batch_size=1000)
-    assert found.loss == pytest.approx(small.loss, abs=1e-5)
-    assert found.rise == pytest.approx(small.rise, rel=0.02)
-    loss = cross_entropy(model.eval()(normalize(digits.images)), digits.labels)
-    length = torch.stack([g.norm() for g in torch.autograd.grad(loss, list(model.parameters()))])
-    assert found.loss == pytest.approx(loss.item(), abs=1e-5)
-    assert found.rise == pytest.approx(1e-3 * length.norm().item(), rel=0.02)  # to first order
-    assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
-
-
-def test_modes_and_gradients_are_as_before(digits):
-    model = create_model("resnet8_digits").train()
-    model(normalize(digits.images[:4])).sum().backward()
-    gradients = [weight.grad.clone() for weight in model.parameters()]
-    statistics = {name: value.clone() for name, value in model.named_buffers()}
-    sharpness(model, digits, 0.05)
-    assert model.training and all(part.training for part in model.modules())
-    assert all(torch.equal(value, statistics[name]) for name, value in model.named_buffers())
-    assert all(
-        torch.equal(weight.grad, gradient)
-        for weight, gradient in zip(model.parameters(), gradients, strict=True)
-    )
-
-
 @pytest.mark.parametrize("batch_size", [25, 50])
 def test_a_run_that_steps_too_far_says_what_to_try(digits, batch_size, tmp_path):
     few = Dataset(digits.images[:50], digits.labels[:50], digits.class_names, digits.provenance)
@@ -171,32 +142,6 @@ def test_a_run_that_steps_too_far_says_what_to_try(digits, batch_size, tmp_path)
     with pytest.raises(TrainingDivergedError, match=f"{became} .* smaller sharpness_radius"):
         train(create_model("vit_micro_patch2_8"), few, recipe, state=state, progress=False)
     assert not state.exists()
-
-
-def spoiled(change):
-    model = create_model("vit_micro_patch2_8", num_classes=3 if change == "three" else 10)
-    if change == "frozen":
-        model.requires_grad_(False)
-    if change == "nan":
-        nn.init.constant_(model.head.classifier.bias, torch.nan)
-    return model.bfloat16() if change == "half" else model
-
-
-@pytest.mark.parametrize(
-    ("change", "radius", "words"),
-    [
-        ("", 0, "radius 0: expected a number above 0, such as 0.05"),
-        ("", float("nan"), "radius nan: expected a number above 0"),
-        ("", 1e30, "over a radius of 1e.30: expected a finite number"),
-        ("nan", 0.05, "the loss at the weights is nan: .* check the weights"),
-        ("frozen", 0.05, "no weight of this VisionTransformer learns"),
-        ("three", 0.05, "the model has 3 outputs"),
-        ("half", 0.05, "weights of bfloat16, .* call model.float.. first"),
-    ],
-)
-def test_what_cannot_be_asked(change, radius, words, digits):
-    with pytest.raises(ValueError, match=words):
-        sharpness(spoiled(change), digits, radius)
 
 
 @pytest.mark.parametrize(

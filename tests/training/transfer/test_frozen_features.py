@@ -11,7 +11,7 @@ from torch import nn
 
 import vitbook
 from vitbook import datasets
-from vitbook.training import quantize_model
+from vitbook.studies.quantization import quantize_model
 from vitbook.training.transfer import frozen_features as module
 from vitbook.training.transfer.frozen_features import frozen_features
 

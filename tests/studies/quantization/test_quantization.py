@@ -9,7 +9,8 @@ import vitbook
 from vitbook import datasets, runs
 from vitbook.layers import QuantizedLinear
 from vitbook.studies.quantization import channel_ranges, count_oscillations, quantize
-from vitbook.training import SCHEMES, evaluate, save_checkpoint
+from vitbook.studies.quantization.schemes import SCHEMES
+from vitbook.training import evaluate, save_checkpoint
 
 DIGITS = "digits-vit_micro_patch2_8-digits-seed0"
 
@@ -31,7 +32,7 @@ def move(quantized, path):
 
 def test_to_and_fro_is_counted_by_hand(monkeypatch):
     quantized = layer()
-    monkeypatch.setattr("vitbook.studies.quantization.MEMORY", 0.5)
+    monkeypatch.setattr("vitbook.studies.quantization.oscillation.MEMORY", 0.5)
     with count_oscillations() as found:
         move(quantized, [0.4, 0.6, 0.4, 0.6, 0.6])  # codes 0 1 0 1 1: turned round twice
     assert found.steps == 5

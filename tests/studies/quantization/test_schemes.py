@@ -9,7 +9,13 @@ import vitbook
 from vitbook import datasets
 from vitbook.errors import UnknownNameError
 from vitbook.layers import QuantizedLinear
-from vitbook.training import SCHEMES, QuantizationError, evaluate, quantize_model, stored_bytes
+from vitbook.studies.quantization.schemes import (
+    SCHEMES,
+    QuantizationError,
+    quantize_model,
+    stored_bytes,
+)
+from vitbook.training import evaluate
 
 pytestmark = pytest.mark.skipif(find_spec("torchao") is None, reason="torchao is not installed")
 RUNS_HERE = [name for name, scheme in SCHEMES.items() if not scheme.packed]

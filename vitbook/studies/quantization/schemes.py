@@ -77,7 +77,7 @@ def quantize_model(model: nn.Module, scheme: str) -> nn.Module:
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.training import quantize_model
+        >>> from vitbook.studies.quantization import quantize_model
         >>> model = vitbook.create_model("vit_micro_patch2_8").eval()
         >>> small = quantize_model(model, "int8_weights")
         >>> images = torch.rand(2, 1, 8, 8)

@@ -1,8 +1,7 @@
-"""What the chapter on fewer bits measures, and counts while rounded weights learn."""
+"""What the chapter on fewer bits measures."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Annotated
@@ -22,10 +21,10 @@ from vitbook.analysis.features.precision import PLACES, STEPS
 from vitbook.datasets.resizing import resize
 from vitbook.measure import interleaved_seconds, ratio_of
 from vitbook.model_utilities import evaluating, weights_digest
-from vitbook.models.editing import QuantizedLinear
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
-from vitbook.training import (
+from vitbook.studies.quantization.oscillation import count_oscillations
+from vitbook.studies.quantization.schemes import (
     SCHEMES,
     QuantizationError,
     quantize_model,
@@ -36,10 +35,8 @@ from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.faults import load_checkpoint
 from vitbook.training.transfer.linear_probe import accuracy_interval
 
-# Of a weight that oscillates, by Nagel et al. 2022, section 3.2.
-THRESHOLD = 0.005
-# The weight of the newest step in the running mean.
-MEMORY = 0.01
+__all__ = ["channel_ranges", "count_oscillations", "quantize", "quantize_model"]
+
 # Of activations, where weights stay as they are.
 BITS = (8, 6, 4)
 SCHEME_COLUMNS = {"scheme": "{scheme}", "megabytes": "{megabytes}"} | {
@@ -199,61 +196,6 @@ def _task(
 
 def _rounded(values: list[float]) -> list[float]:
     return [round(value, 4) for value in values]
-
-
-@dataclass
-class Oscillations:
-    """How often the code of each weight changed its direction.
-
-    Attributes:
-        steps: training steps seen.
-        frequency: of each layer in the order run, the running mean of "it turned round".
-    """
-
-    steps: int = 0
-    frequency: list[Tensor] = field(default_factory=list)
-
-    def share(self) -> float:
-        """Of all weights, those whose frequency is above the threshold."""
-        every = torch.cat([each.flatten() for each in self.frequency])
-        return (every > THRESHOLD).double().mean().item()
-
-
-@contextmanager
-def count_oscillations() -> Iterator[Oscillations]:
-    r"""Watch every :class:`vitbook.layers.QuantizedLinear` that learns in the block.
-
-    A weight whose exact value lies near the middle between two codes is pushed over the edge and
-    back. Its code oscillates in a step if it changes, and in the other direction than when it
-    changed before (Nagel et al. 2022, "Overcoming oscillations in quantization-aware training",
-    equations 5 and 6):
-
-    .. math:: f^t = m\, o^t + (1 - m)\, f^{t-1}
-    """
-    found, seen = Oscillations(), {}
-
-    def look(module: nn.Module, args: tuple, output: Tensor) -> None:
-        learns = isinstance(module, QuantizedLinear) and module.training
-        if not learns or not torch.is_grad_enabled():
-            return
-        codes = module.codes()
-        if module not in seen:
-            seen[module] = [codes, torch.zeros_like(codes), len(found.frequency)]
-            found.frequency.append(torch.zeros(codes.shape))
-            found.steps = max(found.steps, 1)
-            return
-        before, direction, index = seen[module]
-        change = (codes.short() - before.short()).sign().to(torch.int8)
-        turned = (change != 0) & (direction != 0) & (change != direction)
-        found.frequency[index].lerp_(turned.float(), MEMORY)
-        seen[module] = [codes, torch.where(change != 0, change, direction), index]
-        found.steps += index == 0
-
-    handle = nn.modules.module.register_module_forward_hook(look)
-    try:
-        yield found
-    finally:
-        handle.remove()
 
 
 @torch.no_grad()

@@ -1,0 +1,70 @@
+"""Rounded weights that jump to and fro while they learn."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from vitbook.models.editing import QuantizedLinear
+
+# Of a weight that oscillates, by Nagel et al. 2022, section 3.2.
+THRESHOLD = 0.005
+# The weight of the newest step in the running mean.
+MEMORY = 0.01
+
+
+@dataclass
+class Oscillations:
+    """How often the code of each weight changed its direction.
+
+    Attributes:
+        steps: training steps seen.
+        frequency: of each layer in the order run, the running mean of "it turned round".
+    """
+
+    steps: int = 0
+    frequency: list[Tensor] = field(default_factory=list)
+
+    def share(self) -> float:
+        """Of all weights, those whose frequency is above the threshold."""
+        every = torch.cat([each.flatten() for each in self.frequency])
+        return (every > THRESHOLD).double().mean().item()
+
+
+@contextmanager
+def count_oscillations() -> Iterator[Oscillations]:
+    r"""Watch every :class:`vitbook.layers.QuantizedLinear` that learns in the block.
+
+    A weight whose exact value lies near the middle between two codes is pushed over the edge and
+    back. Its code oscillates in a step if it changes, and in the other direction than when it
+    changed before (Nagel et al. 2022, "Overcoming oscillations in quantization-aware training",
+    equations 5 and 6):
+
+    .. math:: f^t = m\, o^t + (1 - m)\, f^{t-1}
+    """
+    found, seen = Oscillations(), {}
+
+    def look(module: nn.Module, args: tuple, output: Tensor) -> None:
+        learns = isinstance(module, QuantizedLinear) and module.training
+        if not learns or not torch.is_grad_enabled():
+            return
+        codes = module.codes()
+        if module not in seen:
+            seen[module] = [codes, torch.zeros_like(codes), len(found.frequency)]
+            found.frequency.append(torch.zeros(codes.shape))
+            found.steps = max(found.steps, 1)
+            return
+        before, direction, index = seen[module]
+        change = (codes.short() - before.short()).sign().to(torch.int8)
+        turned = (change != 0) & (direction != 0) & (change != direction)
+        found.frequency[index].lerp_(turned.float(), MEMORY)
+        seen[module] = [codes, torch.where(change != 0, change, direction), index]
+        found.steps += index == 0
+
+    handle = nn.modules.module.register_module_forward_hook(look)
+    try:
+        yield found
+    finally:
+        handle.remove()
