@@ -100,7 +100,7 @@ def test_every_module_is_imported_or_says_what_it_lacks():
     for sentence in lacking.values():
         check_advice(sentence)
     assert {name.split(".")[1] for name in lacking} == {
-        *("__main__", "datasets", "figures", "export", "plots")
+        *("__main__", "datasets", "figures", "export", "plots", "training")
     }
     assert answers["vitbook.datasets"] is None  # the rooms themselves are imported
     assert (

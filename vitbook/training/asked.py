@@ -5,17 +5,20 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from torch import nn
 
 from vitbook import datasets
 from vitbook.datasets.dataset import first_difference
 from vitbook.errors import first_few
+from vitbook.extras import from_extra
 from vitbook.model_utilities import weights_digest
 from vitbook.models.weights.formats import ENDINGS
 from vitbook.runs.measuring import Sheet
 from vitbook.training import Checkpoint
 from vitbook.training.faults import load_checkpoint
+
+with from_extra("train"):
+    import typer
 
 # What scikit-learn takes.
 MOST_SEED = 2**32 - 1

@@ -222,7 +222,7 @@ def test_what_is_of_another_kind_is_refused(plain_vitbook):
                 score(torch.rand(2, 2, 2), masks[0])
             with pytest.raises(ValueError, match="maps of shape .2, 2, 2, 2.: expected .images"):
                 score(torch.rand(2, 2, 2, 2), masks)
-        from vitbook.analysis import collage_rows, lead_within_layers, relevance
+        from vitbook.analysis import collage_rows, relevance
         for shape in ((2, 4, 4), (2, 3, 4, 4)):
             with pytest.raises(ValueError, match="mine: maps of shape .* 4 quarters, rows"):
                 collage_rows({"mine": torch.ones(shape)}, torch.ones(4, 8, 8, dtype=torch.bool))
@@ -231,12 +231,6 @@ def test_what_is_of_another_kind_is_refused(plain_vitbook):
         for targets in ([0, 1], torch.tensor([0.0, 1.0]), torch.tensor([[0], [1]]), 3):
             with pytest.raises(TypeError, match="targets are .* expected whole numbers in a row"):
                 relevance(model, images, targets)
-        for heads in ([(0,)], [(0.5, 1)], 3):
-            with pytest.raises(ValueError, match="expected .*layer, head"):
-                lead_within_layers(torch.rand(2, 3), heads)
-        for values in ([[1.0, 2.0]], torch.rand(3)):
-            with pytest.raises(TypeError, match="values are .*: expected a tensor"):
-                lead_within_layers(values, [(0, 0)])
         """
     )
 

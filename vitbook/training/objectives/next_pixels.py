@@ -30,7 +30,7 @@ def grey_levels(images: UInt8[Tensor, "*batch"], levels: int = GREYS) -> Int64[T
 
     Example:
         >>> import torch
-        >>> from vitbook.training import grey_levels
+        >>> from vitbook.training.objectives.next_pixels import grey_levels
         >>> grey_levels(torch.tensor([0, 16, 128, 255], dtype=torch.uint8))
         tensor([ 0,  1,  8, 16])
     """

@@ -9,10 +9,10 @@ import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from vitbook import datasets
 from vitbook.datasets.resizing import resize
+from vitbook.extras import from_extra
 from vitbook.model_utilities import weights_digest
 from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.formats import ENDINGS
@@ -20,6 +20,9 @@ from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.faults import load_checkpoint
 from vitbook.training.transfer.frozen_features import frozen_features
+
+with from_extra("train"):
+    from tqdm import tqdm
 
 # Of the pixels that the simplest null reads, a side.
 RAW_SIZE = 32
