@@ -60,6 +60,12 @@ def test_imports_still_run_one_way(house):
     assert " 0 broken" in contracts
 
 
+def test_no_other_test_takes_from_a_study():
+    taking = re.compile(r"^\s*(from|import) vitbook\.studies", re.MULTILINE)
+    others = [p for p in ROOT.glob("tests/**/*.py") if "studies" not in p.relative_to(ROOT).parts]
+    assert not [str(path) for path in others if taking.search(path.read_text("utf-8"))]
+
+
 @pytest.mark.slow
 def test_the_tests_that_stay_are_collected(house):
     told = run(

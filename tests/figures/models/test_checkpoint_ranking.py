@@ -1,8 +1,10 @@
-"""Checkpoints in an order: cards that move, scores that wait, pairs as the study counts them."""
+"""Checkpoints in an order: cards that move, scores that wait, pairs as scipy counts them."""
 
 import io
 from base64 import b64decode
 from functools import cache
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from reading import middle, parts, reached, said, state
+from scipy.stats import kendalltau
 from small_inputs import seeded
 
 from vitbook import runs
 from vitbook.figures import Candidate, checkpoint_ranking
 from vitbook.figures.checkpoint_ranking import _told
-from vitbook.studies.fine_tuning import agreement
 
 MODELS = ("vit_micro_patch2_8", "vit_nopos_micro_patch2_8", "resnet8_digits", "vit_micro_r8_s2_8",
           "rot_vit_micro_zero_patch2_8", "axial_vit_micro_patch1_8", "sl_vit_micro_patch2_8",
@@ -57,6 +59,26 @@ def order(page):
     return [int(card) for card in parts(page)["order"].split(",")]
 
 
+class Pairs(NamedTuple):
+    right: int
+    wrong: int
+    pairs: int
+    tau: float | None
+
+    @property
+    def words(self) -> str:
+        return f"{self.right} of {self.pairs} pairs"
+
+
+def agreement(scores, truths) -> Pairs:
+    """Pairs whose truths differ, counted one by one; tau by scipy, None where it is undefined."""
+    known = [(s, t) for s, t in zip(scores, truths, strict=True) if s is not None]
+    apart = [(s - r) * (t - u) for (s, t), (r, u) in combinations(known, 2) if t != u]
+    tau = kendalltau(*zip(*known, strict=True)).statistic if len(known) > 1 else np.nan
+    right, wrong = sum(way > 0 for way in apart), sum(way < 0 for way in apart)
+    return Pairs(right, wrong, len(apart), None if np.isnan(tau) else float(tau))
+
+
 def own(page):
     """The pairs that the page's order gets right."""
     return agreement([-order(page).index(i) for i in range(8)], TUNED)
@@ -80,7 +102,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 4) | st.none(), st.integers(0, 4)), min
 
 @settings(deadline=None, max_examples=60)
 @given(ROWS)
-def test_the_page_counts_pairs_as_the_study(js, rows):
+def test_the_page_counts_pairs_as_scipy(js, rows):
     scores, truths = zip(*rows, strict=True)
     live = js("checkpoint_ranking", "agreement(scores, truths)", scores=scores, truths=truths)
     assert live == pytest.approx(agreement(scores, truths)._asdict())

@@ -11,7 +11,6 @@ from torch import nn
 
 import vitbook
 from vitbook import datasets
-from vitbook.studies.quantization import quantize_model
 from vitbook.training.transfer import frozen_features as module
 from vitbook.training.transfer.frozen_features import frozen_features
 
@@ -221,11 +220,18 @@ class WithState(nn.Module):
         return {"step": 3}
 
 
+def int8(body):
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    quantize_(body, Int8WeightOnlyConfig())
+    return body
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         pytest.param(
-            lambda body: quantize_model(body, "int8_weights"),
+            int8,
             "qkv.weight of this VisionTransformer is a Int8Tensor: expected a plain tensor",
             marks=pytest.mark.skipif(find_spec("torchao") is None, reason="no torchao"),
         ),
