@@ -23,7 +23,7 @@ def lines(files: Iterable[Path]) -> int:
 def rooms(package: Path) -> dict[str, Counter]:
     """Of each room the lines of each kind of file; single files are one room."""
     found: dict[str, Counter] = {}
-    for kind in ("py", "js", "css"):
+    for kind in ("py", "js", "css", "c"):
         for file in sorted(package.rglob(f"*.{kind}")):
             parts = file.relative_to(package).parts
             room = parts[0] if len(parts) > 1 else "(single files)"
@@ -72,12 +72,12 @@ def full_folders(root: Path) -> dict[str, int]:
 
 def report(root: Path) -> list[str]:
     found = rooms(root / "vitbook")
-    said = [f"{'room':18}{'Python':>9}{'JavaScript':>12}{'CSS':>6}"]
+    said = [f"{'room':18}{'Python':>9}{'JavaScript':>12}{'CSS':>6}{'C':>6}"]
     for room, count in sorted(found.items(), key=lambda pair: -pair[1]["py"]):
-        said.append(f"{room:18}{count['py']:9,}{count['js']:12,}{count['css']:6,}")
+        said.append(f"{room:18}{count['py']:9,}{count['js']:12,}{count['css']:6,}{count['c']:6,}")
     total = sum(found.values(), Counter())
     said += [
-        f"{'all':18}{total['py']:9,}{total['js']:12,}{total['css']:6,}",
+        f"{'all':18}{total['py']:9,}{total['js']:12,}{total['css']:6,}{total['c']:6,}",
         f"core {total['py'] - found['studies']['py']:,}, studies {found['studies']['py']:,}",
         f"tests {lines((root / 'tests').rglob('*.py')):,}, tools and the book's extensions "
         f"{lines([*root.glob('tools/*.py'), *root.glob('book/_ext/**/*.[pj][ys]')]):,}",
