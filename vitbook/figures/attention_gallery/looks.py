@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from math import inf
 
 import numpy as np
@@ -178,8 +179,9 @@ def fused(
         return getattr(layers, how)(axis=1)
     means = torch.from_numpy(layers.mean(axis=1))[:, None]
     asking = torch.eye(means.shape[-1], dtype=means.dtype)[None]
-    through = [roll_out(asking, means[: count + 1]) for count in range(len(means))]
-    return torch.cat(through).numpy()
+    layer_by_layer = [roll_out(asking, mean[None])[0] for mean in means]
+    through = accumulate(layer_by_layer, lambda below, layer: layer @ below)
+    return torch.stack(list(through)).numpy()
 
 
 @torch.no_grad()
