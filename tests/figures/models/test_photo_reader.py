@@ -263,6 +263,8 @@ def loaded(browser, site):
 
 @pytest.fixture
 def page(loaded):
+    computed(loaded)
+    loaded.locator(".vb-photo-pad").scroll_into_view_if_needed()
     yield loaded
     loaded.click("[data-control=reset] >> nth=0")
     assert loaded.troubles == []
