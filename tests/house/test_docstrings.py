@@ -9,8 +9,11 @@ import pytest
 
 import vitbook
 
-# What draws is seen, not printed; a command is tried by its own tests, a study by its chapter.
-WITHOUT = ("vitbook.cli", "vitbook.figures", "vitbook.plots", "vitbook.studies", "vitbook.__main__")
+# What draws is seen, not printed; a command is tried by its own tests, a study by its chapter, and
+# the trainer is no Python.
+WITHOUT = tuple(
+    f"vitbook.{name}" for name in ("__main__", "cli", "figures", "plots", "studies", "trainer")
+)
 
 
 def examples() -> dict[str, doctest.DocTest]:
