@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -133,3 +134,14 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise could_not_write(path, error, num_bytes) from error
+
+
+def modules_saying(package: str, words: str) -> list[str]:
+    """Names of the modules under a package whose source has these words; none is imported."""
+    (home,) = find_spec(package).submodule_search_locations
+    named = {}
+    for file in sorted(Path(home).rglob("*.py")):
+        parts = file.relative_to(home).with_suffix("").parts
+        name = ".".join((package, *(part for part in parts if part != "__init__")))
+        named[name] = words in file.read_text("utf-8")
+    return [name for name, says in named.items() if says]

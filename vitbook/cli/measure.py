@@ -1,12 +1,9 @@
 """``vitbook measure``: every measurement that there is, by name."""
 
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import Annotated
 
 import typer
@@ -15,6 +12,7 @@ from typer.core import TyperGroup
 from vitbook.cli.options import Device, Threads
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
+from vitbook.files import modules_saying
 from vitbook.runs.measuring import Measure
 
 # Those of two chapters or more, and those of one: what stands there is found.
@@ -27,7 +25,8 @@ SHARED = {"out": (Out, "runs"), "threads": (Threads, None), "device": (Device, N
 def measures() -> dict[str, Measure]:
     """All measurements by name; what lacks a package of an extra is said, and left out."""
     found = {}
-    for name in _modules():
+    # Those of plots alone are not imported.
+    for name in (name for room in ROOMS for name in modules_saying(room, "@measurement(")):
         try:
             with from_extra("chapters"):
                 module = import_module(name)
@@ -36,16 +35,6 @@ def measures() -> dict[str, Measure]:
             continue
         found |= {each.name: each for each in vars(module).values() if isinstance(each, Measure)}
     return dict(sorted(found.items()))
-
-
-def _modules() -> Iterator[str]:
-    """Names of the modules that have a measurement; those of plots alone are not imported."""
-    for room in ROOMS:
-        (folder,) = find_spec(room).submodule_search_locations
-        for each in walk_packages([folder], f"{room}."):
-            source = each.module_finder.find_spec(each.name).loader.get_source(each.name)
-            if "@measurement(" in source:
-                yield each.name
 
 
 def as_command(measure: Measure) -> typer.core.TyperCommand:

@@ -103,7 +103,7 @@ def load_with_data(
         raise ValueError(
             f"{checkpoint} has learned no classes, its recipe has an objective without labels: "
             "expected one that has; train its head first (vitbook train --from, vitbook "
-            "linear-probe)"
+            "measure linear-probe)"
         )
     dataset = dataset or loaded.provenance.get("dataset", "digits")
     split = split or datasets.held_out_split(dataset)

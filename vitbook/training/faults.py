@@ -2,21 +2,19 @@
 
 from functools import cache, partial
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 
 from torch import nn
 
 from vitbook import training
+from vitbook.files import modules_saying
 from vitbook.runs import Recipe
 
 
 @cache
 def _study() -> ModuleType:
-    studies = import_module("vitbook.studies")
-    for each in iter_modules(studies.__path__, f"{studies.__name__}."):
-        if hasattr(study := import_module(each.name), "FAULTS"):
-            return study
+    if names := modules_saying("vitbook.studies", "\nFAULTS"):
+        return import_module(names[0])
     raise LookupError("no study of vitbook.studies plants faults: leave the fault out")
 
 
