@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.datasets.collages import Collages, make_collages
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.embedded.cluttered_digits import digit_masks, load_cluttered_digits
 from vitbook.datasets.embedded.digits import load_digits
@@ -20,22 +19,16 @@ from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS, load_placed_d
 from vitbook.datasets.folders import data_root, is_path
 from vitbook.datasets.resizing import resize
 from vitbook.datasets.share import take_share
-from vitbook.datasets.tasks import TASKS, Task, make_task
 from vitbook.errors import UnknownNameError, is_whole_number
 
 __all__ = [
-    "TASKS",
-    "Collages",
     "Dataset",
     "DatasetError",
-    "Task",
     "digit_masks",
     "held_out_split",
     "is_here",
     "list_datasets",
     "load",
-    "make_collages",
-    "make_task",
     "name_of",
     "normalize",
     "take_share",

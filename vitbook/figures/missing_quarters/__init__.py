@@ -38,8 +38,7 @@ def missing_quarters(
 
     Args:
         model: gives logits, "batch classes"; left as it came.
-        image: uint8 "3 height width" with even sides: four photographs, row by row, as
-            :func:`vitbook.datasets.make_collages` makes them.
+        image: uint8 "3 height width" with even sides: four photographs, row by row.
         classes: name -> number of a logit, at most eight, in the order of the bars.
         normalize: makes of uint8 images what the model takes.
         labels: of the four quarters, row by row; by default where they lie.

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from vitbook.plots.page import for_pages
 from vitbook.plots.style import COLORS, finish, fitted, legend_below, named, wrapped
+from vitbook.studies.interventions.quarters import make_collages
+
+__all__ = ["ablated_heads", "lead_within_layers", "make_collages"]
 
 # A colour and a shape for each kind, so that neither is needed alone.
 LOOKS = {

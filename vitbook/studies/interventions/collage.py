@@ -21,6 +21,7 @@ from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.interventions.classes import check_classes
+from vitbook.studies.interventions.quarters import make_collages
 from vitbook.training.asked import HeadedData, Seed, Share, stem
 from vitbook.training.transfer.frozen_readers import kept_features
 from vitbook.training.transfer.linear_probe import (
@@ -79,9 +80,7 @@ def collages(
     kept, found = known_classes(known, train.labels, recall, seed)
     asked = _only(test, kept)
     held_out = features("held-out images")(asked.images)
-    made = datasets.make_collages(
-        asked.images, asked.labels, number, image_size=2 * size, seed=seed
-    )
+    made = make_collages(asked.images, asked.labels, number, image_size=2 * size, seed=seed)
     body = load_pretrained(model, image_size=2 * size)
     game = _Game(body.normalize(made.images).to(place), made.labels.to(place), made.masks)
     explained = _with_head(body.model, found).to(place)

@@ -8,7 +8,6 @@ specialised and structured ones. Here no specialised images (medical, from above
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +15,9 @@ from einops import repeat
 from jaxtyping import UInt8
 from torch import Tensor
 
-from vitbook.datasets.dataset import Dataset
-from vitbook.datasets.embedded.cluttered_digits import CANVAS, DIGIT, digit_masks
-from vitbook.errors import UnknownNameError, check_count
+from vitbook.datasets import Dataset, digit_masks, load
+from vitbook.datasets.embedded.cluttered_digits import CANVAS, DIGIT
+from vitbook.errors import UnknownNameError
 
 CELLS = 4  # of the canvas, a side
 TURNS = 8
@@ -33,8 +32,8 @@ class Task:
     Attributes:
         group: "natural" or "structured", as VTAB has them.
         asks: in a few words.
-        make: called with images and labels of the data set and the rows that are wanted.
         dataset: where the images come from.
+        make: called with images and labels of the data set and the rows that are wanted.
     """
 
     group: str
@@ -43,32 +42,21 @@ class Task:
     make: Callable[[Dataset, Tensor], Dataset]
 
 
-def make_task(name: str, number: int, root: str | Path | None = None) -> Dataset:
-    """So many images of a task, drawn from the training part of its data set.
+def make_task(name: str, number: int) -> Dataset:
+    """So many images of a task, drawn from the training part of its data set; always the same.
 
     Args:
         name: of :data:`TASKS`.
-        number: of images; none twice. With one number always the same, in the same order.
-        root: as :func:`vitbook.datasets.load` takes it.
+        number: of images; none twice.
 
     Raises:
         UnknownNameError: no such task.
         ValueError: more images than the data set has.
-        DatasetError, MissingPackageError: as :func:`vitbook.datasets.load`.
-
-    Example:
-        >>> from vitbook.datasets import make_task
-        >>> places = make_task("digit_place", 50)
-        >>> tuple(places.images.shape), places.num_classes
-        ((50, 3, 32, 32), 16)
     """
-    from vitbook.datasets import load
-
     if name not in TASKS:
         raise UnknownNameError("task", name, TASKS)
-    check_count("number", number)
     task = TASKS[name]
-    whole = load(task.dataset, "train", root)
+    whole = load(task.dataset, "train")
     if number > len(whole):
         raise ValueError(
             f"{number:,} images of {name}: {whole.provenance['name']} has {len(whole):,} to draw "
@@ -77,7 +65,7 @@ def make_task(name: str, number: int, root: str | Path | None = None) -> Dataset
     rows = torch.randperm(len(whole), generator=torch.Generator().manual_seed(0))[:number]
     made = task.make(whole, rows)
     rule = f"{number} of its training images, drawn; asked: {task.asks}"
-    return replace(made, provenance=whole.provenance | {"name": f"{name}", "rule": rule})
+    return replace(made, provenance=whole.provenance | {"name": name, "rule": rule})
 
 
 def _as_they_are(whole: Dataset, rows: Tensor) -> Dataset:
@@ -90,13 +78,13 @@ def _digit_place(whole: Dataset, rows: Tensor) -> Dataset:
     # The first row and the first column that the mask reaches.
     top, left = (masks.any(dim=axis).int().argmax(dim=1) for axis in (2, 1))
     places = CANVAS - DIGIT + 1
-    labels = top * CELLS // places * CELLS + left * CELLS // places
-    names = tuple(f"row {cell // CELLS}, column {cell % CELLS}" for cell in range(CELLS**2))
     return replace(
         whole,
         images=repeat(whole.images[rows], "n 1 h w -> n c h w", c=3),
-        labels=labels,
-        class_names=names,
+        labels=top * CELLS // places * CELLS + left * CELLS // places,
+        class_names=tuple(
+            f"row {cell // CELLS}, column {cell % CELLS}" for cell in range(CELLS**2)
+        ),
     )
 
 
@@ -122,17 +110,7 @@ def turned_squares(
     """The middle of each square image, turned anticlockwise: as much as no angle leaves empty.
 
     Args:
-        images: square.
         angles: in degrees, one for each image.
-
-    Example:
-        >>> import torch
-        >>> from vitbook.datasets.tasks import turned_squares
-        >>> image = torch.zeros(1, 1, 100, 100, dtype=torch.uint8)
-        >>> image[..., :50] = 200  # the left half
-        >>> quarter = turned_squares(image, torch.tensor([90.0]))
-        >>> tuple(quarter.shape), quarter[0, 0, -1, 0].item(), quarter[0, 0, 0, 0].item()
-        ((1, 1, 70, 70), 200, 0)
     """
     side = images.shape[-1]
     inner = int(side * INSCRIBED)

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from vitbook import datasets
-from vitbook.datasets.tasks import TASKS
 from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.scale.small_tasks import TASKS, make_task, turned_squares
 from vitbook.training.asked import FrozenModel, ImageSize, stem
 from vitbook.training.transfer.few_shot import t_interval
 from vitbook.training.transfer.frozen_readers import (
@@ -22,6 +22,8 @@ from vitbook.training.transfer.frozen_readers import (
     frozen_readers,
 )
 from vitbook.training.transfer.ridge import RidgePath
+
+__all__ = ["make_task", "score_halves", "tasks", "turned_squares"]
 
 # Of the half that is learned from, to choose the penalty.
 FOLDS = 5
@@ -68,7 +70,7 @@ def tasks(
     ] = False,
 ) -> None:
     """Read frozen tokens on small tasks (VTAB's groups), beside fresh weights and pixels."""
-    made = {name: datasets.make_task(name, images) for name in names or TASKS}
+    made = {name: make_task(name, images) for name in names or TASKS}
     sheet.expect(*(f"{stem(model)}-{name}" for name in made))
     body, normalize, about = frozen_body(model, image_size)
     size = checked_size(model, body, next(iter(made.values())))

@@ -8,7 +8,6 @@ from jaxtyping import Bool, Int64, UInt8
 from torch import Tensor
 
 from vitbook.datasets.resizing import resize
-from vitbook.errors import is_whole_number
 
 
 class Collages(NamedTuple):
@@ -49,49 +48,25 @@ def make_collages(
 
     Args:
         images: of any size; each is resized to half of ``image_size``.
-        labels: of any numbers.
         number: of collages.
         image_size: of a collage, in pixels; even.
 
     Raises:
-        ValueError: an odd size; fewer collages than one; fewer than four classes; more collages
-            than the images of the classes fill.
-
-    Example:
-        >>> from vitbook.datasets import load, make_collages
-        >>> digits = load("digits", "test")
-        >>> collages = make_collages(digits.images, digits.labels, 2, image_size=16)
-        >>> tuple(collages.images.shape), tuple(collages.labels.shape)
-        ((2, 1, 16, 16), (2, 4))
+        ValueError: more collages than the images of the classes fill.
     """
-    if not is_whole_number(image_size) or image_size < 2 or image_size % 2:
-        raise ValueError(f"collages of {image_size!r} px: expected an even number, two or more")
-    sources = _draw(labels, number, torch.Generator().manual_seed(seed))
-    quarters = resize(images[sources.flatten()], image_size // 2)
-    whole = rearrange(quarters, "(n r c) channels h w -> n channels (r h) (c w)", r=2, c=2)
-    return Collages(whole, labels[sources], sources)
-
-
-def _draw(
-    labels: Int64[Tensor, "n"], number: int, generator: torch.Generator
-) -> Int64[Tensor, "number quarters"]:
-    """Images by their places; the classes with the most images left go first, so that all last."""
+    generator = torch.Generator().manual_seed(seed)
     left = {
         each: (found := (labels == each).nonzero().flatten())[
             torch.randperm(len(found), generator=generator)
         ].tolist()
         for each in labels.unique().tolist()
     }
-    if number < 1 or len(left) < 4:
-        raise ValueError(
-            f"{number} collages of {len(left)} classes: expected one collage or more, and four "
-            "classes or more"
-        )
     drawn = []
     for made in range(number):
         luck = dict(zip(left, torch.rand(len(left), generator=generator).tolist(), strict=True))
+        # The classes with the most images left go first, so that all last.
         fullest = sorted(left, key=lambda each: (-len(left[each]), luck[each]))[:4]
-        if not all(left[each] for each in fullest):
+        if len(fullest) < 4 or not all(left[each] for each in fullest):
             raise ValueError(
                 f"{number} collages: {len(labels)} images of {len(left)} classes fill {made}; "
                 "ask for fewer, or give more images"
@@ -99,4 +74,7 @@ def _draw(
         quarters = [left[each].pop() for each in fullest]
         order = torch.randperm(4, generator=generator).tolist()
         drawn.append([quarters[each] for each in order])
-    return torch.tensor(drawn)
+    sources = torch.tensor(drawn)
+    shrunk = resize(images[sources.flatten()], image_size // 2)
+    whole = rearrange(shrunk, "(n r c) channels h w -> n channels (r h) (c w)", r=2, c=2)
+    return Collages(whole, labels[sources], sources)
