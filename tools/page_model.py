@@ -8,7 +8,6 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from vitbook.export.page_model import write_page_model
 from vitbook.files import write_atomically
 from vitbook.models.weights.pretrained import weights_folder
 
@@ -24,7 +23,7 @@ RUNTIME = {
 NOTICE = """\
 The files in this folder are not all of one author.
 
-*.onnx, weights-*.bin: made by vitbook's `vitbook/export/page_model.py` from {source},
+*.onnx, weights-*.bin: made by vitbook's `tools/page_graphs.py` from {source},
   whose terms are {terms}: {learned}.
   DINOv2 is of Meta AI, under the Apache License 2.0. The linear heads are of vitbook, MIT.
 ort*: onnxruntime-web {version}, as it came. Copyright (c) Microsoft Corporation, MIT.
@@ -76,12 +75,15 @@ def lay(root: Path) -> None:
     """
     target, made = root / "_build" / "html" / "_model", root / "_build" / "page_model"
     runtime = weights_folder() / f"{PACKAGE}-{VERSION}"
-    sources = (root / "_build" / "sources.sha256").read_text()
+    graphs = Path(__file__).with_name("page_graphs.py").read_bytes()
+    sources = (root / "_build" / "sources.sha256").read_text() + hashlib.sha256(graphs).hexdigest()
     try:
         if not all((runtime / file).exists() for files in RUNTIME.values() for file in files):
             print(f"  fetching {PACKAGE} {VERSION} (33 MB)", flush=True)
             fetch_runtime(runtime)
         if not (made / "manifest.json").exists() or (made / "sources").read_text() != sources:
+            from page_graphs import write_page_model
+
             shutil.rmtree(made, ignore_errors=True)
             write_page_model(made)
             (made / "sources").write_text(sources)

@@ -196,7 +196,7 @@ def test_a_drawing_is_read_and_what_is_chosen_later_wins(show):
 
 @pytest.fixture(scope="module")
 def torch_model():
-    from vitbook.export.page_model import PageModel
+    from page_graphs import PageModel
 
     return PageModel(224).eval()
 

@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import onnx
 import torch
-from jaxtyping import Float
+from onnx import numpy_helper
 from torch import Tensor, nn
 
 from vitbook import datasets
 from vitbook.export.onnx_file import Exported, export_onnx
-from vitbook.extras import from_extra
 from vitbook.files import write_atomically
 from vitbook.layers import ClassAndMeanHead
 from vitbook.models.weights.linear_heads import read_head, shipped_heads
@@ -26,6 +26,7 @@ SIZES = (224, 112)
 PIECE_BYTES = 4_000_000
 WEIGHTS = "weights"  # the file that the graphs think their weights are in
 SHARED = 1024  # smaller initialisers stay in their graph
+ALIGNED = 64  # where a weight may begin: a runtime may read the file as it lies in memory
 
 
 class PageModel(nn.Module):
@@ -38,7 +39,7 @@ class PageModel(nn.Module):
         self.decoder = load_saliency_decoder(self.body)
         self.heads = nn.ModuleDict({name: _layer(path) for name, path in _heads().items()})
 
-    def forward(self, images: Float[Tensor, "batch 3 height width"]) -> dict[str, Tensor]:
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
         tokens = self.body.features(images)
         answers = {name: head(tokens) for name, head in self.heads.items()}
         # What the first block takes is no output of a block.
@@ -75,10 +76,6 @@ def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
         ExportError: a graph computes something else than torch.
         OSError: the folder is not writable, or full.
     """
-    with from_extra("export"):
-        import onnx
-
-        from vitbook.export.shared_weights import Shared
     folder, shared, sizes = Path(folder), Shared(WEIGHTS, SHARED), {}
     if images is None:
         images = datasets.load("photos", "all", image_size=max(SIZES)).images
@@ -130,3 +127,38 @@ def _about(path: Path) -> dict:
         "dataset": head.provenance["dataset"],
         "accuracy": head.provenance["accuracy"],
     }
+
+
+class Shared:
+    """What graphs have in common.
+
+    Args:
+        location: name of the file, as the graphs say it.
+        smallest: in bytes; what is smaller stays in its graph.
+
+    Attributes:
+        content: of the file.
+    """
+
+    def __init__(self, location: str, smallest: int):
+        self.location, self.smallest = location, smallest
+        self.content = bytearray()
+        self._places: dict[bytes, int] = {}
+
+    def move(self, graph: onnx.ModelProto) -> None:
+        """Take each large initialiser out of a graph; it says from then on where it lies."""
+        for weight in graph.graph.initializer:
+            # As bytes, whichever of its fields held them.
+            values = numpy_helper.to_array(weight).tobytes()
+            if len(values) < self.smallest:
+                continue
+            if values not in self._places:
+                self.content += bytes(-len(self.content) % ALIGNED)
+                self._places[values] = len(self.content)
+                self.content += values
+            kept = onnx.TensorProto(name=weight.name, data_type=weight.data_type, dims=weight.dims)
+            kept.data_location = onnx.TensorProto.EXTERNAL
+            place = (self.location, self._places[values], len(values))
+            for key, value in zip(("location", "offset", "length"), place, strict=True):
+                kept.external_data.add(key=key, value=str(value))
+            weight.CopyFrom(kept)

