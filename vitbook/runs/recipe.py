@@ -88,13 +88,10 @@ class Recipe:
             labels'. The paper has 0.1 in soft distillation, and halves in hard.
         shuffled_teacher: a null: each image gets the teacher's answer to another image of its
             label in the batch, so that the answers say of an image no more than its label does.
-        objective: what is learned in the place of labels: "masked_patches", the colours of patches
-            that are not shown, see :class:`~.masked_patches.MaskedPatches`; "simclr" or "byol",
-            that two views show one image, see :class:`~.two_views.SimCLR` and
-            :class:`~.two_views.BYOL`; "next_pixels", each pixel from those in front of it, see
-            :class:`~.next_pixels.NextPixels`; "mae", the pixels of hidden patches from the
-            visible quarter, see :class:`~.masked_autoencoder.MaskedAutoencoder`; empty learns
-            labels.
+        objective: what is learned in the place of labels, by ``vitbook.studies.self_supervision``:
+            "masked_patches", the colours of patches that are not shown; "simclr" or "byol", that
+            two views show one image; "next_pixels", each pixel from those in front of it; "mae",
+            the pixels of hidden patches from the visible quarter. Empty learns labels.
         fault: name of a mistake that is planted into the model before it learns; which there are
             is for who plants it to know. Empty is none.
 

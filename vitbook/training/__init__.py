@@ -23,37 +23,22 @@ from vitbook.training.objectives.distillation import (
     hard_loss,
     soft_loss,
 )
-from vitbook.training.objectives.masked_autoencoder import MaskedAutoencoder
-from vitbook.training.objectives.masked_patches import MaskedPatches
-from vitbook.training.objectives.masks import choose_masked
-from vitbook.training.objectives.next_pixels import NextPixels
-from vitbook.training.objectives.patch_colors import color_classes, mean_colors
 from vitbook.training.objectives.teachers import TeacherError, load_teacher
-from vitbook.training.objectives.two_views import BYOL, SimCLR
-from vitbook.training.objectives.view_losses import contrastive_loss, prediction_loss
 from vitbook.training.one_run import RunInUseError, check_run, run
 from vitbook.training.transfer.start import StartError, start_from
 
 __all__ = [
-    "BYOL",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
-    "MaskedAutoencoder",
-    "MaskedPatches",
-    "NextPixels",
     "RunInUseError",
     "RunStoppedError",
-    "SimCLR",
     "StartError",
     "TeacherError",
     "TrainingDivergedError",
     "TrainingRun",
     "UnfinishedRunError",
     "check_run",
-    "choose_masked",
-    "color_classes",
-    "contrastive_loss",
     "distillation_loss",
     "evaluate",
     "hard_loss",
@@ -61,9 +46,7 @@ __all__ = [
     "learning_parts",
     "load_checkpoint",
     "load_teacher",
-    "mean_colors",
     "predict",
-    "prediction_loss",
     "run",
     "save_checkpoint",
     "soft_loss",

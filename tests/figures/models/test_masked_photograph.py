@@ -24,9 +24,9 @@ from vitbook.figures.masked_photograph.color_guesses import (
 )
 from vitbook.figures.parts.plain_vit import encode, halves, page_weights
 from vitbook.models import VisionTransformer
-from vitbook.training import MaskedPatches
-from vitbook.training.objectives.masks import ChosenPatches
-from vitbook.training.objectives.patch_colors import patch_classes
+from vitbook.studies import self_supervision as study
+from vitbook.studies.self_supervision import MaskedPatches
+from vitbook.studies.self_supervision.masks import ChosenPatches
 
 ROWS, COLUMNS, PATCHES = 4, 6, 24
 
@@ -39,6 +39,10 @@ def normal(learner):
         for value in learner.parameters():
             value.copy_(value.half())
     return learner
+
+
+def patch_classes(images, patch_size):
+    return study.color_classes(study.mean_colors(images, patch_size))
 
 
 @cache

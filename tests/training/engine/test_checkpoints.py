@@ -52,6 +52,14 @@ def test_half_precision_comes_back_in_float32(saved, tmp_path):
     assert torch.equal(back.head.classifier.weight, weight.half().float())
 
 
+def test_a_part_that_would_come_back_as_one_beside_the_model(tmp_path):
+    model = vitbook.create_model("vit_micro_patch2_8")
+    model.register_buffer("beside:x", torch.zeros(2))
+    with pytest.raises(CheckpointError, match="beside:x is a part of the model"):
+        save_checkpoint(tmp_path / "own.safetensors", model)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_is_cut_or_changed_anywhere_is_refused(saved, tmp_path):
     _, path = saved
     whole, part = path.read_bytes(), tmp_path / "cut.safetensors"

@@ -48,8 +48,8 @@ def masked_photograph(
     likeliest colours. The weights travel in float16, and come when the reader changes something.
 
     Args:
-        learner: a :class:`vitbook.training.MaskedPatches` that has learned. Each patch that is
-            masked here has its [mask]; none is swapped.
+        learner: that has learned the objective "masked_patches" of a recipe, and takes images and
+            which of their patches are hidden. Each that is has its [mask]; none is swapped.
         photographs: uint8 "n c h w" of the size and channels that its model takes, at most 16. The
             first one is shown at the start, half of its patches masked.
         names: of the photographs; by default numbered.

@@ -113,7 +113,7 @@ def train(
     """Train ``model`` in place; with an ``ema`` in the recipe it ends as the mean of its weights.
 
     With an ``objective`` in the recipe its body learns without labels, and its head not at all.
-    Who needs what predicts as well gives ``MaskedPatches(model)`` in the place of ``model``.
+    Who needs what predicts as well gives a :class:`.Learner` in the place of ``model``.
     Of a fine-tuning recipe only the parts learn that it names, see :func:`.learning_parts`. The
     forward pass runs in bfloat16 if the GPU computes in it. Processes that
     :func:`~.processes.joined` has joined share every batch.

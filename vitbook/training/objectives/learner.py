@@ -2,18 +2,15 @@
 
 from typing import ClassVar
 
-import torch
-from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from vitbook.datasets import Dataset, normalize
-from vitbook.model_utilities import evaluating
+from vitbook.datasets import Dataset
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.tied_weights import unique_state
 
 
 class Learner(nn.Module):
-    """A body with a task that images set, such as :class:`~.masked_patches.MaskedPatches`.
+    """A body with a task that images set; those that a recipe may name stand in a study.
 
     The forward pass takes images and what :meth:`inputs` gives; what it returns has a ``loss``.
 
@@ -48,22 +45,3 @@ class Learner(nn.Module):
         others = ("model.", *self.followers)
         state = unique_state(self)
         return {name: tensor for name, tensor in state.items() if not name.startswith(others)}
-
-
-def mean_token(
-    model: nn.Module, images: Float[Tensor, "batch channels height width"]
-) -> Float[Tensor, "batch features"]:
-    """Mean of the patch tokens after the last norm: what learners here read of a body."""
-    tokens = model.features(images)
-    return tokens[:, getattr(model, "num_prefix_tokens", 0) :].mean(dim=1)
-
-
-@torch.no_grad()
-def mean_tokens(
-    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
-) -> Float[Tensor, "n features"]:
-    """:func:`mean_token` of the images of a data set, in evaluation mode."""
-    device = next(model.parameters()).device
-    with evaluating(model):
-        seen = [mean_token(model, normalize(some.to(device))) for some in images.split(batch_size)]
-    return torch.cat(seen)

@@ -1,12 +1,15 @@
 """What a run learns to answer: the labels, or without them something that images tell."""
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 
 import torch
 from torch import Tensor, nn
 
 from vitbook.colors import recoloring
 from vitbook.datasets import Dataset
+from vitbook.files import modules_saying
 from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
@@ -15,23 +18,20 @@ from vitbook.training.engine.loss import cross_entropy
 from vitbook.training.engine.processes import processes
 from vitbook.training.objectives.distillation import Teacher, distillation_loss
 from vitbook.training.objectives.learner import Learner
-from vitbook.training.objectives.masked_autoencoder import MaskedAutoencoder
-from vitbook.training.objectives.masked_patches import MaskedPatches
-from vitbook.training.objectives.next_pixels import NextPixels
-from vitbook.training.objectives.two_views import BYOL, SimCLR
 
-LEARNERS: dict[str, type[Learner]] = {
-    "masked_patches": MaskedPatches,
-    "simclr": SimCLR,
-    "byol": BYOL,
-    "next_pixels": NextPixels,
-    "mae": MaskedAutoencoder,
-}
 Question = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 
+@cache
+def learners() -> dict[str, type[Learner]]:
+    """What learns each objective. Nothing takes from a study, so the one that has them is found."""
+    if names := modules_saying("vitbook.studies", "\nLEARNERS"):
+        return import_module(names[0]).LEARNERS
+    raise LookupError("no study of vitbook.studies learns without labels: leave the objective out")
+
+
 def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
-    """What is trained: the model itself, or one of :data:`LEARNERS` around it.
+    """What is trained: the model itself, or one of the :func:`learners` around it.
 
     The head of a model that learns without labels does not learn.
 
@@ -41,13 +41,14 @@ def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
     wrapped = isinstance(model, Learner)
     if not recipe.objective and not wrapped:
         return model
-    if not recipe.objective or (wrapped and not isinstance(model, LEARNERS[recipe.objective])):
+    kind = learners()[recipe.objective] if recipe.objective else None
+    if kind is None or (wrapped and not isinstance(model, kind)):
         learns = f"objective {recipe.objective!r}" if recipe.objective else "labels"
         raise ValueError(
             f"a {type(model).__name__} and recipe {recipe.name}, which learns {learns}: set the "
             "objective to that of the learner, or give the model inside"
         )
-    if LEARNERS[recipe.objective].one_process and processes().count > 1:
+    if kind.one_process and processes().count > 1:
         raise ValueError(
             f"objective {recipe.objective!r} in {processes().count} processes: each would see "
             "the views of its own images alone; use one process"
@@ -55,7 +56,7 @@ def make_learner(model: nn.Module, recipe: Recipe, seed: int) -> nn.Module:
     if not wrapped:
         with torch.random.fork_rng([]):
             torch.manual_seed(seed_of(seed, "predictor"))
-            model = LEARNERS[recipe.objective](model)
+            model = kind(model)
     else:  # a recipe may have changed the body's layers since
         model.begin_again()
     body_of(model).head.requires_grad_(False)

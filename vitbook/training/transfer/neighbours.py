@@ -47,28 +47,3 @@ def neighbours(
         weights = (nearest.values / TEMPERATURE).softmax(dim=1)
         into.scatter_add_(1, train_labels[nearest.indices].long(), weights)
     return votes
-
-
-@torch.no_grad()
-def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"]) -> float:
-    """Share of images whose nearest other image, by the cosine, has their label.
-
-    Raises:
-        ValueError: fewer than two images, or features that are NaN, or so large that their lengths
-            are infinite.
-    """
-    if len(features) < 2:
-        raise ValueError(f"{len(features)} images: expected two at least, as each needs another")
-    if not features.float().norm(dim=1).isfinite().all():
-        raise ValueError(
-            "the features hold NaN, or numbers too large to have a length: look for it in images "
-            "or weights"
-        )
-    known, right = F.normalize(features.float(), dim=1), 0
-    rows = max(1, MOST // len(known))
-    for first in range(0, len(known), rows):
-        alike = known[first : first + rows] @ known.T
-        own = torch.arange(len(alike), device=alike.device)
-        alike[own, first + own] = -torch.inf
-        right += (labels[alike.argmax(dim=1)] == labels[first : first + rows]).sum().item()
-    return right / len(known)

@@ -1,4 +1,7 @@
-"""What the chapter on learning without labels reads of its checkpoints, and shows of them."""
+"""Learning without labels: five tasks that images set, what was learned of them, and how it looks.
+
+The command line trains by :data:`LEARNERS`, which it finds by this name.
+"""
 
 from pathlib import Path
 
@@ -7,17 +10,54 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from vitbook.model_utilities import evaluating
-from vitbook.training import NextPixels, load_checkpoint
+from vitbook.studies.self_supervision.masked_autoencoder import MaskedAutoencoder
+from vitbook.studies.self_supervision.masked_patches import MaskedPatches
+from vitbook.studies.self_supervision.masks import choose_masked
+from vitbook.studies.self_supervision.next_pixels import NextPixels, grey_levels, level_bytes
+from vitbook.studies.self_supervision.patch_colors import (
+    LEVELS,
+    STEP,
+    color_classes,
+    mean_colors,
+)
+from vitbook.studies.self_supervision.readings import mean_token, nearest_other
+from vitbook.studies.self_supervision.two_views import BYOL, SimCLR, contrastive_loss, spread
+from vitbook.training import load_checkpoint
 from vitbook.training.objectives.learner import Learner
-from vitbook.training.objectives.next_pixels import grey_levels, level_bytes
-from vitbook.training.objectives.patch_colors import LEVELS, STEP
-from vitbook.training.objectives.questions import LEARNERS
+
+__all__ = [
+    "BYOL",
+    "LEARNERS",
+    "MaskedAutoencoder",
+    "MaskedPatches",
+    "NextPixels",
+    "SimCLR",
+    "choose_masked",
+    "class_colors",
+    "color_classes",
+    "continue_pixels",
+    "contrastive_loss",
+    "load_learner",
+    "mean_colors",
+    "mean_token",
+    "nearest_other",
+    "spread",
+]
+
+# By the objective of a recipe.
+LEARNERS: dict[str, type[Learner]] = {
+    "masked_patches": MaskedPatches,
+    "simclr": SimCLR,
+    "byol": BYOL,
+    "next_pixels": NextPixels,
+    "mae": MaskedAutoencoder,
+}
 
 
 def load_learner(name: str | Path) -> Learner:
     """A body together with what learned beside it, such as a predictor of colours.
 
-    The slow copy of a :class:`~vitbook.training.BYOL` is not kept: it begins as the body again.
+    The slow copy of a :class:`BYOL` is not kept: it begins as the body again.
 
     Args:
         name: of a checkpoint of a run with an objective.

@@ -5,12 +5,11 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
-from vitbook.errors import is_whole_number
 from vitbook.models.papers.igpt import is_causal
+from vitbook.studies.self_supervision.guesses import Guesses, score_guesses
+from vitbook.studies.self_supervision.patch_colors import to_bytes
 from vitbook.training.engine.processes import processes
 from vitbook.training.objectives.learner import Learner
-from vitbook.training.objectives.patch_colors import to_bytes
-from vitbook.training.transfer.token_accuracy import Guesses, score_guesses
 
 GREYS = 17  # of the digits
 
@@ -24,21 +23,12 @@ def grey_levels(images: UInt8[Tensor, "*batch"], levels: int = GREYS) -> Int64[T
         images: uint8, as a data set holds them.
         levels: 2 to 256.
 
-    Raises:
-        TypeError: images that are not uint8.
-        ValueError: another number of levels.
-
     Example:
         >>> import torch
-        >>> from vitbook.training.objectives.next_pixels import grey_levels
+        >>> from vitbook.studies.self_supervision.next_pixels import grey_levels
         >>> grey_levels(torch.tensor([0, 16, 128, 255], dtype=torch.uint8))
         tensor([ 0,  1,  8, 16])
     """
-    if images.dtype != torch.uint8:
-        raise TypeError(
-            f"images are {str(images.dtype).removeprefix('torch.')}: expected uint8, 0 to 255"
-        )
-    _check_levels(levels)
     return (images.float() * (levels - 1) / 255).round().long()
 
 
@@ -68,13 +58,12 @@ class NextPixels(Learner):
         levels: of grey, see :func:`grey_levels`.
 
     Raises:
-        ValueError: another model; or, in the forward pass, images of another size or other
-            channels, or that reach beyond -1 to 1.
+        ValueError: another model.
 
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.training import NextPixels
+        >>> from vitbook.studies.self_supervision import NextPixels
         >>> learner = NextPixels(vitbook.create_model("igpt_micro_patch1_8"))
         >>> guesses = learner(torch.zeros(5, 1, 8, 8))
         >>> tuple(guesses.logits.shape), guesses.targets.unique()
@@ -83,7 +72,6 @@ class NextPixels(Learner):
 
     def __init__(self, model: nn.Module, levels: int = GREYS):
         super().__init__()
-        _check_levels(levels)
         _check_reads_pixels(model)
         self.model, self.levels = model, levels
         self.predictor = nn.Linear(model.prefix.shape[1], levels)
@@ -96,7 +84,6 @@ class NextPixels(Learner):
         Args:
             images: between -1 and 1, as :func:`vitbook.datasets.normalize` gives them.
         """
-        _check_size(images, self.model)
         greys = grey_levels(to_bytes(images), self.levels).flatten(1)
         return Guesses(self.predict(greys), greys)
 
@@ -108,22 +95,7 @@ class NextPixels(Learner):
     def score(self, dataset: Dataset) -> dict[str, float]:
         """``accuracy`` and ``held_out_loss``, in nats, of the next pixel over all pixels."""
         here = processes()
-        accuracy, loss = score_guesses(self, dataset.images[here.rank :: here.count])
-        return {"accuracy": accuracy, "held_out_loss": loss}
-
-
-def _check_size(images: Tensor, model: nn.Module) -> None:
-    height, width = model.grid_size
-    if images.shape[1:] != (1, height, width):
-        raise ValueError(
-            f"images of shape {tuple(images.shape)}: expected (batch, 1, {height}, {width}), as "
-            "the model reads them"
-        )
-
-
-def _check_levels(levels: int) -> None:
-    if not is_whole_number(levels) or not 2 <= levels <= 256:
-        raise ValueError(f"{levels!r} levels of grey: expected a whole number from 2 to 256")
+        return score_guesses(self, dataset.images[here.rank :: here.count])
 
 
 def _check_reads_pixels(model: nn.Module) -> None:

@@ -31,11 +31,6 @@ class Guesses(NamedTuple):
         """Mean cross-entropy over the places of all images, in nats."""
         return F.cross_entropy(self.logits.flatten(0, 1), self.targets.flatten())
 
-    @property
-    def accuracy(self) -> float:
-        """Share of the places whose largest logit is the right one, 0 to 1."""
-        return (self.logits.argmax(dim=-1) == self.targets).double().mean().item()
-
 
 @torch.no_grad()
 def score_guesses(
@@ -43,8 +38,8 @@ def score_guesses(
     images: UInt8[Tensor, "own channels height width"],
     inputs: Callable[[slice], tuple] = lambda now: (),
     batch_size: int = 256,
-) -> tuple[float, float]:
-    """Accuracy (0 to 1) and cross-entropy (nats) of all guesses, over all processes.
+) -> dict[str, float]:
+    """``accuracy`` (0 to 1) and ``held_out_loss`` (nats) of all guesses, over all processes.
 
     Args:
         learner: whose forward pass returns :class:`Guesses`.
@@ -52,7 +47,6 @@ def score_guesses(
         inputs: what the forward pass takes after some of the images.
 
     Raises:
-        ValueError: no images.
         NotFiniteError: a loss that is NaN or infinite.
     """
     here, device = processes(), next(learner.parameters()).device
@@ -65,11 +59,10 @@ def score_guesses(
             right = right + (guesses.logits.argmax(dim=-1) == guesses.targets).sum()
             loss = loss + guesses.loss * guesses.targets.numel()
             asked += guesses.targets.numel()
-    if not (count := here.sum(asked).item()):
-        raise ValueError("no images to score: expected one at least")
+    count = here.sum(asked).item()
     if not math.isfinite(mean := here.sum(loss).item() / count):
         raise NotFiniteError(
             f"{type(learner).__name__} guesses with a loss of {mean}: expected finite logits; look "
             "for it in its weights"
         )
-    return here.sum(right).item() / count, mean
+    return {"accuracy": here.sum(right).item() / count, "held_out_loss": mean}

@@ -1,39 +1,21 @@
 """Masked patch prediction: a body learns from images without labels (ViT paper, B.1.2)."""
 
-from typing import NamedTuple
-
 import torch
 from einops import repeat
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
+from vitbook.studies.self_supervision.guesses import Guesses, score_guesses
+from vitbook.studies.self_supervision.masks import MASKED, ChosenPatches, MaskedLearner, check_plain
+from vitbook.studies.self_supervision.patch_colors import (
+    LEVELS,
+    color_classes,
+    mean_colors,
+    to_bytes,
+)
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.processes import processes
-from vitbook.training.objectives.masks import (
-    MASKED,
-    ChosenPatches,
-    MaskedLearner,
-    check_plain,
-)
-from vitbook.training.objectives.patch_colors import LEVELS, patch_classes, to_bytes
-from vitbook.training.transfer.token_accuracy import Guesses, score_guesses
-
-
-class ColorGuesses(NamedTuple):
-    """What a model says of the corrupted patches.
-
-    Attributes:
-        logits: of the colour classes.
-        targets: the right classes.
-        places: of the patches, row by row in the grid.
-    """
-
-    logits: Float[Tensor, "batch corrupted colors"]
-    targets: Int64[Tensor, "batch corrupted"]
-    places: Int64[Tensor, "batch corrupted"]
-
-    loss, accuracy = Guesses.loss, Guesses.accuracy
 
 
 class MaskedPatches(MaskedLearner):
@@ -59,15 +41,14 @@ class MaskedPatches(MaskedLearner):
         model: a plain Vision Transformer: patches that do not overlap, one linear layer on each.
 
     Raises:
-        ValueError: another model; or, in the forward pass, patches chosen for another grid or
-            images that reach beyond -1 to 1.
+        ValueError: another model.
 
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.training import MaskedPatches, choose_masked
+        >>> from vitbook.studies.self_supervision import MaskedPatches
         >>> model = MaskedPatches(vitbook.create_model("vit_micro_patch2_8"))
-        >>> chosen = choose_masked(5, model.num_patches, torch.Generator().manual_seed(0))
+        >>> chosen = model.choose(5, torch.Generator().manual_seed(0))
         >>> guesses = model(torch.zeros(5, 1, 8, 8), chosen)
         >>> tuple(guesses.logits.shape), guesses.targets.unique()
         ((5, 8, 8), tensor([4]))
@@ -97,27 +78,22 @@ class MaskedPatches(MaskedLearner):
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"], chosen: ChosenPatches
-    ) -> ColorGuesses:
-        """Predict the colours of the corrupted patches.
+    ) -> Guesses:
+        """Predict the colours of the corrupted patches, in the order of ``chosen.places``.
 
         Args:
             images: between -1 and 1, as :func:`vitbook.datasets.normalize` gives them; their
                 colours are those of the bytes that they were made of.
         """
         model, chosen = self.model, chosen.to(images.device)
-        if chosen.kinds.shape != (len(images), self.num_patches):
-            raise ValueError(
-                f"patches chosen for (images, patches) {tuple(chosen.kinds.shape)}: expected "
-                f"{(len(images), self.num_patches)}, choose_masked{(len(images), self.num_patches)}"
-            )
         tokens = self.corrupt(model.tokenizer(images), chosen)
         prefix = repeat(model.prefix, "n d -> b n d", b=len(images))
         placed = model.dropout(model.position(torch.cat([prefix, tokens], dim=1)))
         final = model.encoder(placed)
         asked = chosen.places + model.num_prefix_tokens
         final = final.gather(1, repeat(asked, "b n -> b n d", d=final.shape[2]))
-        classes = patch_classes(to_bytes(images), model.tokenizer.patch)
-        return ColorGuesses(self.predictor(final), classes.gather(1, chosen.places), chosen.places)
+        classes = color_classes(mean_colors(to_bytes(images), model.tokenizer.patch))
+        return Guesses(self.predictor(final), classes.gather(1, chosen.places))
 
     def score(self, dataset: Dataset) -> dict[str, float]:
         """``accuracy`` and ``held_out_loss``, in nats, on corrupted patches, the same each time.
@@ -128,5 +104,4 @@ class MaskedPatches(MaskedLearner):
         own = slice(here.rank, None, here.count)
         chance = torch.Generator().manual_seed(seed_of(0, "held-out masks"))
         chosen = self.choose(len(dataset), chance).part(own)
-        accuracy, loss = score_guesses(self, dataset.images[own], lambda now: (chosen.part(now),))
-        return {"accuracy": accuracy, "held_out_loss": loss}
+        return score_guesses(self, dataset.images[own], lambda now: (chosen.part(now),))

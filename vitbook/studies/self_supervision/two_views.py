@@ -4,25 +4,82 @@ import copy
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
-from vitbook.errors import check_count, check_temperature, is_number
 from vitbook.model_utilities import evaluating
 from vitbook.models.papers.vit import VisionTransformer
+from vitbook.studies.self_supervision.readings import mean_token, mean_tokens, nearest_other
 from vitbook.training.engine.batches import Batches
-from vitbook.training.objectives.learner import Learner, mean_token, mean_tokens
-from vitbook.training.objectives.view_losses import (
-    Projections,
-    check_pairs,
-    contrastive_loss,
-    prediction_loss,
-    spread,
-)
-from vitbook.training.transfer.neighbours import nearest_other
+from vitbook.training.objectives.learner import Learner
 
 Views = Float[Tensor, "batch channels height width"]
+Projections = Float[Tensor, "batch dimensions"]
+
+
+def contrastive_loss(
+    first: Projections, second: Projections, temperature: float | int = 0.5
+) -> Float[Tensor, ""]:
+    r"""How surely each view picks its partner among all other views of the batch.
+
+    With the cosines :math:`s_{ij}` of the :math:`2N` views, and :math:`j` the partner of
+    :math:`i`,
+
+    .. math::
+        L = \frac{1}{2N} \sum_i -\log
+        \frac{e^{s_{ij} / \tau}}{\sum_{k \ne i} e^{s_{ik} / \tau}}
+
+    SimCLR (Chen et al. 2020), equation 1. Views that are all alike lose :math:`\log(2N - 1)`, the
+    loss of a guess. Partners that are equal, and orthogonal to all others, lose
+    :math:`\log(1 + (2N - 2) e^{-1 / \tau})`: the least that orthogonal images can reach.
+
+    Args:
+        first, second: a projection for each view of each image, in the same order. Their lengths
+            do not count.
+        temperature: divides the cosines.
+
+    Raises:
+        ValueError: fewer than two images.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.studies.self_supervision import contrastive_loss
+        >>> views = torch.eye(4)
+        >>> round(contrastive_loss(views, views, 0.5).item(), 4)  # log(1 + 6 / e^2)
+        0.5944
+    """
+    if len(first) < 2:
+        raise ValueError(
+            f"{len(first)} images in a batch: expected two at least, as a view is told from those "
+            "of other images"
+        )
+    views = F.normalize(torch.cat([first, second]).float(), dim=1)
+    with torch.autocast(views.device.type, enabled=False):  # it would round the cosines
+        alike = views @ views.T / temperature
+    itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
+    partners = torch.arange(len(views), device=views.device).roll(len(first))
+    return F.cross_entropy(alike.masked_fill(itself, -torch.inf), partners)
+
+
+def prediction_loss(predicted: Projections, target: Projections) -> Float[Tensor, ""]:
+    """Mean squared distance of two projections of length 1, which is two less twice their cosine.
+
+    BYOL (Grill et al. 2020), equation 2. 0 if they point the same way, 2 if they are orthogonal,
+    4 if opposite. No gradient reaches the target.
+    """
+    return 2 - 2 * F.cosine_similarity(predicted, target.detach(), dim=1).mean()
+
+
+def spread(projections: Projections) -> float:
+    """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
+
+    The share of the unit-length projections that is not their common mean: one less the squared
+    length of the mean. A projection of zeros has no direction, and adds nothing.
+    """
+    unit = F.normalize(projections.float(), dim=1)
+    return (unit.square().sum(dim=1).mean() - unit.mean(dim=0).square().sum()).item()
 
 
 class Projected(NamedTuple):
@@ -48,7 +105,7 @@ class TwoViews(Learner):
         dimensions: of a projection.
 
     Raises:
-        ValueError: a model that is no Vision Transformer, or a width that is none.
+        ValueError: a model that is no Vision Transformer.
     """
 
     one_process = True  # each would see the views of its own images alone
@@ -60,8 +117,6 @@ class TwoViews(Learner):
                 f"two views for a {type(model).__name__}: expected a Vision Transformer, whose "
                 "mean token is read"
             )
-        check_count("hidden", hidden)
-        check_count("dimensions", dimensions)
         self.model = model
         token = model.prefix.shape[1]
         width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
@@ -121,11 +176,9 @@ class SimCLR(TwoViews):
         temperature: float | int = 0.5,
     ):
         super().__init__(model, hidden, dimensions)
-        check_temperature(temperature)
         self.temperature = temperature
 
     def forward(self, first: Views, second: Views) -> Projected:
-        check_pairs(first, second)
         count = len(first)  # both views in one batch, whose statistics batch norm takes
         features = mean_token(self.model, torch.cat([first, second]))
         projections = self.projector(features)
@@ -157,8 +210,6 @@ class BYOL(TwoViews):
         predictor: bool = True,
     ):
         super().__init__(model, hidden, dimensions)
-        if not is_number(momentum) or not 0 <= momentum < 1:
-            raise ValueError(f"momentum {momentum!r}: expected 0 up to, but not, 1")
         self.momentum = momentum
         self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
         self.begin_again()
@@ -170,7 +221,6 @@ class BYOL(TwoViews):
             weight.requires_grad_(False)
 
     def forward(self, first: Views, second: Views) -> Projected:
-        check_pairs(first, second)
         if self.training:
             self.follow()  # the step before: at the first one the copy is the body
         count, both = len(first), torch.cat([first, second])

@@ -3,29 +3,27 @@
 from typing import NamedTuple
 
 import torch
-from einops import repeat
+from einops import rearrange, repeat
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.model_utilities import evaluating
 from vitbook.models.papers.vit import make_encoder
+from vitbook.studies.self_supervision.masks import (
+    MaskedLearner,
+    check_plain,
+    num_masked,
+    visible_places,
+)
+from vitbook.studies.self_supervision.readings import mean_tokens, nearest_other
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
-from vitbook.training.objectives.learner import mean_tokens
-from vitbook.training.objectives.masks import MaskedLearner, check_plain, num_masked, visible_places
-from vitbook.training.objectives.patch_pixels import (
-    Images,
-    Patches,
-    cut,
-    mean_and_spread,
-    patches_at,
-)
-from vitbook.training.transfer.neighbours import nearest_other
 
 SHARE = 0.75
 DECODER_WIDTH, DECODER_DEPTH, DECODER_HEADS = 32, 2, 4
 Hidden = Int64[Tensor, "batch hidden"]
+Images = Float[Tensor, "batch channels height width"]
 
 
 class Reconstruction(NamedTuple):
@@ -64,14 +62,12 @@ class MaskedAutoencoder(MaskedLearner):
         normalized: whether the targets are, patch by patch.
 
     Raises:
-        ValueError: another model, a share of which no patch or every patch of the grid would be;
-            or, in the forward pass, hidden patches of another number of images, none, all, or one
-            patch twice.
+        ValueError: another model, or a share of which no patch or every patch of the grid would be.
 
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.training import MaskedAutoencoder
+        >>> from vitbook.studies.self_supervision import MaskedAutoencoder
         >>> learner = MaskedAutoencoder(vitbook.create_model("vit_micro_patch2_8"))
         >>> hidden = learner.choose_hidden(5, torch.Generator().manual_seed(0))
         >>> tuple(hidden.shape), tuple(learner(torch.zeros(5, 1, 8, 8), hidden).predicted.shape)
@@ -81,7 +77,7 @@ class MaskedAutoencoder(MaskedLearner):
     def __init__(
         self,
         model: nn.Module,
-        share: float | int = SHARE,
+        share: float = SHARE,
         normalized: bool = True,
     ):
         super().__init__()
@@ -124,23 +120,13 @@ class MaskedAutoencoder(MaskedLearner):
         """
         hidden = hidden.to(images.device)
         predicted = self.decode(self.encode(images, hidden), hidden)
-        return Reconstruction(predicted, patches_at(self.targets(images), hidden))
+        return Reconstruction(predicted, _at(self.targets(images), hidden))
 
     def encode(self, images: Images, hidden: Hidden) -> Float[Tensor, "batch tokens token_width"]:
         """Tokens of the visible patches after the last norm, prefix first."""
-        if len(hidden) != len(images):
-            raise ValueError(
-                f"hidden patches of {len(hidden)} images for {len(images)}: expected some of each, "
-                "choose_hidden(len(images), generator)"
-            )
-        if hidden.ndim != 2 or not 0 < hidden.shape[1] < self.num_patches:
-            raise ValueError(
-                f"hidden patches of shape {tuple(hidden.shape)}: expected (images, 1 to "
-                f"{self.num_patches - 1}), so that some are hidden and some are not"
-            )
         prefix = self.model.num_prefix_tokens
         tokens = self.model.embed(images)
-        seen = patches_at(tokens[:, prefix:], visible_places(hidden, self.num_patches))
+        seen = _at(tokens[:, prefix:], visible_places(hidden, self.num_patches))
         return self.model.encoder(torch.cat([tokens[:, :prefix], seen], dim=1))
 
     def decode(
@@ -152,15 +138,17 @@ class MaskedAutoencoder(MaskedLearner):
         at = repeat(visible_places(hidden, self.num_patches), "b n -> b n d", d=entered.shape[2])
         placed = masks.scatter(1, at, entered[:, prefix:]) + self.places
         decoded = self.decoder(torch.cat([entered[:, :prefix], placed], dim=1))
-        return self.predictor(patches_at(decoded[:, prefix:], hidden))
+        return self.predictor(_at(decoded[:, prefix:], hidden))
 
-    def targets(self, images: Images) -> Patches:
+    def targets(self, images: Images) -> Float[Tensor, "batch patches pixels"]:
         """What is predicted of every patch: its pixels, row by row, channels last."""
-        patches = cut(images.float(), self.model)
+        height, width = self.model.tokenizer.patch
+        patches = rearrange(images.float(), "b c (r p) (s q) -> b (r s) (p q c)", p=height, q=width)
         if not self.normalized:
             return patches
-        mean, spread = mean_and_spread(patches)
-        return (patches - mean) / spread
+        # The authors' variance, of one pixel less, and the number they add to it.
+        spread = (patches.var(dim=-1, keepdim=True) + 1e-6).sqrt()
+        return (patches - patches.mean(dim=-1, keepdim=True)) / spread
 
     @torch.no_grad()
     def score(self, dataset: Dataset, batch_size: int = 256, seed: int = 0) -> dict[str, float]:
@@ -178,6 +166,13 @@ class MaskedAutoencoder(MaskedLearner):
         features = mean_tokens(self.model, dataset.images, batch_size)
         accuracy = nearest_other(features, dataset.labels.to(device))
         return {"accuracy": accuracy, "held_out_loss": loss}
+
+
+def _at(
+    patches: Float[Tensor, "batch patches features"], places: Int64[Tensor, "batch chosen"]
+) -> Float[Tensor, "batch chosen features"]:
+    """Of each image the patches in these places."""
+    return patches.gather(1, repeat(places, "b n -> b n d", d=patches.shape[2]))
 
 
 def _check_takes_fewer(model: nn.Module, visible: int) -> None:

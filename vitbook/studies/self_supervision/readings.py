@@ -1,0 +1,52 @@
+"""What a body says of an image, and how often the nearest other image has its label."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor, nn
+
+from vitbook.datasets import normalize
+from vitbook.model_utilities import evaluating
+
+# Similarities that are held at once: 64 MB.
+MOST = 2**24
+
+
+def mean_token(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch features"]:
+    """Mean of the patch tokens after the last norm."""
+    tokens = model.features(images)
+    return tokens[:, getattr(model, "num_prefix_tokens", 0) :].mean(dim=1)
+
+
+@torch.no_grad()
+def mean_tokens(
+    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
+) -> Float[Tensor, "n features"]:
+    """:func:`mean_token` of the images of a data set, in evaluation mode."""
+    device = next(model.parameters()).device
+    with evaluating(model):
+        seen = [mean_token(model, normalize(some.to(device))) for some in images.split(batch_size)]
+    return torch.cat(seen)
+
+
+@torch.no_grad()
+def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"]) -> float:
+    """Share of images whose nearest other image, by the cosine, has their label.
+
+    Raises:
+        ValueError: fewer than two images, or features without a length.
+    """
+    if len(features) < 2:
+        raise ValueError(f"{len(features)} images: expected two at least, as each needs another")
+    if not features.float().norm(dim=1).isfinite().all():
+        raise ValueError("the features hold NaN, or numbers too large to have a length")
+    known, right = F.normalize(features.float(), dim=1), 0
+    rows = max(1, MOST // len(known))
+    for first in range(0, len(known), rows):
+        alike = known[first : first + rows] @ known.T
+        own = torch.arange(len(alike), device=alike.device)
+        alike[own, first + own] = -torch.inf
+        right += (labels[alike.argmax(dim=1)] == labels[first : first + rows]).sum().item()
+    return right / len(known)
