@@ -11,7 +11,7 @@ from pathlib import Path
 HOME = Path(__file__).resolve().parent.parent / "vitbook" / "trainer"
 FLAGS = (
     "--target=wasm32-freestanding",
-    *("-O3", "-msimd128", "-mbulk-memory", "-mnontrapping-fptoint"),
+    *("-O2", "-msimd128", "-mbulk-memory", "-mnontrapping-fptoint"),
     *("-nostdlib", "-Wl,--no-entry", "-Wl,--export-memory", "-s"),
 )
 

@@ -9,6 +9,7 @@ typedef float f4 __attribute__((vector_size(16), aligned(4)));
 typedef int i4 __attribute__((vector_size(16), aligned(4)));
 
 #define EXPORT(name) __attribute__((export_name(name)))
+#define APART __attribute__((noinline))  // once in the file, wherever it is called: a page fetches it
 __attribute__((import_module("env"), import_name("log"))) double natural_log(double);
 __attribute__((import_module("env"), import_name("exp"))) double natural_exp(double);
 extern unsigned char __heap_base;
@@ -28,68 +29,53 @@ static float *take(int floats) {
 }
 
 // ---------------------------------------------------------------------------------- products
-// C (rows, columns) = or += A (rows, inner) B (inner, columns). A is read by two strides, so that it may be
-// a transpose; B and C by rows.
-static void product(const float *A, int down, int along, const float *B, int below, float *C, int next,
-                    int rows, int inner, int columns, int add) {
+// ROWS x 4 COLUMNS numbers of a product, held in registers while it runs along: two rows of sixteen are what
+// the sixteen registers of a PC hold with what they are made from.
+#define BLOCK(ROWS, COLUMNS)                                                                          \
+  do {                                                                                                \
+    const float *a = A + r * down, *b = B + c;                                                        \
+    f4 sums[ROWS][COLUMNS];                                                                           \
+    for (int i = 0; i < ROWS; i++)                                                                    \
+      for (int j = 0; j < COLUMNS; j++)                                                               \
+        sums[i][j] = from ? *(const f4 *)(from + (r + i) * step + c + 4 * j) : (f4){0, 0, 0, 0};      \
+    for (int k = 0; k < inner; k++, a += along, b += below)                                           \
+      _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                \
+        _Pragma("unroll") for (int j = 0; j < COLUMNS; j++) sums[i][j] += a[i * down] * *(const f4 *)(b + 4 * j); \
+    for (int i = 0; i < ROWS; i++)                                                                    \
+      for (int j = 0; j < COLUMNS; j++) *(f4 *)(C + (r + i) * next + c + 4 * j) = sums[i][j];         \
+  } while (0)
+
+// C (rows, columns) = A (rows, inner) B (inner, columns) + what lies at `from`, by rows of `step`, unless it is
+// null: C itself, or with a step of 0 one row for all. A is read by two strides, so that it may be a transpose;
+// B and C by rows.
+APART static void product(const float *A, int down, int along, const float *B, int below, float *C,
+                                              int next, int rows, int inner, int columns, const float *from, int step) {
   const int whole = columns & ~3;
   int r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    const float *a0 = A + r * down;
+  for (; r + 2 <= rows; r += 2) {
     int c = 0;
-    for (; c + 8 <= columns; c += 8) {
-      float *out = C + r * next + c;
-      f4 s[4][2];
-      for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 2; j++) s[i][j] = add ? *(f4 *)(out + i * next + 4 * j) : (f4){0, 0, 0, 0};
-      const float *a = a0, *b = B + c;
-      for (int k = 0; k < inner; k++, a += along, b += below) {
-        const f4 b0 = *(const f4 *)b, b1 = *(const f4 *)(b + 4);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-          s[i][0] += a[i * down] * b0;
-          s[i][1] += a[i * down] * b1;
-        }
-      }
-      for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 2; j++) *(f4 *)(out + i * next + 4 * j) = s[i][j];
-    }
-    for (; c < whole; c += 4) {
-      float *out = C + r * next + c;
-      f4 s[4];
-      for (int i = 0; i < 4; i++) s[i] = add ? *(f4 *)(out + i * next) : (f4){0, 0, 0, 0};
-      const float *a = a0, *b = B + c;
-      for (int k = 0; k < inner; k++, a += along, b += below)
-#pragma unroll
-        for (int i = 0; i < 4; i++) s[i] += a[i * down] * *(const f4 *)b;
-      for (int i = 0; i < 4; i++) *(f4 *)(out + i * next) = s[i];
-    }
+    for (; c + 16 <= whole; c += 16) BLOCK(2, 4);
+    for (; c < whole; c += 4) BLOCK(2, 1);
   }
-  for (; r < rows; r++)
-    for (int c = 0; c < whole; c += 4) {
-      f4 *out = (f4 *)(C + r * next + c), s = add ? *out : (f4){0, 0, 0, 0};
-      const float *a = A + r * down, *b = B + c;
-      for (int k = 0; k < inner; k++, a += along, b += below) s += *a * *(const f4 *)b;
-      *out = s;
-    }
+  for (int c = 0; r < rows && c < whole; c += 4) BLOCK(1, 1);
   for (int i = 0; i < rows; i++)  // the last columns, where their number is no multiple of four
     for (int c = whole; c < columns; c++) {
-      float s = add ? C[i * next + c] : 0;
-      for (int k = 0; k < inner; k++) s += A[i * down + k * along] * B[k * below + c];
-      C[i * next + c] = s;
+      float sum = from ? from[i * step + c] : 0;
+      for (int k = 0; k < inner; k++) sum += A[i * down + k * along] * B[k * below + c];
+      C[i * next + c] = sum;
     }
 }
 
 static float *scratch;
 
 // x (rows, columns), by rows of `next`, into scratch (columns, rows), by rows of `across`.
-static void turn(const float *x, int next, int rows, int columns, int across) {
+APART static void turn(const float *x, int next, int rows, int columns, int across) {
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < columns; c++) scratch[c * across + r] = x[r * next + c];
 }
 
 // ---------------------------------------------------------------------------------- elementwise
-static f4 exponential(f4 x) {  // relative error below 2e-7, from 2^n and a polynomial on half of ln 2
+__attribute__((always_inline)) static f4 exponential(f4 x) {  // relative error below 2e-7, from 2^n and a polynomial on half of ln 2
   x = __builtin_elementwise_max(x, (f4){-87, -87, -87, -87});
   const f4 whole = __builtin_elementwise_floor(x * 1.44269504f + 0.5f);
   const f4 r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
@@ -104,44 +90,42 @@ static f4 exponential(f4 x) {  // relative error below 2e-7, from 2^n and a poly
 
 static float sum_of(f4 x) { return x[0] + x[1] + x[2] + x[3]; }
 
-static void plus(const float *a, const float *b, float *y, int n) {
+APART static void plus(const float *a, const float *b, float *y, int n) {
   for (int i = 0; i < n; i += 4) *(f4 *)(y + i) = *(const f4 *)(a + i) + *(const f4 *)(b + i);
 }
 
-static void copy(const float *from, float *to, int n) { __builtin_memcpy(to, from, 4u * n); }
-static void clear(float *x, int n) { __builtin_memset(x, 0, 4u * n); }
+APART static void copy(const float *from, float *to, int n) { __builtin_memcpy(to, from, 4u * n); }
+APART static void clear(float *x, int n) { __builtin_memset(x, 0, 4u * n); }
 
 // ---------------------------------------------------------------------------------- layers
 typedef struct {
   float *weight, *bias;
-  int in, out;
+  int in, out, along, next;  // along, next: from a row of its inputs, and of its outputs, to the next
 } Linear;
 
 static Linear linear_of(int in, int out) {
-  Linear layer = {parameters + count, parameters + count + in * out, in, out};
+  Linear layer = {parameters + count, parameters + count + in * out, in, out, in, out};
   count += (in + 1) * out;
   return layer;
 }
 
 static float *gradient(const float *parameter) { return gradients + (parameter - parameters); }
 
-static void linear(Linear l, const float *x, float *y, int rows) {
+APART static void linear(Linear l, const float *x, float *y, int rows) {
   turn(l.weight, l.in, l.out, l.in, l.out);
-  product(x, l.in, 1, scratch, l.out, y, l.out, rows, l.in, l.out, 0);
-  for (int r = 0; r < rows; r++, y += l.out)
-    for (int i = 0; i < l.out; i++) y[i] += l.bias[i];
+  product(x, l.along, 1, scratch, l.out, y, l.next, rows, l.in, l.out, l.bias, 0);
 }
 
-// Adds to the gradients of weight and bias, sets that of x unless it is null.
-static void linear_back(Linear l, const float *x, const float *gy, float *gx, int rows) {
+// Adds to the gradients of weight and bias; sets that of x unless it is null, or adds to it.
+APART static void linear_back(Linear l, const float *x, const float *gy, float *gx, int rows, int add) {
   float *gw = gradient(l.weight), *gb = gradient(l.bias);
   for (int k = 0; k < rows; k += 128) {  // what fits into the nearest cache
     const int some = rows - k < 128 ? rows - k : 128;
-    product(gy + k * l.out, 1, l.out, x + k * l.in, l.in, gw, l.in, l.out, some, l.in, 1);
+    product(gy + k * l.next, 1, l.next, x + k * l.along, l.along, gw, l.in, l.out, some, l.in, gw, l.in);
   }
   for (int r = 0; r < rows; r++)
-    for (int i = 0; i < l.out; i++) gb[i] += gy[r * l.out + i];
-  if (gx) product(gy, l.out, 1, l.weight, l.in, gx, l.in, rows, l.out, l.in, 0);
+    for (int i = 0; i < l.out; i++) gb[i] += gy[r * l.next + i];
+  if (gx) product(gy, l.next, 1, l.weight, l.in, gx, l.along, rows, l.out, l.in, add ? gx : 0, l.along);
 }
 
 typedef struct {
@@ -154,7 +138,7 @@ static Norm norm_of(int rows) {
   return layer;
 }
 
-static void norm(Norm l, const float *x, float *y, int rows) {
+APART static void norm(Norm l, const float *x, float *y, int rows) {
   for (int r = 0; r < rows; r++, x += width, y += width) {
     f4 total = {0, 0, 0, 0}, square = {0, 0, 0, 0};
     for (int i = 0; i < width; i += 4) total += *(const f4 *)(x + i);
@@ -173,7 +157,7 @@ static void norm(Norm l, const float *x, float *y, int rows) {
   }
 }
 
-static void norm_back(Norm l, const float *gy, float *gx, int rows, int add) {
+APART static void norm_back(Norm l, const float *gy, float *gx, int rows, int add) {
   float *gw = gradient(l.weight), *gb = gradient(l.bias);
   for (int r = 0; r < rows; r++, gy += width, gx += width) {
     const float *hat = l.hat + r * width;
@@ -195,7 +179,7 @@ static void norm_back(Norm l, const float *gy, float *gx, int rows, int add) {
 }
 
 // GELU(u) = u Phi(u) into y, and its derivative into slope (Abramowitz and Stegun 7.1.26, error below 1.5e-7).
-static void gelu(const float *u, float *slope, float *y, int n) {
+APART static void gelu(const float *u, float *slope, float *y, int n) {
   for (int i = 0; i < n; i += 4) {
     const f4 x = *(const f4 *)(u + i), bell = exponential(-0.5f * x * x), z = __builtin_elementwise_abs(x) * 0.70710678f;
     const f4 t = 1.0f / (1.0f + 0.3275911f * z);
@@ -207,17 +191,18 @@ static void gelu(const float *u, float *slope, float *y, int n) {
 }
 
 // ---------------------------------------------------------------------------------- attention
-// Weights of each image and head lie as (tokens, padded): rows that end in zeros at a multiple of four.
-static void attend(const float *qkv, float *weights, float *out, int images) {
+// Weights of each image and head lie as (asking, padded): rows that end in zeros at a multiple of four. The first
+// `asking` tokens ask.
+APART static void attend(const float *qkv, float *weights, float *out, int images, int asking) {
   const int d = width / heads, row = 3 * width;
   const float scale = 1 / __builtin_sqrtf(d);
   for (int i = 0; i < images; i++)
     for (int h = 0; h < heads; h++) {
       const float *q = qkv + i * tokens * row + h * d, *k = q + width, *v = k + width;
-      float *w = weights + (i * heads + h) * tokens * padded;
+      float *w = weights + (i * heads + h) * asking * padded;
       turn(k, row, tokens, d, padded);
-      product(q, row, 1, scratch, padded, w, padded, tokens, d, padded, 0);
-      for (int t = 0; t < tokens; t++, w += padded) {
+      product(q, row, 1, scratch, padded, w, padded, asking, d, padded, 0, 0);
+      for (int t = 0; t < asking; t++, w += padded) {
         float most = w[0];
         for (int j = 1; j < tokens; j++) most = w[j] > most ? w[j] : most;
         f4 total = {0, 0, 0, 0};
@@ -230,26 +215,26 @@ static void attend(const float *qkv, float *weights, float *out, int images) {
         const float share = 1 / sum_of(total);
         for (int j = 0; j < padded; j += 4) *(f4 *)(w + j) *= share;
       }
-      w -= tokens * padded;
-      product(w, padded, 1, v, row, out + i * tokens * width + h * d, width, tokens, tokens, d, 0);
+      w -= asking * padded;
+      product(w, padded, 1, v, row, out + i * asking * width + h * d, width, asking, tokens, d, 0, 0);
     }
 }
 
 static float *dscores;
 
-static void attend_back(const float *qkv, const float *weights, const float *gout, float *gqkv) {
+APART static void attend_back(const float *qkv, const float *weights, const float *gout, float *gqkv, int asking) {
   const int d = width / heads, row = 3 * width;
   const float scale = 1 / __builtin_sqrtf(d);
   for (int i = 0; i < batch; i++)
     for (int h = 0; h < heads; h++) {
       const int at = i * tokens * row + h * d;
-      const float *q = qkv + at, *k = q + width, *v = k + width, *g = gout + i * tokens * width + h * d;
-      const float *w = weights + (i * heads + h) * tokens * padded;
+      const float *q = qkv + at, *k = q + width, *v = k + width, *g = gout + i * asking * width + h * d;
+      const float *w = weights + (i * heads + h) * asking * padded;
       float *gq = gqkv + at, *gk = gq + width, *gv = gk + width;
       turn(v, row, tokens, d, padded);
-      product(g, width, 1, scratch, padded, dscores, padded, tokens, d, padded, 0);
-      product(w, 1, padded, g, width, gv, row, tokens, tokens, d, 0);
-      for (int t = 0; t < tokens; t++) {
+      product(g, width, 1, scratch, padded, dscores, padded, asking, d, padded, 0, 0);
+      product(w, 1, padded, g, width, gv, row, tokens, asking, d, 0, 0);
+      for (int t = 0; t < asking; t++) {
         float *s = dscores + t * padded;
         const float *p = w + t * padded;
         f4 total = {0, 0, 0, 0};
@@ -257,8 +242,8 @@ static void attend_back(const float *qkv, const float *weights, const float *gou
         const float mean = sum_of(total);
         for (int j = 0; j < padded; j += 4) *(f4 *)(s + j) = scale * *(const f4 *)(p + j) * (*(f4 *)(s + j) - mean);
       }
-      product(dscores, padded, 1, k, row, gq, row, tokens, tokens, d, 0);
-      product(dscores, 1, padded, q, row, gk, row, tokens, tokens, d, 0);
+      product(dscores, padded, 1, k, row, gq, row, asking, tokens, d, 0, 0);
+      product(dscores, 1, padded, q, row, gk, row, tokens, asking, d, 0, 0);
     }
 }
 
@@ -270,7 +255,17 @@ typedef struct {
 } Block;
 
 static Block blocks[12];
-static float *prefix, *table, *cut, *embedded, *last, *logits, *dlogits, *dx, *dy, *dh, *dqkv, *du;
+
+// How many tokens ask in a block: in the last one the class token alone, which alone is read.
+static int asking_in(const Block *b) { return b == blocks + depth - 1 ? 1 : tokens; }
+
+// Queries of the class tokens, and keys and values of all, as parts of one linear layer.
+static Linear queries_of(Linear l) { return (Linear){l.weight, l.bias, width, width, tokens * width, tokens * l.next}; }
+static Linear others_of(Linear l) {
+  return (Linear){l.weight + width * width, l.bias + width, width, 2 * width, width, l.next};
+}
+
+static float *prefix, *table, *cut, *embedded, *asker, *logits, *dlogits, *dx, *dy, *dh, *dqkv, *du;
 static Norm final;
 static Linear tokenizer, classifier;
 
@@ -311,7 +306,7 @@ int create(int batch_, int width_, int depth_, int heads_, int hidden_, int patc
   if (!post) final = norm_of(batch);
   classifier = linear_of(width, classes);
   cut = take(batch * patches * pixels), embedded = take(batch * patches * width);
-  last = take(batch * width), logits = take(batch * classes), dlogits = take(batch * classes);
+  asker = take(batch * width), logits = take(batch * classes), dlogits = take(batch * classes);
   dx = take(rows * width), dy = take(rows * width), dh = take(rows * width);
   dqkv = take(rows * 3 * width), du = take(rows * hidden), dscores = take(tokens * padded);
   scratch = take(width * (3 * width + hidden + padded));
@@ -344,22 +339,34 @@ float *forward(const float *pixels, const int *order, int images) {
     if (table) plus(x, table, x, tokens * width);
   }
   for (Block *b = blocks; b < blocks + depth; b++) {
-    if (!post) norm(b->norm1, b->x, b->norm1.out, rows);
-    linear(b->qkv, post ? b->x : b->norm1.out, b->projected, rows);
-    attend(b->projected, b->weights, b->mixed, images);
-    linear(b->projection, b->mixed, dy, rows);
-    plus(b->x, dy, post ? dx : b->middle, rows * width);
-    if (post) norm(b->norm1, dx, b->middle, rows);
-    else norm(b->norm2, b->middle, b->norm2.out, rows);
-    linear(b->expand, post ? b->middle : b->norm2.out, b->u, rows);
-    gelu(b->u, b->slope, b->active, rows * hidden);
-    linear(b->contract, b->active, dy, rows);
-    plus(b->middle, dy, post ? dx : b->out, rows * width);
-    if (post) norm(b->norm2, dx, b->out, rows);
+    const int asking = asking_in(b), some = images * asking;
+    const float *x = b->x;
+    if (!post) norm(b->norm1, x, b->norm1.out, rows);
+    const float *seen = post ? x : b->norm1.out;
+    if (asking == tokens) {
+      linear(b->qkv, seen, b->projected, rows);
+    } else {
+      linear(queries_of(b->qkv), seen, b->projected, images);
+      linear(others_of(b->qkv), seen, b->projected + width, rows);
+    }
+    attend(b->projected, b->weights, b->mixed, images, asking);
+    linear(b->projection, b->mixed, dy, some);
+    if (asking < tokens) {
+      for (int i = 0; i < images; i++) copy(x + i * tokens * width, asker + i * width, width);
+      x = asker;
+    }
+    plus(x, dy, post ? dx : b->middle, some * width);
+    if (post) norm(b->norm1, dx, b->middle, some);
+    else norm(b->norm2, b->middle, b->norm2.out, some);
+    linear(b->expand, post ? b->middle : b->norm2.out, b->u, some);
+    gelu(b->u, b->slope, b->active, some * hidden);
+    linear(b->contract, b->active, dy, some);
+    plus(b->middle, dy, post ? dx : b->out, some * width);
+    if (post) norm(b->norm2, dx, b->out, some);
   }
-  for (int i = 0; i < images; i++) copy(blocks[depth - 1].out + i * tokens * width, last + i * width, width);
-  if (!post) norm(final, last, final.out, images);
-  linear(classifier, post ? last : final.out, logits, images);
+  const float *answer = blocks[depth - 1].out;
+  if (!post) norm(final, answer, final.out, images);
+  linear(classifier, post ? answer : final.out, logits, images);
   return logits;
 }
 
@@ -381,24 +388,34 @@ double backward(const int *labels, double smoothing) {
       dlogits[i * classes + c] = (natural_exp(z[c] - log) - target) / batch;
     }
   }
-  linear_back(classifier, post ? last : final.out, dlogits, dy, batch);
-  if (!post) norm_back(final, dy, dy, batch, 0);
-  clear(dx, rows * width);
-  for (int i = 0; i < batch; i++) copy(dy + i * width, dx + i * tokens * width, width);
+  linear_back(classifier, post ? blocks[depth - 1].out : final.out, dlogits, dx, batch, 0);
+  if (!post) norm_back(final, dx, dx, batch, 0);
   for (Block *b = blocks + depth - 1; b >= blocks; b--) {  // dx: the gradient of its output, then of its input
-    if (post) norm_back(b->norm2, dx, dx, rows, 0);
-    linear_back(b->contract, b->active, dx, du, rows);
-    for (int i = 0; i < rows * hidden; i += 4) *(f4 *)(du + i) *= *(f4 *)(b->slope + i);
-    linear_back(b->expand, post ? b->middle : b->norm2.out, du, dh, rows);
+    const int asking = asking_in(b), some = batch * asking;
+    if (post) norm_back(b->norm2, dx, dx, some, 0);
+    linear_back(b->contract, b->active, dx, du, some, 0);
+    for (int i = 0; i < some * hidden; i += 4) *(f4 *)(du + i) *= *(f4 *)(b->slope + i);
+    linear_back(b->expand, post ? b->middle : b->norm2.out, du, dh, some, 0);
     if (post) {
-      plus(dx, dh, dx, rows * width);
-      norm_back(b->norm1, dx, dx, rows, 0);
+      plus(dx, dh, dx, some * width);
+      norm_back(b->norm1, dx, dx, some, 0);
     } else {
-      norm_back(b->norm2, dh, dx, rows, 1);
+      norm_back(b->norm2, dh, dx, some, 1);
     }
-    linear_back(b->projection, b->mixed, dx, dy, rows);
-    attend_back(b->projected, b->weights, dy, dqkv);
-    linear_back(b->qkv, post ? b->x : b->norm1.out, dqkv, dh, rows);
+    linear_back(b->projection, b->mixed, dx, dy, some, 0);
+    attend_back(b->projected, b->weights, dy, dqkv, asking);
+    const float *seen = post ? b->x : b->norm1.out;
+    if (asking == tokens) {
+      linear_back(b->qkv, seen, dqkv, dh, rows, 0);
+    } else {
+      linear_back(others_of(b->qkv), seen, dqkv + width, dh, rows, 0);
+      linear_back(queries_of(b->qkv), seen, dqkv, dh, batch, 1);
+    }
+    for (int i = batch - 1; asking < tokens && i >= 0; i--) {  // back to the class tokens' places among all
+      float *to = dx + i * tokens * width;
+      __builtin_memmove(to, dx + i * width, 4u * width);
+      clear(to + width, patches * width);
+    }
     if (post) plus(dx, dh, dx, rows * width);
     else norm_back(b->norm1, dh, dx, rows, 1);
   }
@@ -409,13 +426,13 @@ double backward(const int *labels, double smoothing) {
     if (table) plus(gradient(table), g, gradient(table), tokens * width);
     copy(g + width, dh + i * patches * width, patches * width);
   }
-  linear_back(tokenizer, cut, dh, 0, batch * patches);
+  linear_back(tokenizer, cut, dh, 0, batch * patches, 0);
   return loss / batch;
 }
 
 // One step of AdamW (Loshchilov and Hutter 2019), the number of which is `step`, from 1. Weights of linear layers decay;
 // biases, norms, positions and the class token do not.
-static void adamw(float *from, int n, float keep, float rate, float root) {
+APART static void adamw(float *from, int n, float keep, float rate, float root) {
   float *g = gradients + (from - parameters), *m = moments + (from - parameters), *s = squares + (from - parameters);
   for (int i = 0; i < n; i++) {
     m[i] += 0.1f * (g[i] - m[i]);

@@ -101,9 +101,10 @@ export function trainer(scope) {
       update: model.update,
       /** Weights of an image of the last forward, in a layer: (heads, tokens), of the class token. */
       looks(layer, image) {
-        const padded = (tokens + 3) & ~3, at = model.weights(layer);
+        // In the last layer only the class token asks.
+        const padded = (tokens + 3) & ~3, at = model.weights(layer), asking = layer === depth - 1 ? 1 : tokens;
         return Array.from({ length: heads }, (_, head) =>
-          numbers(at + 4 * (image * heads + head) * tokens * padded, tokens).slice());
+          numbers(at + 4 * (image * heads + head) * asking * padded, tokens).slice());
       },
     };
   }
