@@ -1,10 +1,81 @@
-import pytest
+"""Channels that repeat each other, and channels that do not."""
 
-from vitbook import datasets, load_checkpoint
-from vitbook.analysis import layer_redundancy
-from vitbook.studies.cnn_designs import redundancy
+import pytest
+import torch
+from torch import nn
+
+from vitbook import create_model, datasets, load_checkpoint
+from vitbook.analysis import cka
+from vitbook.studies.cnn_designs import effective_channels, layer_redundancy, redundancy
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
+
+
+def test_independent_channels_count_all_and_copies_count_once():
+    own = torch.linalg.qr(torch.randn(64, 8, generator=torch.manual_seed(0))).Q
+    own = torch.linalg.qr(own - own.mean(0)).Q  # no two have anything in common
+    assert effective_channels(own) == pytest.approx(8)
+    assert effective_channels(torch.cat([own, -3 * own], dim=1)) == pytest.approx(8)
+
+
+def test_neither_units_nor_shape_nor_a_constant_channel_matter():
+    outputs = torch.randn(4, 9, 6, generator=torch.manual_seed(1))
+    found = effective_channels(outputs)
+    assert 1 < found < 6
+    assert effective_channels(outputs * torch.arange(1, 7) + 5) == pytest.approx(found)
+    assert effective_channels(outputs.flatten(0, 1)) == pytest.approx(found)
+    constant = torch.cat([outputs, torch.ones(4, 9, 1)], dim=-1)
+    assert effective_channels(constant) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "what"),
+    [
+        (torch.ones(1, 4), "1 observations"),
+        (torch.full((5, 4), torch.nan), "finite numbers"),
+        (torch.ones(5, 4), "never change"),
+    ],
+)
+def test_what_has_no_answer_is_refused(outputs, what):
+    with pytest.raises(ValueError, match=what):
+        effective_channels(outputs)
+
+
+def test_neither_tiny_nor_huge_channels_are_lost():
+    outputs = torch.randn(50, 6, generator=torch.manual_seed(2), dtype=torch.float64)
+    found = effective_channels(outputs)
+    mixed = torch.tensor([1e-20, 1, 1e15, 1, 1e-300, 1e300], dtype=torch.float64)
+    for units in (1e-200, 1e200, mixed):
+        assert effective_channels(outputs * units) == pytest.approx(found)
+
+
+def test_a_constant_that_a_mean_would_round_is_one():
+    tenths = torch.full((1000, 5), 0.1, dtype=torch.float64)
+    with pytest.raises(ValueError, match="5 channels that never change"):
+        effective_channels(tenths)
+    with pytest.raises(ValueError, match="0 channels that never change"):
+        effective_channels(torch.empty(5, 0))
+
+
+def test_a_layers_share_is_of_its_own_width():
+    wide, turned = nn.Linear(6, 12), nn.Linear(12, 3)
+    model = nn.Sequential(nn.Sequential(wide), nn.Sequential(turned))
+    images = torch.randn(40, 2, 1, 6, generator=torch.manual_seed(3))
+    found = layer_redundancy(model, images, ["0", "1"])
+    first = wide(images)
+    used = [effective_channels(first), effective_channels(turned(first))]
+    assert found.channels == pytest.approx(sum(used) / 2)
+    assert found.share == pytest.approx((used[0] / 12 + used[1] / 3) / 2)
+    assert found.likeness == pytest.approx(cka(model, model, images, ["0"], ["1"]).item())
+
+
+def test_blocks_of_ours_and_of_one_layer():
+    images = torch.randn(8, 1, 8, 8, generator=torch.manual_seed(4))
+    model = create_model("vit_dense_micro_patch2_8").train()  # its blocks differ in width
+    found = layer_redundancy(model, images)
+    assert model.training and 0 < found.share < 1 and 0 < found.likeness <= 1
+    one = layer_redundancy(model, images, ["encoder.blocks.0"])
+    assert one.likeness != one.likeness and one.channels >= 1  # no neighbour
 
 
 def test_the_row_says_what_the_library_measures(tmp_path):

@@ -5,7 +5,6 @@ It works for any grid and any number of prefix tokens, and leaves the model as i
 belongs in `plots` and `figures`, loading in `datasets`. `capture` is what all of it stands on.
 """
 
-from vitbook.analysis.attention.ablation import ablate_heads, mean_head_outputs
 from vitbook.analysis.attention.attention_variance import (
     PARTS,
     VarianceParts,
@@ -20,12 +19,6 @@ from vitbook.analysis.attention.distance import (
     uniform_attention_distance,
     weight_on_prefix,
 )
-from vitbook.analysis.attention.head_kinds import (
-    HeadKinds,
-    head_kinds,
-    sort_heads,
-    weight_on_one_token,
-)
 from vitbook.analysis.attention.rollout import attention_rollout
 from vitbook.analysis.attribution.baselines import baseline_images, black_level
 from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
@@ -37,16 +30,9 @@ from vitbook.analysis.attribution.faithfulness import (
     insertion,
 )
 from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
-from vitbook.analysis.attribution.grid_pointing import (
-    COLLAGE_EXPLANATIONS,
-    collage_rows,
-    explain_collages,
-    quarter_drops,
-)
 from vitbook.analysis.attribution.guided import guided_backpropagation
-from vitbook.analysis.attribution.location import energy_pointing, pointing
+from vitbook.analysis.attribution.location import pointing
 from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
-from vitbook.analysis.attribution.occlusion import occlusion_drops
 from vitbook.analysis.attribution.rendering import overlay, soft_masks
 from vitbook.analysis.attribution.scoring import (
     CNN_EXPLANATIONS,
@@ -77,29 +63,23 @@ from vitbook.analysis.features.positions import (
     position_tables,
     positional_similarity,
 )
-from vitbook.analysis.features.precision import round_activations
 from vitbook.analysis.features.receptive_field import effective_field, pixels_seen, window
-from vitbook.analysis.features.redundancy import Redundancy, effective_channels, layer_redundancy
 from vitbook.analysis.features.similarity import cka, linear_cka, unbiased_hsic
 from vitbook.analysis.features.token_components import object_mask, principal_tokens, token_colors
 
 __all__ = [
     "CNN_EXPLANATIONS",
-    "COLLAGE_EXPLANATIONS",
     "EXPLANATIONS",
     "PARTS",
     "ChannelHealth",
     "Curve",
     "EmbeddingFilters",
-    "HeadKinds",
     "Interval",
     "MirrorSimilarity",
     "PositionTable",
     "PrincipalFilters",
-    "Redundancy",
     "Scores",
     "VarianceParts",
-    "ablate_heads",
     "as_images",
     "attention_distance",
     "attention_rollout",
@@ -109,36 +89,28 @@ __all__ = [
     "capture_attention",
     "centre_maps",
     "cka",
-    "collage_rows",
     "dead_and_saturated",
     "deletion",
     "edge_maps",
-    "effective_channels",
     "effective_field",
     "embedding_filters",
-    "energy_pointing",
-    "explain_collages",
     "explanations_of",
     "feature_maps",
     "gradient_rollout",
     "guided_backpropagation",
-    "head_kinds",
     "head_variance_parts",
     "insertion",
     "integrated_gradients",
     "last_attention",
     "last_tokens",
-    "layer_redundancy",
     "linear_cka",
     "list_blocks",
     "map_grad_cam",
     "mean_attention_distance",
-    "mean_head_outputs",
     "mean_weight_on_prefix",
     "mirror_similarity",
     "null_explanations",
     "object_mask",
-    "occlusion_drops",
     "on_grid",
     "overlay",
     "patch_occlusion",
@@ -149,21 +121,17 @@ __all__ = [
     "positional_similarity",
     "principal_filters",
     "principal_tokens",
-    "quarter_drops",
     "random_maps",
     "rank_correlation",
     "relevance",
-    "round_activations",
     "score_explanations",
     "score_rows",
     "soft_masks",
-    "sort_heads",
     "token_colors",
     "token_grad_cam",
     "unbiased_hsic",
     "uniform_attention_distance",
     "variance_parts",
-    "weight_on_one_token",
     "weight_on_prefix",
     "window",
 ]

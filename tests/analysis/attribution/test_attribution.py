@@ -14,7 +14,6 @@ from vitbook.analysis import (
     deletion,
     insertion,
     integrated_gradients,
-    occlusion_drops,
     on_grid,
     patch_occlusion,
     token_grad_cam,
@@ -355,7 +354,6 @@ def test_a_baseline_from_which_the_answer_is_no_number():
     for ask in (
         lambda: integrated_gradients(model, images, baseline=1e30),
         lambda: patch_occlusion(model, images, baseline=torch.full((1,), 1e30)),
-        lambda: occlusion_drops(model, images, (2, 2), baseline=1e30),
         lambda: deletion(model, images, None, maps, baseline=1e30),
     ):
         with pytest.raises(ValueError, match=r"a baseline from 1e\+30 to 1e\+30 and images from"):

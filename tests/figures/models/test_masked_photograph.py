@@ -24,11 +24,25 @@ from vitbook.figures.masked_photograph.color_guesses import (
 )
 from vitbook.figures.parts.plain_vit import encode, halves, page_weights
 from vitbook.models import VisionTransformer
-from vitbook.studies import self_supervision as study
-from vitbook.studies.self_supervision import MaskedPatches
-from vitbook.studies.self_supervision.masks import ChosenPatches
 
 ROWS, COLUMNS, PATCHES = 4, 6, 24
+
+
+class Hiding(nn.Module):
+    """What tells the colours of hidden patches, in ten lines."""
+
+    def __init__(self, model):
+        super().__init__()
+        width = model.prefix.shape[1]
+        self.model, self.mask = model, nn.Parameter(torch.zeros(width))
+        self.predictor = nn.Linear(width, 8**model.tokenizer.channels)
+
+    def forward(self, images, hidden):
+        model, tokens = self.model, self.model.tokenizer(images).clone()
+        tokens[:, hidden] = self.mask
+        tokens = torch.cat([model.prefix.expand(len(images), -1, -1), tokens], dim=1)
+        tokens = model.encoder(model.position(tokens))[:, len(model.prefix) :]
+        return self.predictor(tokens[:, hidden])
 
 
 def normal(learner):
@@ -41,14 +55,21 @@ def normal(learner):
     return learner
 
 
-def patch_classes(images, patch_size):
-    return study.color_classes(study.mean_colors(images, patch_size))
+def patch_classes(photos, patch):
+    """The number of the colour of each patch, one at a time."""
+    high, wide = patch
+    found = []
+    for photo in photos:
+        cut = photo.unfold(1, high, high).unfold(2, wide, wide).flatten(3).long()
+        steps = cut.sum(-1) // (32 * high * wide)  # "channels rows columns"
+        found.append(sum(step * 8**place for place, step in enumerate(steps.flip(0))).flatten())
+    return torch.stack(found)
 
 
 @cache
 def learner():
     """A learner of 4 x 6 patches in colour."""
-    return normal(MaskedPatches(create_model("vit_micro_patch2_8", channels=3, image_size=(8, 12))))
+    return normal(Hiding(create_model("vit_micro_patch2_8", channels=3, image_size=(8, 12))))
 
 
 @cache
@@ -82,12 +103,8 @@ def middle(color, channels):
 @torch.no_grad()
 def torchs(learner, photo, masked):
     """Shares of the colours of the masked patches, and the true classes, by the learner itself."""
-    patches = learner.num_patches
-    kinds = torch.zeros(1, patches, dtype=torch.int64)
-    kinds[0, masked] = 1
-    chosen = ChosenPatches(kinds, torch.arange(patches)[None], torch.tensor([masked]))
-    guesses = learner(photo[None] / 127.5 - 1, chosen)
-    return guesses.logits[0].softmax(-1), guesses.targets[0]
+    logits = learner(photo[None] / 127.5 - 1, masked)[0]
+    return logits.softmax(-1), patch_classes(photo[None], learner.model.tokenizer.patch)[0, masked]
 
 
 def masked_in(page, patches=PATCHES):
@@ -162,7 +179,7 @@ def test_the_start_is_computed_alike_as_its_caption_says(page):
 def test_python_computes_any_plain_transformer(name, size):
     """Whatever its positions are, with and without biases in its attention."""
     model = create_model(name, image_size=size, channels=3)
-    learner = normal(MaskedPatches(model))
+    learner = normal(Hiding(model))
     photos = torch.randint(0, 256, (2, 3, *model.tokenizer.image_size), dtype=torch.uint8)
     weights = page_weights(model, head=False) | halves({"mask": learner.mask})
     with torch.no_grad(), capture_attention(model) as maps:
@@ -193,7 +210,7 @@ def without_class_token():
     ids=["without biases", "without a class token", "grey"],
 )
 def test_other_plain_models_live_in_the_page(show, make, shape):
-    learner = normal(MaskedPatches(make()))
+    learner = normal(Hiding(make()))
     photos = torch.randint(0, 256, (1, *shape), dtype=torch.uint8)
     page = show(masked_photograph(learner, photos))
     assert page.locator("[data-control=photo]").count() == 0, "of one there is no choice"
@@ -239,7 +256,7 @@ def test_counts_are_those_of_the_guesses(page):
         pick(page, "photo", number)
         page.click("[data-control=half]")
         found, mask = computed(page), masked_in(page)
-        truth = patch_classes(landscapes(), 2)[number].numpy()
+        truth = patch_classes(landscapes(), (2, 2))[number].numpy()
         shares, right = torchs(learner(), landscapes()[number], mask)
         commonest = max(sorted(set(truth.tolist())), key=Counter(truth.tolist()).get)
         means = mean_colors(landscapes().numpy(), (2, 2))[number]
@@ -265,7 +282,7 @@ def test_panels_show_what_is_seen_guessed_and_true(page):
     photo = (
         landscapes()[0].numpy().transpose(1, 2, 0).reshape(ROWS, 2, COLUMNS, 2, 3).swapaxes(1, 2)
     )
-    truth = patch_classes(landscapes(), 2)[0].tolist()
+    truth = patch_classes(landscapes(), (2, 2))[0].tolist()
     seen, guessed, true = (drawn(nth) for nth in range(3))
     for patch in range(PATCHES):
         at = divmod(patch, COLUMNS)
@@ -322,7 +339,10 @@ def test_keys_walk_mask_and_ask(page):
 def test_bars_tell_the_touched_patch(page):
     patch = START["masked"][3]
     cell(page, patch, "patch").click()
-    found, truth = sample().data["answers"][patch], patch_classes(landscapes(), 2)[0, patch].item()
+    found, truth = (
+        sample().data["answers"][patch],
+        patch_classes(landscapes(), (2, 2))[0, patch].item(),
+    )
     rows = page.locator(".vb-guess").all()
     assert rows[0].inner_text().startswith(f"true: {' '.join(map(str, levels(truth, 3)))}")
     for row, (color, chance) in zip(rows[1:], found["top"], strict=True):
@@ -404,10 +424,10 @@ class ReLU(nn.Module):
 
 
 def test_models_that_the_page_does_not_compute_are_refused():
-    bent = MaskedPatches(create_model("vit_micro_patch2_8"))
+    bent = Hiding(create_model("vit_micro_patch2_8"))
     for block in bent.model.encoder.blocks:
         block.mlp.activation = ReLU()
-    other = MaskedPatches(create_model("vit_postnorm_micro_patch2_8"))
+    other = Hiding(create_model("vit_postnorm_micro_patch2_8"))
     photos = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
     with pytest.raises(ValueError, match="the page's tokens of VisionTransformer differ from the"):
         masked_photograph(normal(bent), photos)

@@ -5,10 +5,8 @@ import torch
 
 import vitbook
 from vitbook import datasets
-from vitbook.analysis import ablate_heads
-from vitbook.analysis.attention.head_kinds import HeadKinds
 from vitbook.models.weights.pretrained import Pretrained
-from vitbook.studies.interventions import ablation, collage
+from vitbook.studies.interventions import ablate_heads, ablation, collage
 from vitbook.studies.interventions.ablation import ablate
 from vitbook.studies.interventions.collage import collages, known_classes
 from vitbook.studies.interventions.head_sets import (
@@ -18,6 +16,7 @@ from vitbook.studies.interventions.head_sets import (
     random_sets,
     single_heads,
 )
+from vitbook.studies.interventions.kinds import HeadKinds
 
 NUMBERS = torch.zeros(4, 4)
 NAMES = (
@@ -119,9 +118,10 @@ def digits(monkeypatch):
 
 
 def test_both_rows_of_an_ablation(digits, monkeypatch, tmp_path):
-    load = datasets.load
-    photos = {"photos": ("digits", "test")}
-    monkeypatch.setattr(datasets, "load", lambda *name: load(*photos.get(name[0], name)))
+    load, photos = datasets.load, datasets.take_share(datasets.load("digits", "test"), 0.05)
+    monkeypatch.setattr(
+        datasets, "load", lambda *name: photos if name[0] == "photos" else load(*name)
+    )
     asked = {"dataset": "digits", "num_images": 3, "draws": 2, "out": tmp_path, "device": "cpu"}
     by_kind, by_head = ablate(**asked)
     assert (by_kind.kind, by_head.kind) == ("ablation", "head_ablation")

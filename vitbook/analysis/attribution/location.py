@@ -4,7 +4,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vitbook.analysis.attribution.captum_maps import on_grid
 from vitbook.analysis.attribution.faithfulness import check_maps
 from vitbook.analysis.capture.layout import pixels_per_token
 
@@ -52,47 +51,6 @@ def pointing(
         outside = ((centres[:, None] - pixels).abs() - 0.5).clamp(min=0).norm(dim=-1)
         hits.append((outside.amin(1) <= tolerance).float().mean())
     return torch.stack(hits)
-
-
-def energy_pointing(
-    maps: Float[Tensor, "batch rows columns"], masks: Bool[Tensor, "batch height width"]
-) -> Float[Tensor, "batch"]:
-    """The share of what an explanation says for the class that lies where the answer does.
-
-    The energy-based pointing game (Wang et al. 2020, "Score-CAM"); on collages the localisation
-    score of Böhle et al. 2021, "Convolutional dynamic alignment networks". Only what is above 0
-    speaks for the class. A map without anything above 0 says nothing of where: its share is that
-    of the mask in the image.
-
-    Args:
-        maps: an explanation on any grid that divides the mask.
-        masks: true where the answer lies; of a cell that it cuts, its part counts.
-
-    Raises:
-        TypeError: masks that are not true or false.
-        ValueError: a mask without a pixel; maps that are NaN or infinite, not one for each mask
-            or not on such a grid.
-
-    Example:
-        >>> import torch
-        >>> from vitbook.analysis import energy_pointing
-        >>> masks = torch.zeros(2, 4, 4, dtype=torch.bool)
-        >>> masks[:, :2, :2] = True
-        >>> maps = torch.tensor([[[3.0, 1.0], [-9.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
-        >>> energy_pointing(maps, masks)
-        tensor([0.7500, 0.2500])
-    """
-    _check_masks(masks)
-    check_maps(maps, masks)
-    if not maps.isfinite().all():
-        raise ValueError("maps hold infinity: expected a finite number for each cell")
-    maps = maps.to(torch.promote_types(maps.dtype, torch.float32))  # a sum of halves overflows
-    inside = on_grid(masks.to(maps), maps.shape[1:])
-    covered = inside / (masks[0].numel() / maps[0].numel())
-    speaking = maps.clamp(min=0)
-    whole = speaking.sum((1, 2))
-    shares = (speaking * covered).sum((1, 2)) / whole
-    return torch.where(whole > 0, shares, covered.mean((1, 2)))
 
 
 def _check_masks(masks: Tensor) -> None:

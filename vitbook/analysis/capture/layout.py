@@ -1,6 +1,6 @@
 """Where a model's patches lie among its tokens and in its image."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import contains
 from typing import Any
@@ -140,24 +140,6 @@ def _as_grid(grid_size: Pair) -> Pair:
     if len(sides) != 2 or not all(is_whole_number(side) and side > 0 for side in sides):
         raise ValueError(f"a grid of {sides}: expected (rows, columns), whole numbers above 0")
     return sides
-
-
-def as_pairs(heads: Iterable[Pair]) -> list[Pair]:
-    """Heads as (layer, head), whole numbers.
-
-    Raises:
-        ValueError: what is no such pair.
-    """
-    try:
-        pairs = [(layer, head) for layer, head in heads]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"heads came as {heads!r}: expected pairs (layer, head), as [(0, 2), (3, 1)]"
-        ) from error
-    for layer, head in pairs:
-        if not (is_whole_number(layer) and is_whole_number(head)):
-            raise ValueError(f"head ({layer!r}, {head!r}): expected whole numbers (layer, head)")
-    return pairs
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def missing_quarters(
     """An image whose quarters the reader takes away, and the logits of a few classes without them.
 
     A quarter that is gone has the image's mean colour, as for
-    :func:`vitbook.analysis.quarter_drops`. All 16 answers are computed here.
+    ``quarter_drops`` of ``vitbook.studies.interventions``. All 16 answers are computed here.
 
     Args:
         model: gives logits, "batch classes"; left as it came.

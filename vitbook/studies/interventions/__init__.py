@@ -1,4 +1,4 @@
-"""What the chapter on interventions draws and tests of a model without some of its heads."""
+"""What is taken away from a model and its images, and what the chapter on it draws."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,9 +11,28 @@ from torch import Tensor
 
 from vitbook.plots.page import for_pages
 from vitbook.plots.style import COLORS, finish, fitted, legend_below, named, wrapped
+from vitbook.studies.interventions.heads import ablate_heads, mean_head_outputs
+from vitbook.studies.interventions.kinds import head_kinds
 from vitbook.studies.interventions.quarters import make_collages
+from vitbook.studies.interventions.questions import (
+    energy_pointing,
+    explain_collages,
+    occlusion_drops,
+    quarter_drops,
+)
 
-__all__ = ["ablated_heads", "lead_within_layers", "make_collages"]
+__all__ = [
+    "ablate_heads",
+    "ablated_heads",
+    "energy_pointing",
+    "explain_collages",
+    "head_kinds",
+    "lead_within_layers",
+    "make_collages",
+    "mean_head_outputs",
+    "occlusion_drops",
+    "quarter_drops",
+]
 
 # A colour and a shape for each kind, so that neither is needed alone.
 LOOKS = {

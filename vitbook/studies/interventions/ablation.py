@@ -6,13 +6,13 @@ import torch
 import typer
 
 from vitbook import datasets
-from vitbook.analysis import head_kinds, mean_head_outputs
-from vitbook.analysis.attention.head_kinds import EXPLAINS, IDLE, KINDS, NEAR
 from vitbook.datasets.resizing import resize
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.interventions.classes import check_classes
 from vitbook.studies.interventions.head_sets import Trial, compare_kinds, interval_of, single_heads
+from vitbook.studies.interventions.heads import mean_head_outputs
+from vitbook.studies.interventions.kinds import EXPLAINS, IDLE, KINDS, NEAR, head_kinds
 from vitbook.training.asked import HeadedData, Seed, SomeImages, stem
 
 # Training images over which a head's mean is taken.

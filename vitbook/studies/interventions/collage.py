@@ -10,18 +10,18 @@ import typer
 from torch import Tensor
 
 from vitbook import datasets
-from vitbook.analysis.attribution.grid_pointing import (
-    COLLAGE_EXPLANATIONS,
-    collage_rows,
-    explain_collages,
-    quarter_drops,
-)
 from vitbook.layers import ClassAndMeanHead
 from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.interventions.classes import check_classes
 from vitbook.studies.interventions.quarters import make_collages
+from vitbook.studies.interventions.questions import (
+    COLLAGE_EXPLANATIONS,
+    collage_rows,
+    explain_collages,
+    quarter_drops,
+)
 from vitbook.training.asked import HeadedData, Seed, Share, stem
 from vitbook.training.transfer.frozen_readers import kept_features
 from vitbook.training.transfer.linear_probe import (

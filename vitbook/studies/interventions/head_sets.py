@@ -9,9 +9,10 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from tqdm import tqdm
 
-from vitbook.analysis import HeadKinds, ablate_heads, bootstrap_interval
-from vitbook.analysis.attention.ablation import Head
+from vitbook.analysis import bootstrap_interval
 from vitbook.models import VisionTransformer
+from vitbook.studies.interventions.heads import Head, ablate_heads
+from vitbook.studies.interventions.kinds import HeadKinds
 
 KINDS = ("idle", "near", "offset", "content")  # that are compared with other heads
 _AT_ONCE = 8

@@ -14,15 +14,15 @@ from torch.utils.hooks import RemovableHandle
 from tqdm import tqdm
 
 from vitbook import datasets
-from vitbook.analysis import bootstrap_interval, round_activations
+from vitbook.analysis import bootstrap_interval
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import batches
-from vitbook.analysis.features.precision import PLACES, STEPS
 from vitbook.datasets.resizing import resize
 from vitbook.measure import interleaved_seconds, ratio_of
 from vitbook.model_utilities import evaluating, weights_digest
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.quantization.activations import PLACES, STEPS, round_activations
 from vitbook.studies.quantization.oscillation import count_oscillations
 from vitbook.studies.quantization.schemes import (
     SCHEMES,
@@ -212,7 +212,7 @@ def channel_ranges(
     than the rest (Bondarenko, Nagel and Blankevoort 2021, section 3).
 
     Args:
-        model: as in :func:`vitbook.analysis.round_activations`.
+        model: as in :func:`round_activations`.
         images: normalised as the model takes them.
         batch_size: images at a time.
 

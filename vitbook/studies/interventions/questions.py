@@ -4,35 +4,31 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 import torch
-from einops import rearrange, repeat
+from einops import rearrange, reduce, repeat
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution.captum_maps import integrated_gradients
-from vitbook.analysis.attribution.faithfulness import bootstrap_interval
-from vitbook.analysis.attribution.grad_cam import token_grad_cam
-from vitbook.analysis.attribution.location import energy_pointing, pointing
-from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
-from vitbook.analysis.attribution.occlusion import occlusion_drops
-from vitbook.analysis.attribution.scoring import EXPLANATIONS
-from vitbook.analysis.capture.frames import has_attention
+from vitbook.analysis import (
+    EXPLANATIONS,
+    baseline_images,
+    bootstrap_interval,
+    centre_maps,
+    edge_maps,
+    integrated_gradients,
+    on_grid,
+    pointing,
+    random_maps,
+    token_grad_cam,
+)
 from vitbook.analysis.capture.layout import Pair, token_layout
 from vitbook.analysis.capture.outputs import list_blocks
-from vitbook.analysis.capture.running import (
-    batches,
-    check_images,
-    encoder_of,
-    logits_of,
-    takes_images,
-)
-from vitbook.errors import UnknownNameError
+from vitbook.analysis.capture.running import batches, encoder_of, logits_of
 from vitbook.model_utilities import evaluating
 
 # A map of each quarter's class, "n quarters rows columns", of images and the classes in them.
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
-@takes_images()
 def explain_collages(
     model: nn.Module,
     images: Float[Tensor, "n channels height width"],
@@ -55,20 +51,9 @@ def explain_collages(
         labels: the class of each quarter.
         names: which explanations; by default all of :data:`COLLAGE_EXPLANATIONS`.
         progress: told each name before it runs.
-
-    Raises:
-        UnknownNameError: an explanation that there is not; names the nearest.
-        ValueError: no names, or text instead of a list; labels that are not one for each quarter,
-            or a class that the model does not have; a model without attention for an explanation
-            that reads it; what the explanation refuses.
-        TypeError: labels that are no whole numbers, or images that are.
     """
-    names = _checked_names(model, names)
-    _check_labels(images, labels)
-    with torch.no_grad(), evaluating(model):
-        _check_classes(labels, logits_of(model)(next(batches(model, images, 1))).shape[1])
     found = {}
-    for name in names:
+    for name in COLLAGE_EXPLANATIONS if names is None else names:
         progress(name)
         found[name] = COLLAGE_EXPLANATIONS[name](model, images, labels)
     return found
@@ -80,37 +65,92 @@ def collage_rows(
 ) -> list[dict]:
     """A line for each explanation: how often it points into the right quarter, and how much.
 
-    "pointing" is :func:`~.location.pointing` and "energy" :func:`~.location.energy_pointing`, each
+    "pointing" is :func:`vitbook.analysis.pointing` and "energy" :func:`energy_pointing`, each
     [mean, low, high] with a 95 % interval over collages, as the four questions of one collage
     depend on each other. One that knows no class has 1/4 in both.
-
-    Raises:
-        ValueError: no maps, or of another shape; what the two scores refuse, with the
-            explanation's name.
     """
-    if not maps:
-        raise ValueError("no explanation came: expected at least one, name -> maps")
     rows = []
     for name, asked in maps.items():
-        if asked.ndim != 4 or not asked.numel() or asked.shape[1] != len(masks):
-            raise ValueError(
-                f"{name}: maps of shape {tuple(asked.shape)}: expected (collages, {len(masks)} "
-                "quarters, rows, columns), one for each mask"
-            )
         flat = rearrange(asked, "n quarters rows columns -> (n quarters) rows columns")
         right = repeat(masks, "quarters h w -> (n quarters) h w", n=len(asked))
         row = {"name": name}
-        try:
-            for score, of in (("pointing", pointing), ("energy", energy_pointing)):
-                by_collage = rearrange(of(flat, right), "(n q) -> n q", q=len(masks)).mean(1)
-                row[score] = [round(each, 4) for each in _interval(by_collage)]
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
+        for score, of in (("pointing", pointing), ("energy", energy_pointing)):
+            by_collage = reduce(of(flat, right), "(n q) -> n", "mean", q=len(masks))
+            found = bootstrap_interval(by_collage)
+            row[score] = [round(each, 4) for each in (found.mean, found.low, found.high)]
         rows.append(row)
     return rows
 
 
-@takes_images()
+def energy_pointing(
+    maps: Float[Tensor, "batch rows columns"], masks: Bool[Tensor, "batch height width"]
+) -> Float[Tensor, "batch"]:
+    """The share of what an explanation says for the class that lies where the answer does.
+
+    The energy-based pointing game (Wang et al. 2020, "Score-CAM"); on collages the localisation
+    score of Böhle et al. 2021, "Convolutional dynamic alignment networks". Only what is above 0
+    speaks for the class. A map without anything above 0 says nothing of where: its share is that
+    of the mask in the image.
+
+    Args:
+        maps: an explanation on any grid that divides the mask.
+        masks: true where the answer lies; of a cell that it cuts, its part counts.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.studies.interventions import energy_pointing
+        >>> masks = torch.zeros(2, 4, 4, dtype=torch.bool)
+        >>> masks[:, :2, :2] = True
+        >>> maps = torch.tensor([[[3.0, 1.0], [-9.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+        >>> energy_pointing(maps, masks)
+        tensor([0.7500, 0.2500])
+    """
+    maps = maps.to(torch.promote_types(maps.dtype, torch.float32))  # a sum of halves overflows
+    inside = on_grid(masks.to(maps), maps.shape[1:])
+    covered = inside / (masks[0].numel() / maps[0].numel())
+    speaking = maps.clamp(min=0)
+    whole = speaking.sum((1, 2))
+    shares = (speaking * covered).sum((1, 2)) / whole
+    return torch.where(whole > 0, shares, covered.mean((1, 2)))
+
+
+def occlusion_drops(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    grid_size: Pair,
+    *,
+    baseline: str | float = "mean",
+    batch_size: int = 64,
+) -> Float[Tensor, "batch classes rows columns"]:
+    """What each logit loses with each cell of a grid: logits of the image less those without it.
+
+    As :func:`vitbook.analysis.patch_occlusion`, for all classes at the price of one, and with cells
+    of any size that divides the image: with a grid of (2, 2), its quarters.
+
+    Args:
+        model: gives logits, "batch classes"; left as it came.
+        images: as the model takes them.
+        grid_size: (rows, columns) of the cells.
+        baseline: what a cell becomes, as in :func:`vitbook.analysis.baseline_images`.
+        batch_size: images that the model is given at once.
+    """
+    rows, columns = grid_size
+    gone = torch.eye(rows * columns, dtype=torch.bool, device=images.device)
+    gone = repeat(
+        gone, "cell (r c) -> cell 1 (r h) (c w)",
+        r=rows, h=images.shape[2] // rows, w=images.shape[3] // columns,
+    )  # fmt: skip
+    nothing = baseline_images(images, baseline, model)
+    found = []
+    with torch.no_grad(), evaluating(model):
+        for image, empty in zip(images, nothing, strict=True):
+            asked = torch.cat([image[None], torch.where(gone, empty, image)])
+            logits = [logits_of(model)(batch) for batch in batches(model, asked, batch_size)]
+            logits = torch.cat(logits)
+            found.append(logits[0] - logits[1:])
+    return rearrange(found, "batch (rows columns) classes -> batch classes rows columns", rows=rows)
+
+
 def quarter_drops(
     model: nn.Module,
     images: Float[Tensor, "n channels height width"],
@@ -120,65 +160,13 @@ def quarter_drops(
 
     Where the answer rests on the quarter that shows its class, the largest lies on the diagonal:
     what a perfect explanation could find.
-
-    Raises:
-        ValueError: labels that are not one for each quarter, or a class that the model does not
-            have; what :func:`~.occlusion.occlusion_drops` refuses.
-        TypeError: labels that are no whole numbers.
     """
-    _check_labels(images, labels)
     return _of_classes(occlusion_drops(model, images, (2, 2)), labels).flatten(2)
 
 
-def _checked_names(model: nn.Module, names: Collection[str] | None) -> list[str]:
-    if isinstance(names, str):
-        raise ValueError(f"names came as the text {names!r}, expected a list: pass [{names!r}]")
-    names = list(COLLAGE_EXPLANATIONS) if names is None else list(names)
-    if not names:
-        raise ValueError(f"no names came: expected some of {', '.join(COLLAGE_EXPLANATIONS)}")
-    for name in names:
-        if name not in COLLAGE_EXPLANATIONS:
-            raise UnknownNameError("explanation", name, COLLAGE_EXPLANATIONS)
-    reading = [name for name in names if name not in WITHOUT_ATTENTION]
-    if reading and not has_attention(model):
-        raise ValueError(
-            f"{type(model).__name__} has no attention for {reading[0]!r}: expected a Vision "
-            f"Transformer, or names among {', '.join(WITHOUT_ATTENTION)}"
-        )
-    return names
-
-
-def _check_labels(images: Tensor, labels: Tensor) -> None:
-    check_images(images)
-    if not isinstance(labels, Tensor):
-        raise TypeError(f"labels came as {type(labels).__name__}: expected a tensor")
-    if not labels.numel() or labels.ndim != 2 or len(labels) != len(images):
-        raise ValueError(
-            f"labels of shape {tuple(labels.shape)} for {len(images)} collages: expected one for "
-            "each quarter, (collages, quarters)"
-        )
-    if labels.dtype not in (torch.int64, torch.int32):
-        kind = str(labels.dtype).removeprefix("torch.")
-        raise TypeError(f"labels are {kind}: expected whole numbers, labels.long()")
-
-
-def _check_classes(labels: Tensor, classes: int) -> None:
-    if not 0 <= labels.min() <= labels.max() < classes:
-        raise ValueError(
-            f"labels from {labels.min()} to {labels.max()}: expected 0 to {classes - 1}, the "
-            "classes of the model"
-        )
-
-
 def _of_classes(drops: Tensor, labels: Tensor) -> Tensor:
-    """Of the drops of all classes those that are asked for; -1 would be read as the last."""
-    _check_classes(labels, drops.shape[1])
+    """Of the drops of all classes those that are asked for."""
     return drops[torch.arange(len(labels))[:, None], labels.to(drops.device)]
-
-
-def _interval(values: Tensor) -> tuple[float, float, float]:
-    found = bootstrap_interval(values)
-    return found.mean, found.low, found.high
 
 
 def _asked(explain: Callable, *, blind: bool = False) -> Explain:
@@ -256,5 +244,3 @@ COLLAGE_EXPLANATIONS: Mapping[str, Explain] = {
     ),
     "random": _asked(lambda model, images, _: random_maps(len(images), _grid(model, images))),
 }
-# What also a convolutional network can be asked.
-WITHOUT_ATTENTION = ("occlusion", "integrated gradients", "edges", "centre", "random")

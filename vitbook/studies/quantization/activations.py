@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture.record import record_modules
-from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import Attention
 from vitbook.layers.quantizers import quantize
 
@@ -31,8 +29,8 @@ def round_activations(
     still computed in floating point: what is lost is lost by rounding alone.
 
     Args:
-        model: ours or foreign, with LayerNorm and GELU as torch has them, and attention as
-            ``scaled_dot_product_attention``; it should be in evaluation mode.
+        model: in evaluation mode, ours or foreign, with LayerNorm and GELU as torch has them, and
+            attention as ``scaled_dot_product_attention``.
         place: "stream" (what each norm reads; the shortcut beside it is not rounded), "norm" (what
             it gives), "softmax" (attention weights) or "gelu".
         bits: of an activation, 2 to 8.
@@ -40,14 +38,13 @@ def round_activations(
             weights a token is a query, and a channel a key.
 
     Raises:
-        UnknownNameError: another place or other steps.
-        ValueError: other bits; nothing of the kind ran in the block.
+        ValueError: nothing of the kind ran in the block.
         RuntimeError: another thread looks into the model.
 
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.analysis import round_activations
+        >>> from vitbook.studies.quantization import round_activations
         >>> model = vitbook.create_model("vit_micro_patch2_8").eval()
         >>> images = torch.rand(2, 1, 8, 8)
         >>> with torch.no_grad(), round_activations(model, "norm", bits=8):
@@ -55,11 +52,6 @@ def round_activations(
         >>> tuple(logits.shape)
         (2, 10)
     """
-    if place not in PLACES:
-        raise UnknownNameError("place of activations", place, PLACES)
-    if steps not in STEPS:
-        raise UnknownNameError("sharing of steps", steps, STEPS)
-    quantize(torch.zeros(1), bits)  # refuses bits that cannot be
     ran = []
 
     def rounded(values: Tensor) -> Tensor:
@@ -96,11 +88,6 @@ class _RoundedWeights(TorchFunctionMode):
             return function(*args, **(kwargs or {}))
         return self._attend(*args, **(kwargs or {}))
 
-    def _attend(self, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **_):
-        if is_causal or dropout_p:
-            raise ValueError(
-                "causal attention or attention with dropout came: expected an image model in "
-                "evaluation mode, model.eval()"
-            )
+    def _attend(self, q, k, v, attn_mask=None, *_, scale=None, **__):
         weights = self.rounded(Attention.weights(q, k, attn_mask, scale))
         return weights.to(v.dtype) @ v

@@ -6,12 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.analysis.attention.attention_variance import PARTS, head_variance_parts
-from vitbook.analysis.attention.distance import mean_attention_distance, uniform_attention_distance
-from vitbook.analysis.attention.offsets import check_heads, check_weights
+from vitbook.analysis import (
+    PARTS,
+    head_variance_parts,
+    mean_attention_distance,
+    uniform_attention_distance,
+)
 from vitbook.analysis.capture.calls import AttentionCall
-from vitbook.analysis.capture.layout import check_square, token_layout, token_step
-from vitbook.analysis.capture.running import takes_images
+from vitbook.analysis.capture.layout import token_layout, token_step
 from vitbook.analysis.capture.streaming import fold_attention
 
 # In the order in which they are asked: a head is of the first kind that fits.
@@ -48,7 +50,6 @@ class HeadKinds(NamedTuple):
         ]
 
 
-@takes_images()
 def head_kinds(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
@@ -74,15 +75,10 @@ def head_kinds(
         images: several, normalised as the model takes them.
         batch_size: images at a time.
 
-    Raises:
-        ValueError: what :func:`vitbook.analysis.head_variance_parts` refuses.
-        TypeError: images that are not floating point.
-        RuntimeError: no attention that is known ran.
-
     Example:
         >>> import torch
         >>> import vitbook
-        >>> from vitbook.analysis import head_kinds
+        >>> from vitbook.studies.interventions import head_kinds
         >>> model = vitbook.create_model("vit_micro_patch2_8")  # fresh: its heads hardly choose
         >>> kinds = head_kinds(model, torch.rand(4, 1, 8, 8))
         >>> len(kinds.names), kinds.of("near"), kinds.of("idle")
@@ -101,7 +97,6 @@ def head_kinds(
 
     total = 0
     for layers in fold_attention(model, images, batch_size, fold):
-        check_heads([len(heads) for heads in layers.values()])
         total = total + torch.stack(list(layers.values()))
     offset, content = (shares[..., PARTS.index(part)] for part in ("offset", "content"))
     return sort_heads(total / len(images), reach, offset, content)
@@ -132,17 +127,6 @@ def weight_on_one_token(
 
     1 where all patches look at one token, the same for all; of even weight over n tokens, and of
     patches that each look at themselves, 1 / n or little more.
-
-    Raises:
-        ValueError: a map that is not tokens by tokens, or has no patches behind the prefix tokens;
-            weights that are NaN, infinite or negative.
     """
-    check_square(weights.shape)
-    if not 0 <= num_prefix_tokens < weights.shape[-1]:
-        raise ValueError(
-            f"{num_prefix_tokens} prefix tokens in maps of {weights.shape[-1]} tokens: expected at "
-            "least one patch behind them"
-        )
-    check_weights(weights)
     exact = torch.promote_types(weights.dtype, torch.float32)
     return weights[..., num_prefix_tokens:, :].mean(-2, dtype=exact).amax(-1)
