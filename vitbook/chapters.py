@@ -1,7 +1,8 @@
 """Chapters without the pretrained weights: what needs them is left out, in one sentence."""
 
 import ast
-import symtable
+import dis
+from types import CodeType
 from typing import Any
 
 from vitbook.extras import MissingPackageError, from_extra
@@ -84,72 +85,35 @@ class _LeaveOut(ast.NodeTransformer):
         self.names = names
 
     def visit_Module(self, cell: ast.Module) -> ast.Module:
-        lost = sorted(name for name in _read(cell) if isinstance(self.names.get(name), NotHere))
+        code = compile(cell, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        read, made = _read_and_made(code)
+        lost = sorted(name for name in read if isinstance(self.names.get(name), NotHere))
         if not lost:
             return cell
-        lines = [ast.unparse(node) for node in cell.body if isinstance(node, _IMPORTS)]
-        lines += [f"{name} = {lost[0]}" for name in sorted(_made(cell) - set(lost))]
+        for node in ast.walk(cell):  # what gets a new part, or loses one
+            if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                while isinstance(node, ast.Subscript | ast.Attribute):
+                    node = node.value
+                made |= {node.id} if isinstance(node, ast.Name) else set()
+        lines = [f"{name} = {lost[0]}" for name in sorted(made - set(lost))]
+        imports = (node for node in cell.body if isinstance(node, ast.Import | ast.ImportFrom))
+        lines += map(ast.unparse, imports)
         lines.append("print('Left out: it needs the pretrained weights.')")
         return ast.parse("\n".join(lines))
 
 
-_IMPORTS = (ast.Import, ast.ImportFrom)
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+def _read_and_made(code: CodeType) -> tuple[set[str], set[str]]:
+    """Names that a cell takes from the cells before, and those that it gives.
 
-
-def _read(cell: ast.Module) -> set[str]:
-    """Names that a cell takes from the cells before, and does not give itself first."""
-    return _read_in(cell.body, set())
-
-
-def _read_in(statements: list[ast.stmt], given: set[str]) -> set[str]:
-    """The same of statements in their order; what they give is added to ``given``."""
-    read: set[str] = set()
-    for statement in statements:
-        parts: list[ast.AST] = [statement]
-        blocks: list[list[ast.stmt]] = []
-        bound: set[str] = set()
-        if isinstance(statement, ast.For):
-            parts, blocks = [statement.iter], [statement.body, statement.orelse]
-            bound = _made(statement.target)
-        elif isinstance(statement, ast.With):
-            parts, blocks = [item.context_expr for item in statement.items], [statement.body]
-            targets = [item.optional_vars for item in statement.items if item.optional_vars]
-            bound = set().union(*map(_made, targets))
-        elif isinstance(statement, ast.If | ast.While):
-            parts, blocks = [statement.test], [statement.body, statement.orelse]
-        for part in parts:
-            read |= _free(symtable.symtable(ast.unparse(part), "cell", "exec")) - given
-        given |= bound
-        for block in blocks:
-            read |= _read_in(block, given)
-        given |= _made(statement)
-    return read
-
-
-def _free(table: symtable.SymbolTable) -> set[str]:
-    """Names that are looked up outside of every function, argument and comprehension."""
-    top = table.get_type() == "module"
-    own = {
-        symbol.get_name()
-        for symbol in table.get_symbols()
-        if symbol.is_referenced() and (top or symbol.is_global())
-    }
-    return own.union(*map(_free, table.get_children()))
-
-
-def _made(tree: ast.AST) -> set[str]:
-    """Names that a cell or a part of it gives, or whose parts it writes."""
-    body = getattr(tree, "body", None)
-    outer = [tree, *(body if isinstance(body, list) else ())]
-    made = {node.name for node in outer if isinstance(node, _DEFINITIONS)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Subscript | ast.Attribute):
-            if isinstance(node.ctx, ast.Store):
-                while isinstance(node, ast.Subscript | ast.Attribute):
-                    node = node.value
-                if isinstance(node, ast.Name):
-                    made.add(node.id)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-            made.add(node.name)
-    return made
+    Bytecode stands in the order in which it runs: what is stored first is not read. What a function
+    or a comprehension inside calls its own is no name of the cell.
+    """
+    read, made = set(), set()
+    for step in dis.get_instructions(code):
+        if isinstance(step.argval, CodeType):
+            read |= _read_and_made(step.argval)[0] - made
+        elif step.opname in ("LOAD_NAME", "LOAD_GLOBAL") and step.argval not in made:
+            read.add(step.argval)
+        elif step.opname in ("STORE_NAME", "STORE_GLOBAL"):
+            made.add(step.argval)
+    return read, made

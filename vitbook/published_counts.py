@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
-from html import escape
 
 import torch
 from torch import nn
@@ -162,38 +161,14 @@ def table(figures: Sequence[Figure]) -> list[dict[str, str]]:
 def _line(figure: Figure) -> dict[str, str]:
     row, counted = figure.row, figure.counted
     unit = "G" if row["quantity"] == "macs" else "M"
+    another_way = figure.agrees and figure.way not in ("learned", "macs")
     return {
         "model": row["model"] + (f" at {row['image_size']} px" if "image_size" in row else ""),
         "quantity": {"macs": "MACs"}.get(row["quantity"], row["quantity"]),
         "printed": row["printed"],
         "counted": "-" if counted is None else f"{counted / UNITS[unit]:.2f} {unit}",
         "differs": "-" if counted is None else f"{figure.difference:+.1%}",
-        "verdict": figure.verdict + (f", {figure.way}" if _says_more(figure) else ""),
+        "verdict": figure.verdict + f", {figure.way}" * another_way,
         "why": row.get("why", ""),
         "source": row["source"],
     }
-
-
-def _says_more(figure: Figure) -> bool:
-    return figure.agrees and figure.way not in ("learned", "macs")
-
-
-def to_html(figures: Sequence[Figure]) -> str:
-    """The table for a page, by source, and narrow enough for a phone: a reason has its own row."""
-    columns = ("model", "printed", "counted", "verdict")
-    groups: dict[str, list[str]] = {}
-    for line in table(figures):
-        rows = groups.setdefault(line["source"], [])
-        # A long name may break after each of its parts.
-        cells = (escape(line[column]).replace("_", "_<wbr>") for column in columns)
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-        if line["why"]:
-            why = escape(line["why"])
-            rows.append(f'<tr><td colspan="{len(columns)}"><small>{why}</small></td></tr>')
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    bodies = "".join(
-        f'<tbody><tr><th colspan="{len(columns)}" scope="rowgroup">{escape(source)}</th></tr>'
-        f"{''.join(rows)}</tbody>"
-        for source, rows in groups.items()
-    )
-    return f'<table class="vb-numbers"><thead><tr>{head}</tr></thead>{bodies}</table>'

@@ -15,7 +15,10 @@ WORDS = {
     "null": "nothing",
     "object": "a table",
     "str": "text",
+    "str | null": "text, or nothing",
 }
+
+BOUNDS = {">=": "of at least", ">": "above", "<=": "of at most", "<": "below"}
 
 
 def typed(content: Any, kind: Any) -> Any:
@@ -37,6 +40,9 @@ def _told(content: Any, said: str) -> str:
     for name, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", place):
         content = content[name] if name else content[int(number)]
     expected = re.sub(r"`([^`]+)`", lambda word: WORDS.get(word[1], word[0]), expected[9:])
+    expected = re.sub(
+        r"([<>]=?) ([\d.e+]+)", lambda bound: f"{BOUNDS[bound[1]]} {float(bound[2]):g}", expected
+    )
     expected = re.sub("text matching regex .*", "a name without a slash", expected)
     key = place.removeprefix(".") or "all of it"
     return f"{key} {repr(content)[:60]}: expected {expected.partition(', got ')[0]}"

@@ -72,7 +72,6 @@ def test_a_distilled_model_has_two_heads_to_train_on_one_image_too():
         (["vit_micro_patch2_9"], "vit_micro_patch2_8"),
         (["vit_micro_patch2_8", "--precision", "fp8"], "fp8"),
         (["vit_micro_patch2_8", "--fine-tuning", "many"], "--fine-tuning many: expected images"),
-        (["vit_micro_patch2_8", "--pre-training", "5x0"], "--pre-training 5x0: expected images"),
         (["vit_micro_patch2_8", "--pre-training", "5xnan"], "--pre-training 5xnan: expected"),
     ],
 )

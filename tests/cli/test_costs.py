@@ -35,9 +35,7 @@ def test_a_row_for_each_model_and_times_over_the_first(tmp_path):
     settings = found.settings
     assert [row["image_size"] for row in found.rows] == [8, 8]
     assert (settings["image_size"], settings["batch"], settings["rounds"]) == (8, 3, 2)
-    assert (
-        settings["threads"] == 1 and settings["clock"] == "processor time; the machine was shared"
-    )
+    assert settings["threads"] == 1 and settings["clock"].startswith("processor time; the machine")
     assert settings["weights"] == "random" and "over that of vit_micro" in settings["time"]
 
 
@@ -62,16 +60,15 @@ def test_each_model_runs_at_each_size(tmp_path):
 
 def test_a_device_that_counts_no_memory_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("vitbook.cli.measurements.costs._memory", lambda *_: None)
-    told = costs(tmp_path, NAMES[0])
+    checkpoint = "digits-vit_micro_patch2_8-digits-seed0"
+    told = costs(tmp_path, checkpoint)
     assert told.exit_code == 0 and "not counted" in told.output
     (found,) = runs.measurements("costs", folder=tmp_path)
     assert found.rows[0]["memory_bytes"] is None
-
-
-def test_one_model_alone_is_beside_itself(tmp_path):
-    assert costs(tmp_path, NAMES[0]).exit_code == 0
-    (found,) = runs.measurements("costs", folder=tmp_path)
-    assert [row["time"] for row in found.rows] == [[1, 1, 1]]
+    assert [row["time"] for row in found.rows] == [[1, 1, 1]]  # alone it is beside itself
+    # Weights that have learned are named.
+    assert [*found.settings["weights"]] == [checkpoint]
+    assert found.settings["clock"] == "wall time"
 
 
 def test_each_model_runs_beside_the_first(tmp_path, monkeypatch):
@@ -83,15 +80,6 @@ def test_each_model_runs_beside_the_first(tmp_path, monkeypatch):
     assert [row["time"][0] for row in found.rows] == [1, 0.75, 3]
     assert [row["time"][1:] for row in found.rows[1:]] == [[0.5, 1], [3, 3]]
     assert [row["seconds"] for row in found.rows] == [round(each / 3, 6) for each in (2, 2.5, 4.5)]
-
-
-def test_weights_that_have_learned_are_named(tmp_path):
-    checkpoint = "digits-vit_micro_patch2_8-digits-seed0"
-    told = costs(tmp_path, "vit_micro_patch2_8", checkpoint)
-    assert told.exit_code == 0, told.output
-    (found,) = runs.measurements("costs", folder=tmp_path)
-    assert list(found.settings["weights"]) == [checkpoint]
-    assert found.settings["clock"] == "wall time"
 
 
 def test_a_shared_machine_asks_for_one_thread(tmp_path, monkeypatch):
@@ -108,7 +96,6 @@ def test_a_shared_machine_asks_for_one_thread(tmp_path, monkeypatch):
          r"vit_micro_patch2_8 takes images of 1 x 8 px, not: vit_mini_patch4_32 \(3 x 32"),
         (["vit_micro_patch2_8"] * 2, "vit_micro_patch2_8 stands there 2 times: name it once"),
         (["vit_micro_patch2_9"], "did you mean vit_micro_patch2_8"),
-        ([*NAMES, "--size", "9"], "9"),
         (["timm:vit_tiny_patch16_224", "--size", "60"], r"expected a multiple of its patches"),
         (["timm:cait_xxs24_224", "--size", "64"], "cait_xxs24_224 takes no images of 64 px"),
         ([*NAMES, "--size", "8", "--size", "8"], "--size 8 stands there 2 times: name it once"),

@@ -56,8 +56,7 @@ def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path, told):
 
 
 @pytest.mark.parametrize(
-    ("command", "kind"),
-    [("linear-probe", "linear_probe"), ("rank", "transfer_scores"), ("moves", "moves")],
+    ("command", "kind"), [("linear-probe", "linear_probe"), ("moves", "moves")]
 )
 def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypatch, told):
     trained(told, pets, tmp_path / "runs")
@@ -67,8 +66,7 @@ def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypat
     monkeypatch.setattr(probe, "load_pretrained", lambda *given, **named: loaded)
     words = {
         "linear-probe": [pets, "--model", "small"],
-        "rank": [pets, checkpoint],
-        "moves": [checkpoint, "--dataset", pets, "--most", "1"],
+        "moves": [checkpoint, "--dataset", pets, "--most", 1],
     }[command]
     told("measure", command, *words, "--out", tmp_path / "seen")
     (row,) = runs.measurements(kind, folder=tmp_path / "seen")
@@ -78,17 +76,8 @@ def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypat
 def test_a_run_on_a_folder_starts_from_weights_that_have_learned(pets, tmp_path, told):
     trained(told, pets, tmp_path / "runs")
     (first,) = (tmp_path / "runs").glob("*.safetensors")
-    trained(
-        told,
-        pets,
-        tmp_path / "more",
-        "--from",
-        first,
-        "--recipe",
-        "fine_tuning",
-        "--set",
-        "image_size=8",
-    )
+    words = ["--from", first, "--recipe", "fine_tuning", "--set", "image_size=8"]
+    trained(told, pets, tmp_path / "more", *words)
     (row,) = runs.read(tmp_path / "more", tuned=True)
     assert row.start.startswith(first.stem) and re.fullmatch(NAME, row.dataset)
 
@@ -105,10 +94,7 @@ def test_a_changed_folder_is_another_run(pets, tmp_path):
 
 
 def test_a_folder_is_kept_with_another_seed_listed_and_checked(pets, tmp_path, told):
-    usual, other = (
-        datasets.name_of(pets),
-        told("data", "keep", pets, "--seed", 3).split()[-1],
-    )
+    usual, other = datasets.name_of(pets), told("data", "keep", pets, "--seed", 3).split()[-1]
     assert usual != other
     listed = told("data", "list").splitlines()
     assert sum(line.startswith("pets@") for line in listed) == 2

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vitbook import datasets
-from vitbook.datasets import Dataset, normalize
+from vitbook.datasets import normalize
 from vitbook.errors import UnknownNameError
 
 
@@ -38,14 +38,19 @@ def test_photos_are_colour_photographs():
     assert "Eileen Collins" in photos.provenance["source"]
 
 
-def test_unknown_names():
-    with pytest.raises(UnknownNameError, match="unknown data set 'digit': did you mean digits"):
-        datasets.load("digit", "train")
-    with pytest.raises(UnknownNameError, match="unknown split of digits 'tests': did you mean"):
-        datasets.load("digits", "tests")
-
-    with pytest.raises(UnknownNameError, match="split of tiny_imagenet 'test': .*validation"):
-        datasets.load("tiny_imagenet", "test")
+@pytest.mark.parametrize(
+    ("name", "split", "words"),
+    [
+        ("digit", "train", "unknown data set 'digit': did you mean digits"),
+        ("digits", "tests", "unknown split of digits 'tests': did you mean"),
+        ("cluttered_digits", "tests", "split of cluttered_digits 'tests': did you mean"),
+        ("moved_digits", "all", "split of moved_digits 'all'"),
+        ("tiny_imagenet", "test", "split of tiny_imagenet 'test': .*validation"),
+    ],
+)
+def test_unknown_names(name, split, words):
+    with pytest.raises(UnknownNameError, match=words):
+        datasets.load(name, split)
 
 
 def test_held_out_splits():
@@ -85,12 +90,6 @@ def test_where_data_are_looked_for(tmp_path, monkeypatch):
     assert folders.data_root() == Path.home() / ".cache" / "vitbook"
 
 
-def test_normalize():
-    pixels = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
-    assert normalize(pixels).flatten().tolist() == [-1, 1]
-    assert normalize(pixels.float() / 255).flatten().tolist() == [-1, 1]
-
-
 @pytest.mark.parametrize(
     ("images", "error", "words"),
     [
@@ -126,25 +125,16 @@ LABELS = "torch.tensor([0, 1])"
 NAMES = "('a', 'b')"
 NO_DATA_SET = [
     (IMAGES, "torch.tensor([0.0, 1.0])", NAMES, "TypeError: labels are float32: expected whole"),
-    (IMAGES, "torch.tensor([0.5, 0.5]).half()", NAMES, "TypeError: labels are float16: .*.long()"),
     (IMAGES, "[True, False]", NAMES, "TypeError: labels are bool"),
-    (IMAGES, "np.array([0.0, 1.0])", NAMES, "TypeError: labels are float64"),
     (IMAGES, "['a', 'b']", NAMES, "TypeError: labels are list .*: expected whole numbers in a row"),
     (IMAGES, "3", NAMES, "TypeError: labels are int .*: expected whole numbers in a row"),
     (IMAGES, "torch.tensor([[0], [1]])", NAMES, r"ValueError: .*\(2, 1\): .*; use labels.squeeze"),
     (IMAGES, "torch.eye(2)", NAMES, r"ValueError: .*\(2, 2\): .* labels.argmax\(1\) of one"),
     (IMAGES, "torch.tensor(1)", NAMES, "ValueError: .*expected one whole number an image"),
-    (
-        IMAGES,
-        "np.array([0, 2], np.uint8)",
-        NAMES,
-        "ValueError: labels from 0 to 2: expected 0 to 1",
-    ),
-    (IMAGES, "[-1, 0]", NAMES, "ValueError: labels from -1 to 0"),
+    (IMAGES, "[-1, 2]", NAMES, "ValueError: labels from -1 to 2: expected 0 to 1"),
     (IMAGES, "[0]", NAMES, "ValueError: 1 labels for 2 images: expected one for each"),
     (IMAGES, LABELS, "'ab'", "TypeError: class names are 'ab': expected one text for each class"),
     (IMAGES, LABELS, "('a', 1)", "TypeError: the name of class 1 is 1: expected a text"),
-    (IMAGES, LABELS, "{'a', 'b'}", "TypeError: .*expected one text for each class"),
     (IMAGES, LABELS, "()", "ValueError: no class names: expected one for each class"),
     (IMAGES, LABELS, "('a', ' ')", "ValueError: the name of class 1 is empty"),
     (IMAGES, LABELS, "('a', 'b', 'a')", "ValueError: classes 0 and 2 are both called 'a'"),
@@ -171,8 +161,3 @@ def test_what_is_no_data_set_is_refused(plain_vitbook):
     ).splitlines()
     for (*given, words), sentence in zip(NO_DATA_SET, said, strict=True):
         assert re.match(words, sentence), given
-
-
-def test_an_empty_data_set_is_one():
-    empty = Dataset(torch.zeros(0, 1, 4, 4, dtype=torch.uint8), torch.zeros(0).long(), ("a",), {})
-    assert len(empty) == 0

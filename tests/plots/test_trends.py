@@ -37,20 +37,6 @@ def test_a_logarithmic_axis_has_plain_numbers(places, words):
     assert words <= {label.get_text() for label in figure.axes[0].get_xticklabels()}
 
 
-@pytest.mark.parametrize(
-    ("panels", "said"),
-    [
-        ({}, "no panels"),
-        ({"a": {"b": [(1, 2, 3)]}}, "b: a point of 3 numbers"),
-        ({"a": {"b": [(1, float("nan"))]}}, r"b: a point \(1, nan\): expected finite numbers"),
-        ({"a": {"b": [(0, 1)]}}, r"b: a point \(0, 1\): expected .* a cost above 0"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(panels, said):
-    with pytest.raises(ValueError, match=said):
-        trends(panels, "t", x_label="x", y_label="y")
-
-
 def test_more_curves_than_colours_are_told_apart():
     curves = {str(i): [(1, i)] for i in range(40)}
     figure = trends({"": curves}, "t", x_label="x", y_label="y", grey=list("0123"))
@@ -71,10 +57,6 @@ def test_scores_on_a_logarithm_have_plain_numbers():
     assert axis.get_yscale() == "log"
     figure.canvas.draw()
     assert {"1", "10", "100"} <= {label.get_text() for label in axis.get_yticklabels()}
-    with pytest.raises(ValueError, match="one: a point .* expected scores above 0 for log_y"):
-        trends({"": {"one": [(1, 0)]}}, "t", x_label="x", y_label="y", log_y=True)
-    with pytest.raises(ValueError, match="level 'none': expected heights above 0"):
-        trends({"": {"one": points}}, "t", x_label="x", y_label="y", log_y=True, levels={"none": 0})
 
 
 def test_a_logarithm_within_an_octave_has_ticks():

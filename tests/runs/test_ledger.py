@@ -72,14 +72,7 @@ def test_runs_are_asked_for_by_data_set_and_recipe(tmp_path):
             seeds(recipe=odd)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"fault": "strips"},
-        {"objective": "masked_patches", "label_smoothing": 0.0},
-        {"distillation": "hard"},
-    ],
-)
+@pytest.mark.parametrize("changes", [{"fault": "strips"}, {"distillation": "hard"}])
 def test_a_recipe_asks_for_the_runs_that_it_makes(tmp_path, changes):
     recipe = get_recipe("digits", **changes)
     teacher = "another" * ("distillation" in changes)
@@ -101,16 +94,14 @@ def test_a_name_with_a_slash_would_not_be_found_again(tmp_path):
     [
         ({"recipe": "digits"}, "recipe 'digits': expected a table"),
         ({"recipe": {}}, "recipe without a name"),
-        ({"provenance": None}, "provenance None: expected a table"),
         ({"provenance": {"name": 3}}, "provenance without a name"),
         ({"model": ["vit"]}, "model .'vit'.: expected text"),
         ({"model": "../../evil"}, "model '../../evil': expected a name without a slash"),
         ({"seed": "1"}, "seed '1': expected a whole number"),
-        ({"parameters": 0}, "parameters 0: expected a whole number >"),
-        ({"accuracy": None}, "accuracy None: expected a number"),
+        ({"parameters": 0}, "parameters 0: expected a whole number of at least 1"),
         ({"accuracy": True}, "accuracy True: expected a number"),
-        ({"accuracy": 97.0}, "accuracy 97.0: expected a number <= 1"),
-        ({"wall_time_s": float("nan")}, "wall_time_s nan: expected a number > 0"),
+        ({"accuracy": 97.0}, "accuracy 97.0: expected a number of at most 1"),
+        ({"wall_time_s": float("nan")}, "wall_time_s nan: expected a number above 0"),
         ({"share": "all"}, "share 'all': expected"),
         ({"share": -1}, "share -1: expected"),
         ({"curve": [3]}, "curve.0. 3: expected a table"),
@@ -121,6 +112,10 @@ def test_what_no_row_can_say_is_neither_read_nor_written(change, said, tmp_path)
     (tmp_path / "x.json").write_text(json.dumps(ROW | change))
     with pytest.raises(LedgerError, match=f"x.json is no row of the ledger [(]{said}"):
         runs.read(tmp_path)
+    for text in ("{", "[]", "{}"):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(LedgerError, match="x.json is no row of the ledger"):
+            runs.read(tmp_path)
     (tmp_path / "x.json").unlink()
     if change.keys() & {"accuracy", "share"}:
         row = Result(**ROW)
@@ -136,13 +131,6 @@ def test_a_run_of_an_older_vitbook_stands_beside_measurements(tmp_path):
     runs.record(row, tmp_path)
     assert runs.measurements(folder=tmp_path) == [row]
     assert runs.read(tmp_path) == [Result(**ROW)]
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps(ROW | {"extra": 1})])
-def test_a_file_that_is_no_row(text, tmp_path):
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(LedgerError, match="x.json is no row of the ledger"):
-        runs.read(tmp_path)
 
 
 def test_the_books_own_ledger_and_its_published_numbers_are_readable():
@@ -207,21 +195,16 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_provenance_says_what_ran():
+def test_provenance_says_what_ran(monkeypatch):
     assert runs.versions()["torch"]
     assert re.search(r", \d+ threads?$", runs.device_name("cpu"))
     assert runs.commit() == "unknown" or len(runs.commit().rstrip("+")) == 40
 
-
-@pytest.mark.parametrize("package", ["vitbook", "torchvision", "numpy"])
-def test_a_row_of_a_package_that_is_not_installed_is_made_all_the_same(package, monkeypatch):
     def version(name):
-        if name == package:
-            raise PackageNotFoundError(name)
-        return "1"
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr("vitbook.runs.provenance.version", version)
-    assert runs.made_on("cpu")["versions"][package] == "not installed"
+    assert runs.made_on("cpu")["versions"]["numpy"] == "not installed"
 
 
 @pytest.mark.parametrize(
@@ -247,12 +230,8 @@ def test_what_learned_from_a_teacher_is_another_kind_of_run(tmp_path):
     started = {"start": "vit_small_patch14_focus"}
     for seed, more in enumerate([{}, {"teacher": "x"}, started, {"teacher": "x"} | started]):
         runs.record(Result(**ROW | {"seed": seed} | more), tmp_path)
-    found = {
-        (tuned, taught): {row.seed for row in runs.read(tmp_path, tuned=tuned, taught=taught)}
-        for tuned in (False, True)
-        for taught in (False, True)
-    }
-    assert found == {
-        (False, False): {0}, (False, True): {0, 1}, (True, False): {0, 2},
-        (True, True): {0, 1, 2, 3},
-    }  # fmt: skip
+    for tuned, taught, seeds in (
+        (False, False, [0]), (False, True, [0, 1]), (True, False, [0, 2]), (True, True, range(4))
+    ):  # fmt: skip
+        found = sorted(row.seed for row in runs.read(tmp_path, tuned=tuned, taught=taught))
+        assert found == [*seeds]

@@ -1,13 +1,12 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from vitbook import runs
 from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
 from vitbook.models import default_image_size
-from vitbook.runs import ExperimentError, PlannedRun, get_recipe, read_experiments, standing
+from vitbook.runs import ExperimentError, PlannedRun, get_recipe, read_experiments
 from vitbook.training import check_run, run
 from vitbook.training.objectives.teachers import check_teacher_name
 
@@ -75,8 +74,8 @@ def test_what_a_list_asks_for(tmp_path):
         ('"rot_vit_micro_patch2_8"', '"rot_vit_micro"', "unknown model 'rot_vit_micro': did you"),
         ('recipe = "digits"', 'recipe = "digit"', "unknown recipe 'digit': did you mean digits"),
         ("drop_path = 0.1", "drop_pth = 0.1", "recipe field 'drop_pth': did you mean drop_path"),
-        ("drop_path = 0.1", 'drop_path = "much"', "drop_path 'much': expected float"),
-        ("drop_path = 0.1", "batch_size = 2.5", "batch_size 2.5: expected int"),
+        ("drop_path = 0.1", 'drop_path = "much"', "drop_path 'much': expected a number"),
+        ("drop_path = 0.1", "batch_size = 2.5", "batch_size 2.5: expected a whole number"),
         ('dataset = "digits"', 'dataset = "digit"', "unknown data set 'digit': did you mean dig"),
         ('dataset = "digits"', 'dataset = "photos"', "photos has only 'all', no held-out split"),
         ('dataset = "digits"', "", "without dataset"),
@@ -88,39 +87,24 @@ def test_what_a_list_asks_for(tmp_path):
         ("probes = [0, 4]", "probes = [5]", "probe after epoch 5: the run has 4"),
         ("images = 1_280", "images = 1_281", "images 1,281 do not divide into 4 epochs"),
         ("images = 1_280", "", "images None, epochs 4: expected both"),
-        (
-            "images = 1_280",
-            "images = 40",
-            "has fewer images than a batch of 64: tak",
-        ),
+        ("images = 1_280", "images = 40", "has fewer images than a batch of 64: tak"),
         ('question = "Is it so?"', "", "no question: say what its runs decide"),
-        (
-            'needs = "an optimiser"',
-            "",
-            "later.*expected runs, ..later.runs.., or a wo",
-        ),
+        ('needs = "an optimiser"', "", "later.*expected runs, ..later.runs.., or a wo"),
         ("[first]", '["a/b"]', "experiment 'a/b': expected at most 40 letters"),
+        ("[first]", f"[{41 * 'x'}]", "expected at most 40 letters"),
+        ("shares = [1.0, 0.5]", "shares = [2.0]", "share 2.0: expected more than 0, up to 1"),
         ("ships = true", 'ships = "no"', "ships 'no': expected true or false"),
         ("drop_path = 0.1", "epochs = 9", "epochs in changes, and images and epochs"),
         ("drop_path = 0.1", "drop_path = inf", "drop_path is too large: expected less than 2"),
         ("drop_path = 0.1", 'name = "x"', "unknown recipe field 'name'"),
-        ("seeds = [0, 1]", "seeds = [99999999999999999999]", "seed 9+: expected a whole number"),
         ('models = ["rot_vit_micro_patch2_8"]', 'models = "rot"', "models 'rot': expected a list"),
-        ('question = "Is it so?"', 'question = ["Is it so?"]', "question .*: expected text"),
-        ("changes = { drop_path = 0.1 }", "changes = 5", "changes 5: expected a table"),
         ("[later]", "[later]\nruns = 5", "runs 5: expected a list"),
         ('models = ["rot_vit_micro_patch2_8"]', "", "runs without models"),
         ("ships = true", 'start = "own.safetensors"', "start 'own.safetensors': expected a name"),
         (UNTAUGHT, f'{TAUGHT}\nteacher = "runs/own"', "teacher 'runs/own': expected a name of "),
         ("ships = true", 'teacher = "own"', "run has a teacher and recipe digits no distillation"),
         (UNTAUGHT, f'{TAUGHT}\nteacher = "fresh:vit"', "unknown model 'vit': "),
-        ("ships = true", "teacher = 5", "teacher 5: expected text"),
-        (
-            "drop_path = 0.1",
-            'distillation = "hard"',
-            "has distillation 'hard' and the run no teach",
-        ),
-        ("ships = true", 'start = "runs/own"', "start 'runs/own': expected a name of `vitbook we"),
+        ("drop_path = 0.1", 'distillation = "hard"', "distillation 'hard' and the run no teach"),
     ],
 )
 def test_a_list_that_cannot_be_run(tmp_path, old, new, words):
@@ -145,10 +129,6 @@ changes = { distillation = "hard" }
     taught = first.runs[-1]
     assert taught.teacher == "digits-resnet8_digits-digits-seed0"
     assert {run.teacher for run in first.runs[:-1]} == {""}
-    line = standing(first, [replace(row_of(taught, 0.5), teacher=taught.teacher)])[-1]
-    assert (line["model"], line["100 %"]) == ("vit_micro_patch2_8", "50.00%")
-    told = 'teacher "digits-resnet8_digits-digits-seed0", distillation "hard"'
-    assert line["changed"] == told
 
 
 def test_a_run_that_two_experiments_ask_for_is_one(tmp_path):
@@ -190,22 +170,6 @@ def test_what_decides_a_run_decides_its_digest():
     assert looked[0] == looked[1] == looked[2] != base
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (dict(experiment="../up"), "experiment '../up': expected at most 40 letters, digits and _"),
-        (dict(experiment="x" * 41), "expected at most 40 letters"),
-        (dict(seed=2**63), "seed 9223372036854775808: expected a whole number"),
-        (dict(probe_epochs=(61,)), "probe after epoch 61: the run has 60"),
-        (dict(share=2.0), "share 2.0: expected more than 0, up to 1"),
-    ],
-)
-def test_a_run_that_cannot_be(change, words):
-    base = PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits"))
-    with pytest.raises(ValueError, match=words):
-        replace(base, **change)
-
-
 def test_digests_stay_what_they_are():
     """Rows in the ledger are called by them: a change of this number loses their names."""
     assert PlannedRun("vit_micro_patch2_8", "digits", get_recipe("digits")).digest == "0b6bbc5c"
@@ -233,63 +197,6 @@ def test_a_row_of_a_recipe_that_has_changed_answers_nothing():
     assert PlannedRun.of(replace(row, recipe=row.recipe | {"vanished": 1.0})) is None
 
 
-def row_of(planned, accuracy):
-    of_any = runs.read()[0]
-    return replace(
-        of_any, model=planned.model, dataset=planned.dataset, recipe=asdict(planned.recipe),
-        seed=planned.seed, share=planned.share, share_seed=planned.share_seed, accuracy=accuracy,
-        probes=[{"epoch": epoch} for epoch in planned.probe_epochs], data_passes=3.0,
-    )  # fmt: skip
-
-
-def test_what_an_experiment_came_to(tmp_path):
-    first, later = read(tmp_path, GOOD)
-    plain = [run for run in first.runs if run.model == "vit_micro_patch2_8"]
-    rows = [row_of(run, 0.5 + 0.1 * run.seed) for run in plain if run.share == 1]
-    assert standing(first, rows) == [
-        {"model": "vit_micro_patch2_8", "changed": "", "50 %": "not run",
-         "100 %": "55.00% (50.00% to 60.00%)"},
-        {"model": "resnet8_digits", "changed": "", "50 %": "not run", "100 %": "not run"},
-        {"model": "rot_vit_micro_patch2_8", "changed": "weight_decay 0.0", "50 %": "–",
-         "100 %": "not run"},
-    ]  # fmt: skip
-    assert standing(later, rows) == []
-    (one, *_), half = plain, next(run for run in plain if run.share == 0.5)
-    longer, shorter = (
-        replace(half, recipe=replace(half.recipe, epoch_images=images)) for images in (64, 32)
-    )
-    counted = replace(first, runs=(replace(one, share=1.0), longer))  # how epochs are counted
-    assert [line["changed"] for line in standing(counted, []) if "changed" in line] == []
-    counted = replace(counted, runs=(*counted.runs, shorter))  # two kinds of one share
-    assert [line["changed"] for line in standing(counted, [])] == [
-        "", "epoch_images 64", "epoch_images 32",
-    ]  # fmt: skip
-    whole = replace(first, runs=tuple(run for run in plain if run.share == 1))
-    assert standing(whole, rows[:1]) == [
-        {"model": "vit_micro_patch2_8", "seeds": "1 of 2", "accuracy": "50.00%",
-         "data passes": "3"},
-    ]  # fmt: skip
-
-
-def test_data_sets_of_one_experiment_are_told_apart(tmp_path):
-    first, _ = read(tmp_path, GOOD)
-    run = next(run for run in first.runs if run.share == 1)
-    two = replace(first, runs=(run, replace(run, dataset="cluttered_digits")))
-    lines = standing(two, [row_of(run, 0.5)])
-    assert [line["changed"] for line in lines] == ["", 'dataset "cluttered_digits"']
-    assert [line["accuracy"] for line in lines] == ["50.00%", "not run"]
-
-
-def test_the_page_has_a_place_for_every_experiment():
-    page = Path(runs.__file__).parents[2] / "book" / "experiments.md"
-    if not page.is_file():
-        pytest.skip("no checkout: an installed package has no pages")
-    text = page.read_text()
-    for experiment in read_experiments():
-        assert f"({experiment.name.replace('_', '-')})=" in text
-        assert not experiment.runs or f'show("{experiment.name}")' in text
-
-
 def test_the_command_is_the_run():
     for experiment in read_experiments():
         for planned in experiment.runs:
@@ -300,19 +207,13 @@ def test_the_command_is_the_run():
 
 
 def test_the_books_own_list():
+    size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
+    size |= {"cluttered_digits": 32} | dict.fromkeys(PLACED_DIGITS, 12)
     experiments = read_experiments(check=check_run)
     assert {"poster", "data_size", "near_heads", "scaling"} <= {e.name for e in experiments}
     for experiment in experiments:
         for planned in experiment.runs:
             assert planned.images > 0
-            size = {
-                "cifar10": 32,
-                "tiny_imagenet": 64,
-                "tf_flowers": 128,
-                "digits": 8,
-                "cluttered_digits": 32,
-            }
-            size |= dict.fromkeys(PLACED_DIGITS, 12)
             own = planned.recipe.image_size or default_image_size(planned.model)
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
             if planned.teacher:

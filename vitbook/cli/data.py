@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from vitbook import datasets
@@ -10,9 +11,9 @@ from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.fetched.fetch import fetch
 from vitbook.datasets.folders import data_root, is_path
 from vitbook.datasets.own.kept import adopt, find_adopted, list_adopted
-from vitbook.datasets.stored.check import check
 from vitbook.datasets.stored.pack import MANIFEST, pack
-from vitbook.datasets.stored.shards import find_splits
+from vitbook.datasets.stored.reading import check_classes, provenance, read_through
+from vitbook.datasets.stored.shards import find_splits, stored_splits
 from vitbook.errors import UnknownNameError, first_few
 
 app = typer.Typer(help="Data sets: what is here, fetch, check, pack.", no_args_is_help=True)
@@ -102,21 +103,24 @@ def keep_data(
 def check_data(name: DataName, root: Root = None) -> None:
     """Read every file, decode every image and count the classes."""
     if name not in datasets.list_datasets() and ("@" in name or is_path(name)):
-        own = find_adopted(datasets.name_of(name, root), root)
-        reports = check(own, data_root(root) / "folders", anyones=True)
+        image_set = find_adopted(datasets.name_of(name, root), root)
+        folder, anyones = data_root(root) / "folders", True
     else:
-        reports = check(_image_set(name), data_root(root))
-    for report in reports:
-        about, counts = report.provenance, report.per_class
+        image_set, folder, anyones = _image_set(name), data_root(root), False
+    for split, shards in stored_splits(image_set, folder).items():
+        found = read_through(shards, anyones)
+        check_classes(split, shards, found)
+        about = provenance(image_set, split, shards, found, image_set.image_size)
+        counts = np.bincount(found.labels, minlength=len(shards.class_names))
         low, high = min(counts), max(counts)
-        sizes = [f"{width} x {height}" for width, height in report.sizes]
+        sizes = [f"{width} x {height}" for width, height in found.sizes]
         typer.echo(
-            f"{about['split']}: {about['name']}, {about['pictures']:,} images ({about['format']},"
+            f"{split}: {about['name']}, {about['pictures']:,} images ({about['format']},"
             f" {sizes[0] if len(sizes) == 1 else f'{len(sizes)} sizes'}) of {len(counts)} classes,"
             f" {f'{low:,}' if low == high else f'{low:,} to {high:,}'} each; {about['digest'][:23]}"
         )
         if "missing" in about:
-            typer.echo(f"{about['split']}: missing {about['missing']}")
+            typer.echo(f"{split}: missing {about['missing']}")
 
 
 @app.command(name="pack")

@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +11,9 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets, runs
-from vitbook.cli.options import Device
+from vitbook.cli.options import Device, Threads
 from vitbook.cli.rates import Rates
-from vitbook.cli.worker import ROOT, code_of_commit, make_if_missing
+from vitbook.cli.worker import ROOT, Worker, code_of_commit, say
 from vitbook.cli.workplace import DIRTY, WorkError, Workplace
 from vitbook.devices import choose_device, set_threads
 from vitbook.errors import UnknownNameError
@@ -24,7 +23,6 @@ from vitbook.training import check_run
 from vitbook.training.faults import check_fault
 
 ROOM = 200e6  # bytes that an unfinished state may need
-FOREVER_S = 10 * 365 * 24 * 3600
 
 app = typer.Typer(
     help="Experiments as data: what the ledger lacks, and the making of it.", no_args_is_help=True
@@ -42,7 +40,6 @@ Ledger = Annotated[
 Work = Annotated[
     Path | None, typer.Option(help="Folder of unfinished runs; by default runs/experiments.")
 ]
-Threads = Annotated[int | None, typer.Option(help="Of the CPU; by default all.")]
 
 
 @app.command(name="list")
@@ -117,13 +114,14 @@ def run_experiments(
     for folder in (place.ledger / "results", place.ledger / "checkpoints", place.folder):
         folder.mkdir(parents=True, exist_ok=True)
     out = place.folder / DIRTY if dirty else code_of_commit(place.folder)
-    options = [] if threads is None else ["--threads", str(threads)]
-    options += [] if device is None else ["--device", device]
+    asked = {"--threads": threads, "--device": device}
+    options = [str(word) for pair in asked.items() if pair[1] is not None for word in pair]
     if hasattr(os, "nice"):
         os.nice(19)
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    ends = time.monotonic() + (FOREVER_S if minutes is None else minutes * 60)
+    ends = math.inf if minutes is None else time.monotonic() + minutes * 60
+    worker = Worker(place, out, tuple(options), ends)
     outcomes, rows = [], place.done()
     for run in [run for run in wanted if not place.is_done(run, rows)]:
         if shutil.disk_usage(place.folder).free < ROOM:
@@ -131,12 +129,12 @@ def run_experiments(
                 f"under {ROOM / 1e6:.0f} MB are free in {place.folder}: free some space"
             )
         if time.monotonic() < ends and _has_data(run):
-            outcomes.append(make_if_missing(run, place, out, options, ends, _say))
+            outcomes.append(worker.make(run))
     rows = place.done()
     states = {run: place.state(run, rows) for run in wanted}
     missing = sum(found != "done" for found in states.values())
     made, failed = outcomes.count("made"), outcomes.count("failed")
-    _say(f"{made} made, {failed} failed, {missing} of {len(wanted)} still missing")
+    say(f"{made} made, {failed} failed, {missing} of {len(wanted)} still missing")
     _say_what_waits(experiments, wanted, states)
     if failed:
         raise WorkError(f"{failed} failed, see above; the same command tries again")
@@ -194,8 +192,3 @@ def _run_line(run: PlannedRun, state: str, row: runs.Result | None) -> dict[str,
         "images/s": "" if row is None else f"{row.images_per_second:.0f}",
         "commit": "" if row is None else row.commit[:8] + "+" * row.commit.endswith("+"),
     }
-
-
-def _say(line: str) -> None:
-    typer.echo(f"[{time.strftime('%H:%M:%S')}] {line}")
-    sys.stdout.flush()

@@ -28,7 +28,7 @@ def probe(
 ) -> None:
     """Write figures and one HTML page of what the probes see."""
     from vitbook.cli.report import Section, write_report  # these draw
-    from vitbook.cli.sections import PROBES
+    from vitbook.cli.sections import PROBES, Look
 
     names = [name.strip() for name in probes.split(",") if name.strip()]
     for name in names:
@@ -42,12 +42,12 @@ def probe(
     place = choose_device(device)
     for each in filter(None, (probed.model, probed.fresh)):
         each.to(place)
-    sections = []
+    look, sections = Look(probed, given), {}
     for name in names:
         try:
-            sections.append(PROBES[name](probed, given))
+            sections[name] = PROBES[name](look)
         except (ValueError, RuntimeError, TypeError) as error:
-            sections.append(Section(name, refused=str(error)))
+            sections[name] = Section(refused=str(error))
             typer.echo(f"{name}: not run: {error}")
     facts = {
         "model": probed.name,

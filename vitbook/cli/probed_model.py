@@ -66,12 +66,15 @@ def load_probed_model(name: str, pretrained: bool = False, size: int | None = No
             "`vitbook models` or timm:NAME"
         )
     if name in PRETRAINED:
-        return _of_the_index(name)
+        loaded = load_pretrained(name)
+        about, model = loaded.provenance, loaded.model
+        weights = f"{about['source']} ({about['terms']}): {about['learned']}"
+        return _ours(name, weights, model, fresh_twin(model), loaded.normalize)
     if pretrained and not name.startswith("timm:"):
         raise ValueError(f"--pretrained with {name}: only timm's have such weights, timm:NAME")
     torch.manual_seed(0)
     if name in list_models():
-        return _own(name, "random, seed 0", create_model(name, image_size=size), fresh=None)
+        return _ours(name, "random, seed 0", create_model(name, image_size=size))
     if name.startswith("timm:"):
         return _timm(name.removeprefix("timm:"), pretrained, size)
     try:
@@ -85,25 +88,20 @@ def load_probed_model(name: str, pretrained: bool = False, size: int | None = No
     learned = f"learned from {about.get('dataset', 'what it does not say')}"
     if "seed" in about:
         learned += f", seed {about['seed']}"
-    return _own(name, learned, loaded.model, fresh_twin(loaded.model))
+    return _ours(name, learned, loaded.model, fresh_twin(loaded.model))
 
 
-def _of_the_index(name: str) -> ProbedModel:
-    loaded = load_pretrained(name)
-    about, spec = loaded.provenance, loaded.model.spec
+def _ours(
+    name: str,
+    weights: str,
+    model: nn.Module,
+    fresh: nn.Module | None = None,
+    prepare: Callable[[Tensor], Tensor] | None = None,
+) -> ProbedModel:
+    size = square_side(name, model.spec.image_size)
+    prepare = prepare or partial(as_pixels, model=model)
     return ProbedModel(
-        name, f"{about['source']} ({about['terms']}): {about['learned']}", loaded.model,
-        fresh_twin(loaded.model), square_side(name, spec.image_size), spec.channels,
-        loaded.normalize,
-    )  # fmt: skip
-
-
-def _own(name: str, weights: str, model: nn.Module, fresh: nn.Module | None) -> ProbedModel:
-    spec = model.spec
-    size = square_side(name, spec.image_size)
-    prepare = partial(as_pixels, model=model)
-    return ProbedModel(
-        name, weights, model.eval(), fresh and fresh.eval(), size, spec.channels, prepare
+        name, weights, model.eval(), fresh and fresh.eval(), size, model.spec.channels, prepare
     )
 
 

@@ -1,7 +1,7 @@
 """How long runs take on a device, by what the ledger has measured on it."""
 
-import statistics
-from collections import Counter
+from collections import Counter, defaultdict
+from statistics import median
 
 from vitbook.published_counts import macs
 from vitbook.runs import PlannedRun, Result
@@ -19,27 +19,27 @@ class Rates:
 
     def __init__(self, rows: dict[str, Result], device: str):
         seen = Counter(row.device for row in rows.values())
-        if device not in seen:
-            kin = [name for name in seen if name.split(", ")[0] == device.split(", ")[0]]
-            device = max(kin, key=seen.get, default=device)
-        self.device, measured, large = device, {}, set()
+        kin = [name for name in seen if name.split(", ")[0] == device.split(", ")[0]]
+        self.device = device if device in seen else max(kin, key=seen.get, default=device)
+        measured, arithmetic = defaultdict(list), {}
         for row in rows.values():
-            if row.device == device and (run := PlannedRun.of(row)) is not None:
+            if row.device == self.device and (run := PlannedRun.of(row)) is not None:
                 work = _work(run)
-                measured.setdefault(work, []).append(run.images * _gradients(run) / row.wall_time_s)
+                measured[work].append(run.images * _gradients(run) / row.wall_time_s)
                 if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic
-                    large.add(work)
-        self.of_work = {work: statistics.median(rates) for work, rates in measured.items()}
-        rates = [macs(*work[:2]) * self.of_work[work] for work in large]
-        self.macs = statistics.median(rates) if rates else None
+                    arithmetic[work] = macs(*work[:2])
+        self._rates = {work: median(rates) for work, rates in measured.items()}
+        of_all = [each * self._rates[work] for work, each in arithmetic.items()]
+        self._macs = median(of_all) if of_all else None
 
     def hours(self, runs: list[PlannedRun], left: dict[PlannedRun, float]) -> str:
+        """Of runs with so many images left."""
         seconds = 0.0
         for run in runs:
             work = _work(run)
-            if work not in self.of_work and self.macs is None:
+            if work not in self._rates and self._macs is None:
                 return "not measured"
-            rate = self.of_work.get(work) or self.macs / macs(*work[:2])
+            rate = self._rates.get(work) or self._macs / macs(*work[:2])
             seconds += left[run] * _gradients(run) / rate
         return f"{seconds / 3600:.1f}"
 

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -32,14 +31,12 @@ class Section:
     """What one probe found.
 
     Attributes:
-        title: of the section.
         reading: how to read it, and beside what.
         figures: alternative text -> figure.
         numbers: for the file beside the page, as JSON takes them.
         refused: why the probe did not run; then there is nothing else.
     """
 
-    title: str
     reading: str = ""
     figures: dict[str, Figure] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +44,7 @@ class Section:
 
 
 def write_report(
-    folder: Path, title: str, facts: dict[str, str], sections: Sequence[Section]
+    folder: Path, title: str, facts: dict[str, str], sections: dict[str, Section]
 ) -> Path:
     """``report.html``, its figures as PNG files, and ``report.json`` with the numbers.
 
@@ -55,20 +52,22 @@ def write_report(
         folder: made if it is not there.
         facts: a table under the title, plain text.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    body = [f"<h1>{escape(title)}</h1>", _table(facts)]
-    for section in sections:
-        body.append(f"<section><h2>{escape(section.title)}</h2>")
+    rows = (f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
+    body = [f'<h1>{escape(title)}</h1><div class="wide"><table>{"".join(rows)}</table></div>']
+    for name, section in sections.items():
+        body.append(f"<section><h2>{escape(name)}</h2>")
         if section.refused:
             body.append(f'<p class="refused">Not run: {escape(section.refused)}</p>')
-        body += [f"<p>{escape(part)}</p>" for part in section.reading.split("\n\n") if part]
+        else:
+            body.append(f"<p>{escape(section.reading)}</p>")
         for number, (words, figure) in enumerate(section.figures.items(), start=1):
-            encoded = _png(figure)
-            write_atomically(folder / f"{section.title}-{number}.png", encoded)
-            source = f"data:image/png;base64,{base64.b64encode(encoded).decode()}"
+            png = io.BytesIO()
+            figure.savefig(png, format="png", dpi=160)
+            write_atomically(folder / f"{name}-{number}.png", png.getvalue())
+            encoded, said = base64.b64encode(png.getvalue()).decode(), escape(words)
             body.append(
-                f'<figure class="wide"><img src="{source}" alt="{escape(words)}">'
-                f"<figcaption>{escape(words)}</figcaption></figure>"
+                f'<figure class="wide"><img src="data:image/png;base64,{encoded}" alt="{said}">'
+                f"<figcaption>{said}</figcaption></figure>"
             )
         body.append("</section>")
     page = (
@@ -78,21 +77,8 @@ def write_report(
         f"<body><main>{''.join(body)}</main></body></html>"
     )
     found = {
-        section.title: {"refused": section.refused} if section.refused else section.numbers
-        for section in sections
+        name: {"refused": section.refused} if section.refused else section.numbers
+        for name, section in sections.items()
     }
     write_atomically(folder / "report.json", json.dumps(facts | found, indent=1).encode())
     return write_atomically(folder / "report.html", page.encode())
-
-
-def _table(facts: dict[str, str]) -> str:
-    rows = (
-        f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in facts.items()
-    )
-    return f'<div class="wide"><table>{"".join(rows)}</table></div>'
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160)
-    return buffer.getvalue()

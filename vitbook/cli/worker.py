@@ -12,9 +12,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import typer
 from filelock import FileLock
 
 from vitbook import runs
@@ -28,6 +29,92 @@ NEEDED = "a row says which commit made it"
 ENDING_S = 120  # seconds that a run gets to write what it has
 
 
+@dataclass(frozen=True)
+class Worker:
+    """Makes runs, each in a process of its own.
+
+    Attributes:
+        out: of :func:`code_of_commit`, or an empty folder for the files as they are. What is
+            begun goes on in its own, by the code that began it.
+        options: for ``vitbook train``: threads, device.
+        ends: when to stop, in seconds of ``time.monotonic()``.
+    """
+
+    place: Workplace
+    out: Path
+    options: tuple[str, ...]
+    ends: float
+
+    def make(self, run: PlannedRun) -> str:
+        """Make a run, or go on with it, unless another process does, or has just done so.
+
+        Returns:
+            "made", "stopped", "left" or "failed".
+        """
+        with self.place.claimed(run) as ours:
+            if not ours:
+                return "left"
+            try:
+                if self.place.collect(run) or self.place.is_done(run, self.place.done()):
+                    return "left"
+                return self._make(run)
+            except WorkError as error:
+                say(f"{run.name}: failed: {error}")
+                return "failed"
+
+    def _make(self, run: PlannedRun) -> str:
+        state = self.place.begun(run)
+        out = state.parent if state else self.out
+        out.mkdir(parents=True, exist_ok=True)
+        log = out / f"{run.name}.log"
+        say(f"{run.name}: {'goes on' if state else 'begins'}, log {os.path.relpath(log)}")
+        code, stopped = self._run(run, command_of(run, state, out), log)
+        told = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        last = told[-1].rsplit("\r", 1)[-1].removeprefix("vitbook: ")
+        if code == 0 and self.place.collect(run):
+            say(f"{run.name}: {last}")
+            return "made"
+        if stopped or last.startswith("stopped "):
+            say(f"{run.name}: stopped at {self.place.progress(run)[0]:.0%}, to go on next time")
+            return "stopped"
+        if last.startswith("another process is writing"):  # whose worker was killed
+            return "left"
+        if code == 0:
+            last = f"it left no row of digest {run.digest}, see {log}"
+        if code < 0:
+            last = f"ended by {signal.Signals(-code).name}"
+        say(f"{run.name}: failed: {last}")
+        return "failed"
+
+    def _run(self, run: PlannedRun, words: list[str], log: Path) -> tuple[int, bool]:
+        """What the process returned, and whether its time was up."""
+        out = log.parent.resolve()
+        code = out / "code" if (out / "code").is_dir() else ROOT
+        environment = os.environ | {
+            "VITBOOK_DATA": str(data_root().resolve()),
+            "VITBOOK_PARENT": str(os.getpid()),
+            "TQDM_MININTERVAL": "10",
+            "PYTHONPATH": f"{code}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        }
+        words = ["-m", "vitbook", *words, *self.options, "--out", os.path.relpath(out, code)]
+        with log.open("w") as writing:
+            child = subprocess.Popen(
+                [sys.executable, *words], cwd=code, env=environment, stdin=subprocess.DEVNULL,
+                stdout=writing, stderr=writing,
+            )  # fmt: skip
+            try:
+                while child.poll() is None and (left := self.ends - time.monotonic()) > 0:
+                    try:
+                        child.wait(min(60, left))
+                    except subprocess.TimeoutExpired:
+                        share, rate = self.place.progress(run)
+                        say(f"{run.name}: {share:.0%}, {rate:.0f} images/s")
+                stopped = child.poll() is None
+            finally:
+                _end(child)
+        return child.returncode, stopped
+
+
 def code_of_commit(folder: Path) -> Path:
     """A folder with a clone of the checkout at its commit, so that editing does not touch it.
 
@@ -39,20 +126,32 @@ def code_of_commit(folder: Path) -> Path:
     commit = runs.commit()
     if commit.endswith("+"):
         raise WorkError(
-            f"files in {ROOT} differ from their commit, and a row says which commit made it: "
-            "commit them, or add --dirty, and the rows will say so"
+            f"files in {ROOT} differ from their commit, and {NEEDED}: commit them, or add "
+            "--dirty, and the rows will say so"
         )
     out = folder / commit[:12]
-    code = out / "code"
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "code.lock"):
-        if not code.exists():
-            part = code.with_name("code.part")
+        if not (out / "code").exists():
+            part = out / "code.part"
             shutil.rmtree(part, ignore_errors=True)
             _git("clone", "--quiet", "--no-checkout", str(ROOT), str(part))
             _git("-C", str(part), "checkout", "--quiet", commit)
-            part.rename(code)
+            part.rename(out / "code")
     return out
+
+
+def command_of(run: PlannedRun, state: Path | None, out: Path) -> list[str]:
+    """The words that began a run, which its own code understands, or those that begin it."""
+    path = out / f"{state.stem if state else run.name}.command"
+    if state is None or not path.is_file():
+        write_atomically(path, json.dumps(run.command).encode())
+    return json.loads(path.read_text())
+
+
+def say(line: str) -> None:
+    typer.echo(f"[{time.strftime('%H:%M:%S')}] {line}")
+    sys.stdout.flush()
 
 
 def _git(*words: str) -> str:
@@ -64,115 +163,6 @@ def _git(*words: str) -> str:
         said = " ".join(done.stderr.split()) or done.returncode
         raise WorkError(f"git cannot read {ROOT}, and {NEEDED} ({said}): clone the repository")
     return done.stdout.strip()
-
-
-def make_if_missing(
-    run: PlannedRun,
-    place: Workplace,
-    out: Path,
-    options: list[str],
-    ends: float,
-    say: Callable[[str], None],
-) -> str:
-    """:func:`make`, unless another process makes the run, or has just made it.
-
-    Returns:
-        As :func:`make`, or "left".
-    """
-    with place.claimed(run) as ours:
-        try:
-            if not ours or place.collect(run) or place.is_done(run, place.done()):
-                return "left"
-            return make(run, place, out, options, ends, say)
-        except WorkError as error:
-            say(f"{run.name}: failed: {error}")
-            return "failed"
-
-
-def make(
-    run: PlannedRun,
-    place: Workplace,
-    out: Path,
-    options: list[str],
-    ends: float,
-    say: Callable[[str], None],
-) -> str:
-    """Make one run in a process of its own, or go on with it.
-
-    Args:
-        out: of :func:`code_of_commit`, or an empty folder for the files as they are. What is
-            begun goes on in its own, by the code that began it.
-        options: for ``vitbook train``: threads, device.
-        ends: when to stop, in seconds of ``time.monotonic()``.
-        say: is given a line now and then.
-
-    Returns:
-        "made", "stopped" or "failed".
-    """
-    state = place.begun(run)
-    out = state.parent if state else out
-    out.mkdir(parents=True, exist_ok=True)
-    code = out / "code" if (out / "code").is_dir() else ROOT
-    log, words = out / f"{run.name}.log", _command(run, state, out)
-    words += [*options, "--out", os.path.relpath(out.resolve(), code.resolve())]
-    environment = os.environ | {
-        "VITBOOK_DATA": str(data_root().resolve()),
-        "VITBOOK_PARENT": str(os.getpid()),
-        "TQDM_MININTERVAL": "10",
-        "PYTHONPATH": f"{code.resolve()}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-    }
-    say(f"{run.name}: {'goes on' if state else 'begins'}, log {os.path.relpath(log)}")
-    with log.open("w") as writing:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "vitbook", *words],
-            cwd=code,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=writing,
-        )
-        try:
-            stopped = _wait(child, run, place, ends, say)
-        finally:
-            _end(child)
-    told = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-    last = told[-1].rsplit("\r", 1)[-1].removeprefix("vitbook: ")
-    if child.returncode < 0:
-        last = f"ended by {signal.Signals(-child.returncode).name}"
-    if child.returncode == 0 and place.collect(run):
-        say(f"{run.name}: {last}")
-        return "made"
-    if stopped or last.startswith("stopped "):
-        say(f"{run.name}: stopped at {place.progress(run)[0]:.0%}, to go on next time")
-        return "stopped"
-    if last.startswith("another process is writing"):
-        return "left"
-    if child.returncode == 0:
-        last = f"it left no row of digest {run.digest}, see {log}"
-    say(f"{run.name}: failed: {last}")
-    return "failed"
-
-
-def _command(run: PlannedRun, state: Path | None, out: Path) -> list[str]:
-    """The words that began a run, which its own code understands, or those that begin it."""
-    path = out / f"{state.stem if state else run.name}.command"
-    if state is None or not path.is_file():
-        write_atomically(path, json.dumps(run.command).encode())
-    return json.loads(path.read_text())
-
-
-def _wait(child, run: PlannedRun, place: Workplace, ends: float, say) -> bool:
-    """Until the run ends or its time is up, which is what is returned."""
-    said = time.monotonic()
-    while child.poll() is None:
-        if time.monotonic() >= ends:
-            return True
-        if time.monotonic() - said >= 60:
-            share, rate = place.progress(run)
-            say(f"{run.name}: {share:.0%}, {rate:.0f} images/s")
-            said = time.monotonic()
-        time.sleep(0.2)
-    return False
 
 
 def _end(child: subprocess.Popen) -> None:

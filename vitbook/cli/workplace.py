@@ -39,7 +39,7 @@ class Workplace:
 
     def __post_init__(self):
         folder, ledger = self.folder.resolve(), self.ledger.resolve()
-        if folder == ledger or folder in ledger.parents or ledger in folder.parents:
+        if folder.is_relative_to(ledger) or ledger.is_relative_to(folder):
             raise ValueError(
                 f"the folder of unfinished runs, {folder}, and that of the ledger, {ledger}, lie "
                 "in each other: choose two apart"
@@ -50,25 +50,27 @@ class Workplace:
         found: dict[str, Result] = {}
         for row in runs.read_all(self.ledger / "results"):
             run = PlannedRun.of(row)
-            if run and (run.digest not in found or self.checkpoint(row).is_file()):
+            if run and (run.digest not in found or self._checkpoint(row).is_file()):
                 found[run.digest] = row
         return found
 
     def is_done(self, run: PlannedRun, rows: dict[str, Result]) -> bool:
         row = rows.get(run.digest)
-        return row is not None and (not run.ships or self.checkpoint(row).is_file())
+        return row is not None and (not run.ships or self._checkpoint(row).is_file())
 
-    def checkpoint(self, row: Result) -> Path:
-        return self.ledger / "checkpoints" / f"{row.name}.safetensors"
-
-    def files(self, run: PlannedRun, ending: str) -> list[Path]:
-        """Of a run, in the folders of the commits that may have made them."""
-        found = self.folder.glob(f"*/*-{run.digest}.{ending}")
-        return sorted(path for path in found if self.dirty or path.parent.name != DIRTY)
+    def state(self, run: PlannedRun, rows: dict[str, Result]) -> str:
+        """ "done", "running", "begun" or "missing"."""
+        if self.is_done(run, rows) or self._files(run, "json"):
+            return "done"
+        if self._claim(run).exists():  # else nobody ever took it
+            with self.claimed(run) as free:
+                if not free:
+                    return "running"
+        return "begun" if self.begun(run) else "missing"
 
     def begun(self, run: PlannedRun) -> Path | None:
         """The unfinished state of a run, the furthest if several commits have begun it."""
-        states = self.files(run, "unfinished")
+        states = self._files(run, "unfinished")
         return max(states, key=lambda state: _reached(state)[0], default=None)
 
     def progress(self, run: PlannedRun) -> tuple[float, float]:
@@ -78,31 +80,13 @@ class Workplace:
         shown = step * run.recipe.batch_size
         return min(shown / run.images, 1.0), shown / seconds if seconds > 0 else 0.0
 
-    def _claim(self, run: PlannedRun) -> Path:
-        return self.folder / "claims" / f"{run.digest}.lock"
-
-    def state(self, run: PlannedRun, rows: dict[str, Result]) -> str:
-        """ "done", "running", "begun" or "missing"."""
-        if self.is_done(run, rows) or self.files(run, "json"):
-            return "done"
-        if self._claim(run).exists():  # else nobody ever took it
-            with self.claimed(run) as free:
-                if not free:
-                    return "running"
-        return "begun" if self.begun(run) else "missing"
-
     @contextmanager
     def claimed(self, run: PlannedRun) -> Iterator[bool]:
         """Whether the run is ours; until the block ends no other process makes it."""
-        claim = FileLock(self._claim(run), timeout=0.5)
         self._claim(run).parent.mkdir(parents=True, exist_ok=True)
-        # The locks of the run itself, which a killed worker may have left behind.
-        own = [FileLock(path, timeout=0.5) for path in self.files(run, "lock")]
+        claim = FileLock(self._claim(run), timeout=0.5)  # others look for a moment
         try:
             claim.acquire()
-            for lock in own:
-                with lock:  # the run takes it itself
-                    pass
             yield True
         except Timeout:
             yield False
@@ -119,30 +103,33 @@ class Workplace:
             WorkError: its files are damaged.
             OSError: the disk is full.
         """
-        paths = self.files(run, "json")
+        paths = self._files(run, "json")
         for path in paths:
             weights = path.with_suffix(".safetensors")
             try:
                 row = runs.read_row(path)
                 if run.ships:
-                    with safe_open(weights, framework="np") as file:
-                        file.keys()
-                    write_atomically(self.checkpoint(row), weights.read_bytes())
-                runs.record(row, self.ledger / "results")
-            except FileNotFoundError as error:
-                if not path.exists():  # another process has just carried it away
-                    continue
-                raise _damaged(path, error) from error
-            except (runs.LedgerError, SafetensorError) as error:
-                raise _damaged(path, error) from error
-            path.unlink(missing_ok=True)
+                    with safe_open(weights, framework="np"):
+                        write_atomically(self._checkpoint(row), weights.read_bytes())
+            except (FileNotFoundError, runs.LedgerError, SafetensorError) as error:
+                raise WorkError(
+                    f"{path} or its checkpoint is damaged ({error}): remove both, and the run is "
+                    "made again"
+                ) from error
+            runs.record(row, self.ledger / "results")
+            path.unlink()
         return bool(paths)
 
+    def _files(self, run: PlannedRun, ending: str) -> list[Path]:
+        """Of a run, in the folders of the commits that may have made them."""
+        found = self.folder.glob(f"*/*-{run.digest}.{ending}")
+        return sorted(path for path in found if self.dirty or path.parent.name != DIRTY)
 
-def _damaged(path: Path, error: Exception) -> WorkError:
-    return WorkError(
-        f"{path} or its checkpoint is damaged ({error}): remove both, and the run is made again"
-    )
+    def _checkpoint(self, row: Result) -> Path:
+        return self.ledger / "checkpoints" / f"{row.name}.safetensors"
+
+    def _claim(self, run: PlannedRun) -> Path:
+        return self.folder / "claims" / f"{run.digest}.lock"
 
 
 def _reached(state: Path) -> tuple[int, float]:

@@ -46,8 +46,6 @@ def lines(
         mark_x: name -> place of a dotted upright line.
     """
     x = list(x)
-    if ratio_y and any(not y > 0 for heights in series.values() for y in heights):
-        raise ValueError("a height that is no number above 0: expected ratios, with ratio_y")
     figure, axis = plt.subplots(figsize=fitted(5.8, 3.8), layout="constrained")
     for name, y in series.items():
         axis.plot(x, y, marker="o" if len(x) < 20 else None, label=name)

@@ -22,12 +22,7 @@ def head_sheet(
     Args:
         maps: by layer; layers may have different numbers of heads.
         image: shown left of the maps.
-
-    Raises:
-        ValueError: no layers.
     """
-    if not maps:
-        raise ValueError("0 layers came: expected the maps of at least one")
     heads = max(len(layer) for layer in maps)
     left = 3.0 if image is not None else 0.0
     figure = plt.figure(figsize=(left + 0.72 * heads + 0.6, 0.72 * len(maps) + 0.7))

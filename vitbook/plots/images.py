@@ -108,13 +108,7 @@ def maps_beside_images(
     Args:
         images: name -> image.
         maps: name -> one map for each image, in the same order.
-
-    Raises:
-        ValueError: another number of maps than of images.
     """
-    for name, each in maps.items():
-        if len(each) != len(images):
-            raise ValueError(f"{len(each)} maps of {name}: expected {len(images)}, one an image")
     lines, columns = len(images), 1 + len(maps)
     side = PHONE / columns if is_narrow() else 1.65
     figure, axes = plt.subplots(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle
-from math import isfinite
 
 import matplotlib.pyplot as plt
 import seaborn as sns
@@ -31,16 +30,7 @@ def leads(
     Args:
         first, second: name -> (mean, low, high), the same names in both.
         labels: of the two panels.
-
-    Raises:
-        ValueError: other names in the second than in the first, or not three finite numbers.
     """
-    if list(first) != list(second):
-        raise ValueError(
-            f"{', '.join(first)} beside {', '.join(second)}: expected the same names in one order"
-        )
-    _check(first)
-    _check(second)
     rows, columns = in_line(2)
     height = rows * (_height(first, 0.34) + 0.5) + 0.8
     figure, axes = plt.subplots(
@@ -69,13 +59,7 @@ def intervals(
     Args:
         spans: name -> (mean, low, high).
         levels: name -> place of a dashed upright line to compare with.
-
-    Raises:
-        ValueError: no names, or not three finite numbers for one.
     """
-    if not spans:
-        raise ValueError("no intervals: expected one name at least")
-    _check(spans)
     figure, axis = plt.subplots(
         figsize=fitted(6.2, _height(spans, 0.36) + 1.6), layout="constrained"
     )
@@ -97,13 +81,6 @@ def _height(names: Iterable[str], line: float) -> float:
     """What the names take below one another, in inches: more where they go on in a third line."""
     names = [_name(name) for name in names]
     return len(names) * max([line, *(0.15 * name.count("\n") + 0.2 for name in names)])
-
-
-def _check(spans: Mapping[str, Span]) -> None:
-    """Before a figure is made, which nobody would close."""
-    for name, span in spans.items():
-        if len(span) != 3 or not all(map(isfinite, span)):
-            raise ValueError(f"{name}: {tuple(span)}: expected a finite mean, low and high")
 
 
 def _spans(

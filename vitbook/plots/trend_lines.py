@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, cycle
-from math import isfinite
 
 import matplotlib.pyplot as plt
 import seaborn as sns
@@ -47,18 +46,7 @@ def trends(
         log_y: a logarithmic score.
         grey: curves that stand for nothing learned, dashed and grey.
         levels: name -> height of a dashed line to compare with.
-
-    Raises:
-        ValueError: no panels, a point of another length, or one that has no place: NaN, infinite,
-            or on a logarithmic axis not above 0.
     """
-    if not panels:
-        raise ValueError("no panels: expected one or more, {name: {curve: points}}")
-    for curves in panels.values():  # before a figure is made, which nobody would close
-        for name, points in curves.items():
-            _check_places(name, points, log_x, log_y)
-    if log_y and (low := [name for name, level in (levels or {}).items() if not level > 0]):
-        raise ValueError(f"level {low[0]!r}: expected heights above 0 for log_y")
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     looks = _looks(names, grey)
     rows, columns = in_line(len(panels))
@@ -110,19 +98,6 @@ def _looks(names: Sequence[str], grey: Sequence[str]) -> dict[str, dict]:
         dashes = "--" if name in grey else "-"
         looks[name] = dict(color=color, marker=marker, linestyle=dashes)
     return looks
-
-
-def _check_places(name: str, points: Sequence[Point], log_x: bool, log_y: bool) -> None:
-    if odd := [point for point in points if len(point) not in (2, 4)]:
-        raise ValueError(
-            f"{name}: a point of {len(odd[0])} numbers: expected x, y or x, y and ends"
-        )
-    for point in points:
-        if not all(map(isfinite, point)) or (log_x and point[0] <= 0):
-            above = ", and a cost above 0 for a logarithm" if log_x else ""
-            raise ValueError(f"{name}: a point {tuple(point)}: expected finite numbers{above}")
-        if log_y and min(point[1:]) <= 0:
-            raise ValueError(f"{name}: a point {tuple(point)}: expected scores above 0 for log_y")
 
 
 def _draw(axis, name: str, points: Sequence[Point], look: dict) -> None:

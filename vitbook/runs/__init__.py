@@ -16,7 +16,7 @@ from vitbook.runs.ledger import (
     read_row,
     record,
 )
-from vitbook.runs.plan import Experiment, ExperimentError, read_experiments, standing
+from vitbook.runs.plan import Experiment, ExperimentError, read_experiments
 from vitbook.runs.planned_run import PlannedRun
 from vitbook.runs.provenance import (
     command,
@@ -64,7 +64,6 @@ __all__ = [
     "read_row",
     "record",
     "run_name",
-    "standing",
     "table",
     "versions",
 ]

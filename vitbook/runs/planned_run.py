@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
-from vitbook.runs.recipe import Recipe
-from vitbook.runs.recipes import DEFAULTS, get_recipe
+from vitbook.runs.recipe import DEFAULTS, Recipe
+from vitbook.runs.recipes import get_recipe
 from vitbook.runs.rows import Result, experiment_run_name
 
 

@@ -1,11 +1,15 @@
 """Recipes are data."""
 
-from dataclasses import dataclass, fields
-from numbers import Real
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, TypedDict
 
-from vitbook.errors import UnknownNameError, check_temperature, is_whole_number
+from msgspec import Meta
+
+from vitbook.errors import UnknownNameError
 from vitbook.layers.heads import POOLS
 from vitbook.layers.initialization import INITIALIZATIONS
+from vitbook.typed import typed
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
@@ -14,6 +18,23 @@ TWO_VIEWS = ("simclr", "byol")
 OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
 DECAYS = ("cosine", "linear")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
+NAMES = {
+    "optimizer": OPTIMIZERS,
+    "decay": DECAYS,
+    "initialization": INITIALIZATIONS,
+    "pool": POOLS,
+    "policy": POLICIES,
+    "distillation": DISTILLATIONS,
+    "objective": OBJECTIVES,
+}
+
+Count = Annotated[int, Meta(ge=1)]
+CountOrNone = Annotated[int, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+ShareBelowAll = Annotated[float, Meta(ge=0, lt=1)]
+ShareAboveNothing = Annotated[float, Meta(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -100,104 +121,61 @@ class Recipe:
     """
 
     name: str
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    final_learning_rate: float = 0.0
+    epochs: Count
+    batch_size: Count
+    learning_rate: Positive
+    final_learning_rate: NotNegative = 0.0
     decay: str = "cosine"
-    weight_decay: float = 0.05
+    weight_decay: NotNegative = 0.05
     optimizer: str = "adamw"
-    momentum: float = 0.9
-    head_learning_rate: float = 0.0
-    layer_decay: float = 1.0
+    momentum: ShareBelowAll = 0.9
+    head_learning_rate: NotNegative = 0.0
+    layer_decay: ShareAboveNothing = 1.0
     train_from: str = ""
-    adapter_rank: int = 0
-    weight_bits: int = 0
-    pruned: float = 0.0
+    adapter_rank: CountOrNone = 0
+    weight_bits: Annotated[int, Meta(ge=0, le=8)] = 0
+    pruned: ShareBelowAll = 0.0
     initialization: str = ""
-    image_size: int = 0
+    image_size: CountOrNone = 0
     pool: str = ""
-    epoch_images: int = 0
-    warmup_epochs: float = 0.0
+    epoch_images: CountOrNone = 0
+    warmup_epochs: NotNegative = 0.0
     warmup_parts: str = ""
-    gradient_clip: float = 1.0
-    sharpness_radius: float = 0.0
-    label_smoothing: float = 0.0
-    dropout: float = 0.0
-    drop_path: float = 0.0
+    gradient_clip: NotNegative = 1.0
+    sharpness_radius: NotNegative = 0.0
+    label_smoothing: ShareBelowAll = 0.0
+    dropout: ShareBelowAll = 0.0
+    drop_path: ShareBelowAll = 0.0
     drop_path_grows: bool = True
-    ema: float = 0.0
-    repeats: int = 1
-    crop_padding: int = 0
+    ema: ShareBelowAll = 0.0
+    repeats: Count = 1
+    crop_padding: CountOrNone = 0
     flip: bool = False
-    crop_area: float = 1.0
-    shift: float = 0.0
-    rotation: float = 0.0
-    zoom: float = 0.0
+    crop_area: ShareAboveNothing = 1.0
+    shift: NotNegative = 0.0
+    rotation: NotNegative = 0.0
+    zoom: ShareBelowAll = 0.0
     policy: str | None = None
-    policy_group: int = 8
-    erasing: float = 0.0
-    mixup: float = 0.0
-    cutmix: float = 0.0
-    mix_probability: float = 1.0
+    policy_group: Count = 8
+    erasing: Share = 0.0
+    mixup: NotNegative = 0.0
+    cutmix: NotNegative = 0.0
+    mix_probability: Share = 1.0
     distillation: str = ""
-    temperature: float = 1.0
-    distillation_share: float = 0.5
+    temperature: Annotated[float, Meta(gt=0, le=HOTTEST)] = 1.0
+    distillation_share: ShareAboveNothing = 0.5
     shuffled_teacher: bool = False
     objective: str = ""
     fault: str = ""
 
     def __post_init__(self):
-        self._check_kinds()
-        for field in ("epochs", "batch_size", "learning_rate", "repeats", "policy_group"):
-            if not getattr(self, field) > 0:
-                raise ValueError(f"{field} {getattr(self, field)}: expected more than 0")
-        for field in (
-            "final_learning_rate", "weight_decay", "head_learning_rate", "adapter_rank",
-            "image_size", "epoch_images", "warmup_epochs", "gradient_clip", "sharpness_radius",
-            "crop_padding", "shift", "rotation", "mixup", "cutmix",
-        ):  # fmt: skip
-            if not getattr(self, field) >= 0:
-                raise ValueError(f"{field} {getattr(self, field)}: expected 0 or more")
-        for field in (
-            "label_smoothing", "zoom", "dropout", "drop_path", "ema", "momentum", "pruned",
-        ):  # fmt: skip
-            if not 0 <= getattr(self, field) < 1:
-                raise ValueError(f"{field} {getattr(self, field)}: expected 0 up to, not with, 1")
-        for field in ("erasing", "mix_probability"):
-            if not 0 <= getattr(self, field) <= 1:
-                raise ValueError(f"{field} {getattr(self, field)}: expected 0 to 1")
-        for field in ("crop_area", "layer_decay"):
-            if not 0 < getattr(self, field) <= 1:
-                raise ValueError(f"{field} {getattr(self, field)}: expected more than 0, up to 1")
-        if self.final_learning_rate > self.learning_rate:
-            raise ValueError(
-                f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
-                f"learning rate, {self.learning_rate:g}"
-            )
-        if self.warmup_parts and not self.warmup_epochs:
-            raise ValueError(f"warmup_parts {self.warmup_parts!r} without warmup_epochs: give both")
-        if self.weight_bits and not 2 <= self.weight_bits <= 8:
-            raise ValueError(f"weight_bits {self.weight_bits}: expected 2 to 8, or 0")
-        ways = {name: getattr(self, name) for name in ("adapter_rank", "weight_bits", "pruned")}
-        if sum(map(bool, ways.values())) > 1:
-            raise ValueError(f"{ways}: expected one of them, and 0 for the others")
-        if self.optimizer not in OPTIMIZERS:
-            raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
-        if self.decay not in DECAYS:
-            raise UnknownNameError("decay", self.decay, DECAYS)
-        for field, known in (
-            ("initialization", INITIALIZATIONS),
-            ("pool", POOLS),
-            ("distillation", DISTILLATIONS),
-            ("objective", OBJECTIVES),
-        ):
-            if (name := getattr(self, field)) and name not in known:
+        typed(vars(self), RecipeFields)
+        for field, known in NAMES.items():
+            name = getattr(self, field)
+            if name not in (getattr(Recipe, field), *known):  # by default it may be none
                 raise UnknownNameError(field, name, known)
-        if self.policy is not None and self.policy not in POLICIES:
-            raise UnknownNameError("policy", self.policy, POLICIES)
-        self._check_distillation()
-        self._check_objective()
+        for sentence in (*self._contradictions(), *self._not_with_objective()):
+            raise ValueError(sentence)
 
     @property
     def mixes(self) -> bool:
@@ -219,42 +197,37 @@ class Recipe:
                 "or 'hard' (vitbook train --set distillation=hard), or leave the teacher out"
             )
 
-    def _check_kinds(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            right, said = {
-                int: (is_whole_number(value), "a whole number"),
-                float: (isinstance(value, Real) and not isinstance(value, bool), "a number"),
-                bool: (isinstance(value, bool), "True or False"),
-                str: (isinstance(value, str), "a text"),
-            }.get(field.type, (value is None or isinstance(value, str), "a name, or None"))
-            if not right:
-                raise ValueError(f"{field.name} {value!r}: expected {said}")
-
-    def _check_distillation(self) -> None:
-        check_temperature(self.temperature, HOTTEST)
-        if not 0 < self.distillation_share <= 1:
-            raise ValueError(
-                f"distillation_share {self.distillation_share}: expected more than 0, up to 1"
+    def _contradictions(self) -> Iterator[str]:
+        if self.final_learning_rate > self.learning_rate:
+            yield (
+                f"final_learning_rate {self.final_learning_rate:g}: expected at most the "
+                f"learning rate, {self.learning_rate:g}"
             )
+        if self.warmup_parts and not self.warmup_epochs:
+            yield f"warmup_parts {self.warmup_parts!r} without warmup_epochs: give both"
+        if self.weight_bits == 1:
+            yield "weight_bits 1: expected 2 to 8, or 0"
+        ways = {name: getattr(self, name) for name in ("adapter_rank", "weight_bits", "pruned")}
+        if sum(map(bool, ways.values())) > 1:
+            yield f"{ways}: expected one of them, and 0 for the others"
         # A number that changes nothing would make two runs of one.
         if self.temperature != 1 and self.distillation != "soft":
-            raise ValueError(
+            yield (
                 f"temperature {self.temperature:g} with distillation {self.distillation!r}: only "
                 "'soft' has one; leave it at 1"
             )
         if not self.distillation and (self.distillation_share != 0.5 or self.shuffled_teacher):
-            raise ValueError(
+            yield (
                 "distillation_share or shuffled_teacher without distillation: set it to 'soft' or "
                 "'hard', or leave them out"
             )
         if self.shuffled_teacher and (self.mixes or self.repeats > 1):
-            raise ValueError(
+            yield (
                 "shuffled_teacher with mixed or repeated images: a mixed image has no one label, "
                 "and a repeated one is its own neighbour; set mixup and cutmix to 0, repeats to 1"
             )
 
-    def _check_objective(self) -> None:
+    def _not_with_objective(self) -> Iterator[str]:
         if not self.objective:
             return
         without = dict(
@@ -263,23 +236,28 @@ class Recipe:
         )  # fmt: skip
         changed = [name for name, usual in without.items() if getattr(self, name) != usual]
         if changed:
-            raise ValueError(
+            yield (
                 f"{' and '.join(changed)} with objective {self.objective!r}, which knows no labels "
                 "and no head, and looks once a step: set "
                 f"{', '.join(f'{name}={without[name]!r}' for name in changed)}"
             )
         if self.train_from.partition(".")[0] == "head":
-            raise ValueError(
+            yield (
                 f"train_from {self.train_from!r} with objective {self.objective!r}, which knows no "
                 "head: nothing of the model would learn; name an earlier part"
             )
         if self.mixes and self.objective in TWO_VIEWS:
-            raise ValueError(
+            yield (
                 f"mixed images with objective {self.objective!r}: two views show one image; set "
                 "mixup and cutmix to 0"
             )
         if self.repeats > 1 and self.objective == "simclr":
-            raise ValueError(
+            yield (
                 f"repeats {self.repeats} with objective 'simclr', which tells an image from the "
                 "others of its batch: it would stand among them itself; set repeats to 1"
             )
+
+
+RecipeFields = TypedDict("RecipeFields", {each.name: each.type for each in fields(Recipe)})
+# What a recipe has where it says nothing, and had before it could.
+DEFAULTS = {each.name: each.default for each in fields(Recipe) if each.default is not MISSING}

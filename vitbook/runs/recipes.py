@@ -1,12 +1,9 @@
 """The recipes by name."""
 
-from dataclasses import MISSING, fields, replace
-
 from vitbook.errors import UnknownNameError
-from vitbook.runs.recipe import Recipe
+from vitbook.runs.recipe import Recipe, RecipeFields
+from vitbook.typed import typed
 
-# What a recipe has where it says nothing, and had before it could.
-DEFAULTS = {field.name: field.default for field in fields(Recipe) if field.default is not MISSING}
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -184,20 +181,10 @@ def get_recipe(name: str, /, **changes) -> Recipe:
     """
     if name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
-    recipe = RECIPES[name]
-    known = {field.name: field.type for field in fields(Recipe) if field.name != "name"}
+    recipe = vars(RECIPES[name])
     for field, value in changes.items():
-        if field not in known:
-            raise UnknownNameError("recipe field", field, known)
-        kind = known[field]
-        if not (type(value) in (int, float) if kind is float else isinstance(value, kind)) or (
-            kind is int and type(value) is bool
-        ):
-            raise ValueError(
-                f"recipe field {field} {value!r}: expected {getattr(kind, '__name__', kind)}"
-            )
+        if field == "name" or field not in recipe:
+            raise UnknownNameError("recipe field", field, recipe.keys() - {"name"})
         if type(value) in (int, float) and abs(value) >= 2**53:
             raise ValueError(f"recipe field {field} is too large: expected less than 2^53")
-        if kind is float:
-            changes[field] = float(value)
-    return replace(recipe, **changes)
+    return Recipe(**typed(recipe | changes, RecipeFields))

@@ -272,10 +272,10 @@ def test_a_warm_up_of_no_part(change, words):
     [
         ({"optimizer": "adam"}, "did you mean adamw"),
         ({"initialization": "xaver"}, "did you mean xavier"),
-        ({"layer_decay": math.nan}, "expected more than 0, up to 1"),
-        ({"weight_bits": 9}, "weight_bits 9: expected 2 to 8, or 0"),
+        ({"layer_decay": math.nan}, "expected a number above 0"),
+        ({"weight_bits": 9}, "weight_bits 9: expected a whole number of at most 8"),
         ({"weight_bits": 4, "pruned": 0.5}, "'pruned': 0.5}: expected one of them"),
-        ({"momentum": 1.0}, "momentum 1.0: expected 0 up to, not with, 1"),
+        ({"momentum": 1.0}, "momentum 1.0: expected a number below 1"),
         ({"head_learning_rate": math.inf}, "head_learning_rate is too large"),
         ({"warmup_parts": "head", "warmup_epochs": 0.0}, "without warmup_epochs: give both"),
     ],

@@ -147,7 +147,7 @@ def test_a_run_that_steps_too_far_says_what_to_try(digits, batch_size, tmp_path)
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sharpness_radius": -0.1}, "sharpness_radius -0.1: expected 0 or more"),
+        ({"sharpness_radius": -0.1}, "sharpness_radius -0.1: expected a number of at least 0"),
         ({"sharpness_radius": float("inf")}, "sharpness_radius is too large"),
         ({"sharpness_radius": 0.1, "objective": "mae", "label_smoothing": 0}, "looks once a step"),
     ],

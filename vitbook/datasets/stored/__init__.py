@@ -1,5 +1,5 @@
 """Parquet files with encoded images, in the layout of the Hugging Face Hub.
 
 ``shards`` reads a file and ``shard_writer`` makes one; ``reading`` turns them into images in
-memory, ``check`` looks at every one, and ``pack`` cuts them small, to be carried away.
+memory, or looks at every one, and ``pack`` cuts them small, to be carried away.
 """

@@ -9,9 +9,9 @@ from pathlib import Path
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
 from vitbook.datasets.dataset import DatasetError
 from vitbook.datasets.images import encode_png, open_image, square
-from vitbook.datasets.stored.reading import Contents, alterations, read_images
+from vitbook.datasets.stored.reading import alterations, read_through
 from vitbook.datasets.stored.shard_writer import ShardWriter
-from vitbook.datasets.stored.shards import Packed, Row, Shards, find_splits, shard_name
+from vitbook.datasets.stored.shards import Packed, Row, Shards, shard_name, stored_splits
 from vitbook.files import could_not_write, write_atomically
 
 MANIFEST = "manifest.json"
@@ -45,12 +45,7 @@ def pack(
         OSError: the disk is full or the folder not writable.
     """
     target, making = out / image_set.name, out / f".{image_set.name}.making"
-    splits = find_splits(root / image_set.name, image_set.splits)
-    if not splits:
-        raise DatasetError(
-            f"{root / image_set.name} holds no Parquet files to pack: run "
-            f"`vitbook data fetch {image_set.name}` first"
-        )
+    splits = stored_splits(image_set, root)
     if target.exists():
         raise DatasetError(f"{target} is there already: remove it or choose another folder")
     shutil.rmtree(making, ignore_errors=True)
@@ -84,9 +79,7 @@ def _pack_split(
 ) -> int:
     packed, rows = shards.origin, (row for shard in shards.found for row in shard.rows())
     if image_size is not None:
-        contents = Contents()
-        for _ in read_images(shards, contents):
-            pass  # to know how the images are before they are changed
+        contents = read_through(shards)  # how the images are before they are changed
         packed = Packed(alterations(image_set, shards, contents), packed.found, packed.missing)
         rows = (_resized(row, image_size) for row in rows)
     files: list[ShardWriter] = []

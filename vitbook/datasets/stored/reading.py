@@ -19,6 +19,7 @@ from vitbook.datasets.images import (
     square,
 )
 from vitbook.datasets.stored.shards import Row, Shards
+from vitbook.errors import first_few
 from vitbook.extras import from_extra
 
 with from_extra("data"):
@@ -78,6 +79,18 @@ def read_images(
             yield row, as_shown(image) if anyones else image
 
 
+def read_through(shards: Shards, anyones: bool = False) -> Contents:
+    """What the images of a split are: every one is decoded, and none kept.
+
+    Raises:
+        DatasetError: as :func:`read_images`.
+    """
+    contents = Contents()
+    for _ in read_images(shards, contents, anyones):
+        pass
+    return contents
+
+
 def read_split(
     image_set: ImageSet, split: str, shards: Shards, size: int | None, anyones: bool = False
 ) -> Dataset:
@@ -111,12 +124,11 @@ def check_classes(split: str, shards: Shards, contents: Contents) -> None:
     seen, names = set(contents.labels), shards.class_names
     absent = [name for label, name in enumerate(names) if label not in seen]
     if split == "train" and absent:
-        some = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
         missing = shards.origin.missing
         advice = f"add {', '.join(missing)}" if missing else "fetch the set again"
         raise DatasetError(
-            f"{shards.found[0].path.parent} has no image of {some} to train on: expected all "
-            f"{len(names)} classes; {advice}"
+            f"{shards.found[0].path.parent} has no image of {first_few(absent)} to train on: "
+            f"expected all {len(names)} classes; {advice}"
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from vitbook.datasets.catalog import ImageSet
 from vitbook.datasets.dataset import DatasetError
 from vitbook.extras import from_extra
 
@@ -221,6 +222,21 @@ def find_shards(folder: Path, split: str) -> Shards | None:
     total = totals.pop()
     absent = tuple(shard_name(split, i, total) for i in range(total) if i not in found)
     return Shards(tuple(Shard(found[i]) for i in sorted(found)), absent)
+
+
+def stored_splits(image_set: ImageSet, root: Path) -> dict[str, Shards]:
+    """What is here of a data set.
+
+    Raises:
+        DatasetError: nothing, or what :func:`find_splits` refuses.
+    """
+    folder = root / image_set.name
+    if not (splits := find_splits(folder, image_set.splits)):
+        raise DatasetError(
+            f"{folder} holds no Parquet files: run `vitbook data fetch {image_set.name}`, or set "
+            "VITBOOK_DATA to where they are"
+        )
+    return splits
 
 
 def find_splits(folder: Path, splits: Iterable[str]) -> dict[str, Shards]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vitbook.files import write_atomically
 from vitbook.model_utilities import digest
 from vitbook.models.weights.renaming import check_state
-from vitbook.runs.recipes import DEFAULTS
+from vitbook.runs.recipe import DEFAULTS
 from vitbook.training.engine.differences import differences
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state
 
