@@ -21,11 +21,13 @@ def vitbook(plain_vitbook):
     return run
 
 
-def test_models():
-    done = subprocess.run(
-        [sys.executable, "-m", "vitbook", "models"], capture_output=True, text=True, check=True
-    )
-    lines = done.stdout.splitlines()
+def test_the_program_without_a_command_says_what_there_is():
+    done = subprocess.run([sys.executable, "-m", "vitbook"], capture_output=True, text=True)
+    assert "Vision Transformers, built, trained and looked into." in done.stdout + done.stderr
+
+
+def test_models(told):
+    lines = told("models").splitlines()
     assert any("vit_base_patch16_224" in line and "86,567,656 param" in line for line in lines)
 
 

@@ -23,7 +23,6 @@ from vitbook.training.transfer.ridge import PENALTIES
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 OTHER = "digits-vit_micro_patch2_8-digits-seed1"
 UNLABELED = "self_supervision_digits-vit_micro_patch2_8-seed0-81831f17"
-FLIPPED = "positions_flip-vit_mini_w48_patch4_32-seed0-8a6a1a42"
 COLORED = "poster-vit_mini_patch4_32-seed0-20290c65"
 NAMES = [
     "ablate", "bench", "collages", "costs", "few-shot", "linear-probe", "mirrors", "moves",
@@ -131,23 +130,18 @@ def test_a_place_that_is_taken_is_told_before_the_work(lengths, refused, tmp_pat
         ("redundancy {MICRO} --dataset cifar10", "cifar10"),
         ("redundancy {UNLABELED}", "has learned no classes"),
         ("sharpness {MICRO} --radius 0", "radius 0.0: expected a number above 0"),
-        ("sharpness {MICRO} --radius nan", "radius nan: expected a number above 0"),
         ("sharpness {MICRO} --radius 1e30 --split test", "seed0: the loss goes from"),
         ("sharpness {MICRO} poster-resnet20-seed0-8376e7f4", "a data set of the same classes"),
-        ("mirrors {FLIPPED} elsewhere/{FLIPPED}.safetensors", "stands there 2 times: name it"),
         ("mirrors {MICRO}", "seed0: a side of 4 places"),
         ("mirrors digits-vit_nopos_micro_patch2_8-digits-seed0", "adds no table of positions"),
         ("few-shot digits --model {MICRO} --shots 1,many", "--shots 1,many: expected numbers"),
         ("few-shot digits --model {MICRO} --shots ,", "shots []: expected whole numbers"),
         ("few-shot digits --model {MICRO} --shots 1,150", "but class 0 has 143"),
-        ("few-shot digits --model {MICRO} --draws 1", "--draws"),
         ("few-shot digits --model {MICRO} --share 0", "share 0.0: expected more than 0"),
         ("few-shot digits --model {MICRO} --test-images 400", "digits has 355 held out"),
-        ("few-shot digits --model {MICRO} --image-size 9", "9"),
         ("few-shot digits --model vit_nano_focus", "vit_nano_focus"),
         ("few-shot digits --model gone.safetensors", "gone.safetensors"),
         ("few-shot digits --model {COLORED}", "of 1 channels"),
-        ("few-shot digit --model {MICRO}", "unknown data set 'digit'"),
         ("tasks digit_plaze", "digit_place"),
         ("rank digits", "Missing argument"),
         ("rank digits {MICRO} {MICRO}@08 --share 0.1", "of 8 pixels is there twice: name each"),
@@ -161,7 +155,6 @@ def test_a_place_that_is_taken_is_told_before_the_work(lengths, refused, tmp_pat
         ("ablate digits", "unknown head of vit_small_patch14_focus 'digits'"),
         ("ablate tf_flowers --model vit_micro_patch2_8", "the book's heads are for vit_small_pat"),
         ("collages mnist", "unknown data set 'mnist'"),
-        ("collages tiny_imagenet --model vit_nano", "vit_nano"),
         ("collages tiny_imagenet --seed -1", "greater than or equal to 0"),
         ("linear-probe digits --model vit_micro", "unknown pretrained model 'vit_micro'"),
     ],

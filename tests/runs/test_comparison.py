@@ -1,16 +1,18 @@
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from scipy.stats import t
 
 from vitbook import runs
 
+some = cache(lambda: runs.read()[0])
+
 
 def rows(**accuracies):
     """Model -> accuracies of seeds 0, 1, ... in percent."""
-    some = runs.read()[0]
     return [
-        replace(some, model=model, seed=seed, accuracy=accuracy / 100)
+        replace(some(), model=model, seed=seed, accuracy=accuracy / 100)
         for model, scores in accuracies.items()
         for seed, accuracy in enumerate(scores)
     ]

@@ -114,23 +114,6 @@ def test_a_list_that_cannot_be_run(tmp_path, old, new, words):
     assert "\n" not in str(error.value)
 
 
-def test_runs_with_a_teacher_and_without(tmp_path):
-    text = GOOD.replace(
-        "[later]",
-        """
-[[first.runs]]
-models = ["vit_micro_patch2_8"]
-teacher = "digits-resnet8_digits-digits-seed0"
-changes = { distillation = "hard" }
-
-[later]""",
-    )
-    first, _ = read(tmp_path, text)
-    taught = first.runs[-1]
-    assert taught.teacher == "digits-resnet8_digits-digits-seed0"
-    assert {run.teacher for run in first.runs[:-1]} == {""}
-
-
 def test_a_run_that_two_experiments_ask_for_is_one(tmp_path):
     text = GOOD + GOOD.split("[later]")[0].replace("first", "second").replace(
         "seeds = [0, 1]", "seeds = [0, 1]\nships = true"

@@ -25,11 +25,7 @@ _ARRAYS = {
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Reads plain values and arrays, and calls nothing else that a pickle names.
-
-    Raises:
-        DatasetError: it asks for another function or class.
-    """
+    """Reads plain values and arrays, and calls nothing else that a pickle names."""
 
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in _ARRAYS:

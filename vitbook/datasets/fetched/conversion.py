@@ -28,11 +28,7 @@ class Converted:
 
 
 def write_converted(folder: Path, converted: Converted, num_shards: dict[str, int]) -> None:
-    """Shuffle each split, always alike, and write it as so many Parquet files of equal length.
-
-    Raises:
-        OSError: the disk is full or the folder not writable.
-    """
+    """Shuffle each split, always alike, and write it as so many Parquet files of equal length."""
     for split, rows in converted.rows.items():
         order = np.random.RandomState(_SEED).permutation(len(rows))  # its stream never changes
         total = num_shards.get(split, 1)

@@ -108,11 +108,6 @@ def _continue(archive: Archive, part: Path, bar: tqdm) -> None:
 
 
 def _check_length(archive: Archive, response: HTTPResponse, have: int) -> None:
-    """
-    Raises:
-        DownloadError: the whole file would not be as long as the archive, as a page that says
-            "not found" is not.
-    """
     length = response.headers.get("Content-Length")
     if length is not None and have + int(length) != archive.num_bytes:
         raise DownloadError(

@@ -68,10 +68,6 @@ def list_folder(folder: Path, seed: int = 0) -> Listing:
 
     Args:
         seed: draws a fifth of each class where nobody has split them.
-
-    Raises:
-        DatasetError: another layout, a folder that cannot be read, or what :func:`make_listing`
-            refuses.
     """
     visit = Visit()
     inside = [each for each in children(folder) if each.is_dir()]
@@ -112,10 +108,6 @@ def make_listing(
         empty: classes without a picture, somewhere.
         as_given: keep the pictures in this order, and classes that are whole numbers in theirs;
             else they are shuffled, always alike, and the classes sorted as text.
-
-    Raises:
-        DatasetError: no picture, fewer than two classes, two that only differ by case, splits of
-            different classes, a class too small to be split.
     """
     classes = {split: {each.class_name for each in some} for split, some in splits.items()}
     names = sorted(set().union(*classes.values()))

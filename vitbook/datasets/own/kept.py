@@ -110,12 +110,7 @@ def list_adopted(root: str | Path | None = None) -> list[ImageSet]:
 def load_adopted(
     image_set: ImageSet, split: str, root: str | Path | None = None, size: int | None = None
 ) -> Dataset:
-    """The squares of one size as they were kept; made and kept where they are not.
-
-    Raises:
-        DatasetError: files of it are damaged.
-        OSError: the disk is full.
-    """
+    """The squares of one size as they were kept; made and kept where they are not."""
     size = image_set.image_size if size is None else size
     folder = data_root(root) / "folders" / image_set.name
     kept = folder / f"{split}-{size}px.safetensors"
@@ -132,11 +127,7 @@ def load_adopted(
 
 
 def list_pictures(path: Path, seed: int) -> Listing:
-    """What is at a path, whatever its layout.
-
-    Raises:
-        DatasetError: as :func:`adopt`.
-    """
+    """What is at a path, whatever its layout."""
     if path.is_dir() and (shards := find_splits(path, dict.fromkeys(SPLITS.values()))):
         return list_shards(path, shards)
     if path.is_dir():

@@ -28,10 +28,6 @@ def list_table(table: Path, seed: int = 0) -> Listing:
     Args:
         table: its paths are relative to its own folder, or absolute.
         seed: draws a fifth of each class where the table has no split.
-
-    Raises:
-        DatasetError: no such table, other columns, a row without a path or a label, a picture
-            named twice, an unknown split, or what :func:`.make_listing` refuses.
     """
     visit, splits, met = Visit(), {}, set()
     visit.note(table, "the table")
@@ -58,11 +54,7 @@ def list_table(table: Path, seed: int = 0) -> Listing:
 
 
 def list_shards(folder: Path, splits: dict[str, Shards]) -> Listing:
-    """What Parquet files of the Hub's layout hold, as they are split.
-
-    Raises:
-        DatasetError: a split that is missing, or a file that does not name its classes.
-    """
+    """What Parquet files of the Hub's layout hold, as they are split."""
     if len(splits) < 2 or "train" not in splits:
         raise DatasetError(
             f"{folder} has Parquet files of {first_few(splits)} alone: expected train, and test or "

@@ -49,11 +49,7 @@ class Visit:
         return sorted(found)
 
     def note(self, path: Path, place: str) -> None:
-        """Remember a file by what it was when it was met.
-
-        Raises:
-            DatasetError: it has been met in another class or split.
-        """
+        """Remember a file by what it was when it was met."""
         try:
             about = path.stat()
         except OSError:  # a link that leads nowhere: named when it is read
@@ -85,10 +81,7 @@ def as_text(path: str | Path) -> str:
 
 
 def read_plain(path: Path) -> bytes:
-    """
-    Raises:
-        OSError: not readable, or a pipe or device, which might never end.
-    """
+    """A whole file; a pipe or device, which might never end, is refused."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "no plain file")
     return path.read_bytes()

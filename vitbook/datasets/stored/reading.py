@@ -62,9 +62,6 @@ def read_images(
 
     Args:
         anyones: of more formats, and as a viewer shows it.
-
-    Raises:
-        DatasetError: an image that does not decode; names the row and the file.
     """
     for shard in shards.found:
         for index, row in enumerate(shard.rows()):
@@ -80,11 +77,7 @@ def read_images(
 
 
 def read_through(shards: Shards, anyones: bool = False) -> Contents:
-    """What the images of a split are: every one is decoded, and none kept.
-
-    Raises:
-        DatasetError: as :func:`read_images`.
-    """
+    """What the images of a split are: every one is decoded, and none kept."""
     contents = Contents()
     for _ in read_images(shards, contents, anyones):
         pass
@@ -98,9 +91,6 @@ def read_split(
 
     Args:
         anyones: as :func:`read_images` takes it.
-
-    Raises:
-        DatasetError: a damaged file or image, or a class of a training set without one.
     """
     size = image_set.image_size if size is None else size
     images = np.empty((shards.num_rows, 3, size, size), np.uint8)
@@ -117,10 +107,7 @@ def read_split(
 
 
 def check_classes(split: str, shards: Shards, contents: Contents) -> None:
-    """
-    Raises:
-        DatasetError: no image of some class in a training set; names the classes.
-    """
+    """Refuse a training set that has no image of some class."""
     seen, names = set(contents.labels), shards.class_names
     absent = [name for label, name in enumerate(names) if label not in seen]
     if split == "train" and absent:
@@ -136,9 +123,6 @@ def readable_names(shards: Shards) -> tuple[str, ...]:
     """The schema's class names, in words where ``class_names.json`` beside the files has them:
     "goldfish" for n01443537, all its synonyms where the first is shared by two classes, and its
     name in the schema behind them where they are too.
-
-    Raises:
-        DatasetError: a ``class_names.json`` that is no table of names.
     """
     names, table = shards.class_names, shards.found[0].path.parent / "class_names.json"
     if not table.exists():

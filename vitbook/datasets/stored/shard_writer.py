@@ -23,11 +23,7 @@ _GROUP = 1000  # rows that are compressed and read together
 
 
 class ShardWriter:
-    """One Parquet file, written group by group; the same rows make the same bytes.
-
-    Raises:
-        OSError: the disk is full or the folder not writable.
-    """
+    """One Parquet file, written group by group; the same rows make the same bytes."""
 
     def __init__(self, path: Path, class_names: Sequence[str], packed: Packed | None = None):
         label = {"names": list(class_names), "_type": "ClassLabel"}
@@ -66,10 +62,7 @@ class ShardWriter:
 
 
 def write_shard(path: Path, rows: Sequence[Row], class_names: Sequence[str]) -> None:
-    """
-    Raises:
-        OSError: the disk is full or the folder not writable.
-    """
+    """All rows as one file."""
     writer = ShardWriter(path, class_names)
     for start in range(0, len(rows), _GROUP):
         writer.write(rows[start : start + _GROUP])

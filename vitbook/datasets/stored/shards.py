@@ -63,11 +63,7 @@ class Packed:
 
 
 class Shard:
-    """One Parquet file, its layout checked.
-
-    Raises:
-        DatasetError: cut short, or of another layout; says which columns came.
-    """
+    """One Parquet file, its layout checked."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -91,10 +87,7 @@ class Shard:
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """
-        Raises:
-            DatasetError: the schema's metadata do not name the classes.
-        """
+        """As the schema's metadata have them."""
         try:
             about = json.loads(self._schema.metadata[b"huggingface"])
             return tuple(about["info"]["features"][self._label]["names"])
@@ -112,10 +105,7 @@ class Shard:
         return msgspec.json.decode(about, type=Packed)
 
     def rows(self) -> Iterator[Row]:
-        """
-        Raises:
-            DatasetError: damaged, a row without an image, or a label that no class has.
-        """
+        """Each with an image and a label that a class has; else it is refused."""
         classes, index = len(self.class_names), -1
         for batch in self._batches():
             images = batch.column(self._image).to_pylist()
@@ -183,10 +173,7 @@ class Shards:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """
-        Raises:
-            DatasetError: two files name other classes.
-        """
+        """The same in every file."""
         first = self.found[0]
         for shard in self.found[1:]:
             if shard.class_names != first.class_names:
@@ -198,11 +185,7 @@ class Shards:
 
 
 def find_shards(folder: Path, split: str) -> Shards | None:
-    """The files of a split that are in a folder; None if there is none.
-
-    Raises:
-        DatasetError: files of two different divisions, as 00000-of-00001 beside 00000-of-00003.
-    """
+    """The files of a split that are in a folder; None if there is none."""
     # The Hub once added a hash to the name.
     pattern = re.compile(rf"{re.escape(split)}-(\d{{5}})-of-(\d{{5}})(-[0-9a-f]{{16}})?\.parquet")
     found: dict[int, Path] = {}
@@ -225,11 +208,7 @@ def find_shards(folder: Path, split: str) -> Shards | None:
 
 
 def stored_splits(image_set: ImageSet, root: Path) -> dict[str, Shards]:
-    """What is here of a data set.
-
-    Raises:
-        DatasetError: nothing, or what :func:`find_splits` refuses.
-    """
+    """What is here of a data set."""
     folder = root / image_set.name
     if not (splits := find_splits(folder, image_set.splits)):
         raise DatasetError(
@@ -240,10 +219,6 @@ def stored_splits(image_set: ImageSet, root: Path) -> dict[str, Shards]:
 
 
 def find_splits(folder: Path, splits: Iterable[str]) -> dict[str, Shards]:
-    """Those of the splits that have files in a folder.
-
-    Raises:
-        DatasetError: a damaged file, or one of another layout.
-    """
+    """Those of the splits that have files in a folder."""
     found = {split: find_shards(folder, split) for split in splits}
     return {split: shards for split, shards in found.items() if shards is not None}
