@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 
+# Takes a minute to make: what shares one of a file runs in one process (`--dist loadgroup`).
+COSTLY = {"built", "learned", "stranger", "wheel"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     """Mark what opens a page: `make pages` runs it, since that takes as long as all the rest."""
     for item in items:
         if {"browser", "visitor"} & set(item.fixturenames):
             item.add_marker("browser")
+        if COSTLY & set(item.fixturenames):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -238,7 +238,7 @@ def test_bad_arguments(tmp_path, digits):
 )
 def test_the_pretrained_model(precision, most, megabytes, tmp_path):
     real = vitbook.load_pretrained("vit_small_patch14_focus")
-    photos = datasets.load("photos", "all").images
+    photos = datasets.load("photos", "all").images[:2]
     file = export_onnx(
         real.model, tmp_path / "m.onnx", photos, real.normalize, attention=True, tokens=True,
         precision=precision,

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,7 @@ def test_what_the_caller_asks_in_vain_is_not_blamed_on_the_file(saved):
 
 SHIPPED = sorted(file.stem for file in (runs.data_folder() / "checkpoints").glob("*.safetensors"))
 EMBEDDED = ("digits", "cluttered_digits")
+SOME = 1000  # held-out photographs that a checkpoint is asked of; with ALL=1, all
 
 
 def test_every_shipped_checkpoint_has_its_row():
@@ -227,8 +229,11 @@ def test_a_shipped_checkpoint_does_what_the_ledger_says(name, request):
         assert checkpoint.class_names == () and checkpoint.beside
         return
     assert checkpoint.class_names == data.class_names
-    accuracy = evaluate(checkpoint.model, data)
-    assert accuracy == pytest.approx(row.accuracy, abs=0.003)  # stored in half precision
+    within = 0.003  # stored in half precision
+    if row.dataset not in EMBEDDED and not os.environ.get("ALL"):
+        data = replace(data, images=data.images[:SOME], labels=data.labels[:SOME])
+        within += 4 * (row.accuracy * (1 - row.accuracy) / SOME) ** 0.5
+    assert evaluate(checkpoint.model, data) == pytest.approx(row.accuracy, abs=within)
 
 
 def test_digits_are_learned_with_every_seed_of_the_ledger():

@@ -19,7 +19,13 @@ RECIPE = dict(
     shift=0.5, mixup=0.5, cutmix=0.5, erasing=0.5, policy="trivialaugment", policy_group=4,
 )  # fmt: skip
 
-# Trained by one process and by two, with the same total batch.
+CASES = {
+    "labels": {},
+    # Each process gets answers that the other's teacher gave.
+    "shuffled teacher": dict(distillation="soft", shuffled_teacher=True, mixup=0.0, cutmix=0.0),
+    "masked patches": dict(objective="masked_patches"),
+}
+# All trained by one process and by two, with the same total batch.
 SCRIPT = f"""
     import json, sys, torch, vitbook
     from vitbook import datasets
@@ -32,53 +38,48 @@ SCRIPT = f"""
         whole = datasets.load("digits", split)
         return Dataset(whole.images[:n], whole.labels[:n], whole.class_names, whole.provenance)
     with joined("cpu") as device:
-        torch.manual_seed(0)
-        name, recipe = sys.argv[2], Recipe(**{RECIPE!r} | json.loads(sys.argv[3]))
-        model = vitbook.create_model(name)
-        own = "digits-resnet8_digits-digits-seed0"
-        teacher = vitbook.load_checkpoint(own).model if recipe.distillation else None
-        run = train(model, few("train", 160), recipe, test=few("test", 61), seed=3,
-                    teacher=teacher, device=device, progress=False)
-        assert run.processes == processes().count
-        if processes().is_first:
-            save_checkpoint(sys.argv[1], model, provenance={{"curve": list(run.curve)}})
+        for case, changes in {CASES!r}.items():
+            torch.manual_seed(0)
+            model = vitbook.create_model("vit_micro_patch2_8")
+            recipe = Recipe(**{RECIPE!r} | changes)
+            own = "digits-resnet8_digits-digits-seed0"
+            teacher = vitbook.load_checkpoint(own).model if recipe.distillation else None
+            run = train(model, few("train", 160), recipe, test=few("test", 61), seed=3,
+                        teacher=teacher, device=device, progress=False)
+            assert run.processes == processes().count
+            if processes().is_first:
+                path = f"{{sys.argv[1]}}/{{case}}.safetensors"
+                save_checkpoint(path, model, provenance={{"curve": list(run.curve)}})
 """
 
 
-def torchrun(script, *args, processes):
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-        str(processes), str(script), *map(str, args),
-    ]  # fmt: skip
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """The folders of what one process learned, and what two did."""
+    script = tmp_path_factory.mktemp("script") / "shared.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    folders = []
+    for processes in ("1", "2"):
+        folders.append(tmp_path_factory.mktemp("learned"))
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+            processes, script, folders[-1],
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+    return folders
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "changes"),
-    [
-        ("vit_micro_patch2_8", {}),
-        (
-            "vit_micro_patch2_8",  # each process gets answers that the other's teacher gave
-            {"distillation": "soft", "shuffled_teacher": True, "mixup": 0.0, "cutmix": 0.0},
-        ),
-        ("vit_micro_patch2_8", {"objective": "masked_patches"}),
-    ],
-    ids=["labels", "shuffled teacher", "masked patches"],
-)
-def test_one_and_two_processes_learn_the_same(model, changes, tmp_path):
-    script = tmp_path / "shared.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    kept = {}
-    for processes in (1, 2):
-        path = tmp_path / f"{processes}.safetensors"
-        done = torchrun(script, path, model, json.dumps(changes), processes=processes)
-        assert done.returncode == 0, done.stderr
-        with safe_open(path, framework="pt") as file:
+@pytest.mark.parametrize("case", CASES)
+def test_one_and_two_processes_learn_the_same(case, learned):
+    kept = []
+    for folder in learned:
+        with safe_open(folder / f"{case}.safetensors", framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
             curve = json.loads(file.metadata()["vitbook"])["provenance"]["curve"]
-        kept[processes] = tensors, curve
-    (one, curve), (two, shared) = kept[1], kept[2]
+        kept.append((tensors, curve))
+    (one, curve), (two, shared) = kept
     difference = max((one[name] - two[name]).abs().max().item() for name in one)
     print("largest difference of a weight:", difference)
     assert difference < 1e-5
