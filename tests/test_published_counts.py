@@ -143,8 +143,8 @@ def electras_macs(width, depth, mlp_width, num_heads, tokens=197, words=768):
     [("vit_s16_t2t", 10.1), ("vit_resnext", 10.1), ("vit_sw", 9.8), ("vit_dn", 5.3)],
 )
 def test_the_authors_counter_gives_what_the_reasons_say(name, expected):
-    numbers = {key: CNN_DESIGN_MODELS[name][key] for key in ("width", "depth", "mlp_width")}
-    counted = electras_macs(**numbers, num_heads=CNN_DESIGN_MODELS[name]["num_heads"])
+    body = CNN_DESIGN_MODELS[name]["body"]
+    counted = electras_macs(body.width, body.depth, body.mlp_width, body.num_heads)
     assert round(counted / 1e9, 1) == expected
     said = {f"{expected} G" in row.get("why", "") for row in runs.published(model=name)}
     assert True in said

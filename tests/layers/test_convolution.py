@@ -133,16 +133,3 @@ def test_the_stem_of_small_images_halves_between_stages_alone():
     assert maps.shape == (2, 256, 4, 6)
     expected = stem.projection(maps).flatten(2).mT
     assert torch.allclose(stem(images), expected, rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [
-        (40, "image 40x40 is not divisible by patch 16: use 32 or 48, or pad"),
-        ((32, 8), "image 32x8 is not divisible by patch 16: use 32x16, or pad"),
-        (0, "image size 0: expected a positive whole number"),
-    ],
-)
-def test_images_that_the_stem_cannot_take(size, words):
-    with pytest.raises(ValueError, match=words):
-        ConvolutionalStem(size, 3, 8)

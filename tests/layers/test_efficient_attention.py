@@ -7,12 +7,9 @@ import torch
 
 from vitbook.analysis import capture_attention
 from vitbook.layers import (
-    MLP,
     Attention,
-    AxialBlock,
     AxialSelfAttention,
     BlockLocalSelfAttention,
-    EncoderBlock,
     LinformerSelfAttention,
     PerformerSelfAttention,
     SelfAttention,
@@ -141,85 +138,31 @@ def test_each_layer_is_its_sum(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_everything_learns(name):
+@torch.no_grad()
+def test_the_captured_map_times_values_is_the_output(name):
     layer, tokens = made(name)
-    tokens.requires_grad_()
-    layer(tokens).square().sum().backward()
-    learned = dict(layer.named_parameters())
-    if name == "Linformer, layerwise":
-        learned["the model's"] = layer.from_outside[0].weight
-    still = [key for key, value in learned.items() if value.grad is None or not value.grad.any()]
-    assert not still
-    assert tokens.grad.isfinite().all() and (tokens.grad != 0).any(dim=-1).all()
-
-
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("grad", [False, True])
-def test_looking_changes_nothing(name, grad):
-    layer, tokens = made(name)
-    with torch.set_grad_enabled(grad):
-        outside = layer(tokens)
-        with capture_attention(layer) as maps:
-            assert torch.equal(layer(tokens), outside)
+    outside, seen = layer(tokens), []
+    layer.core.register_forward_hook(lambda m, args, out: seen.append((args[2], out)))
+    with capture_attention(layer) as maps:
         assert torch.equal(layer(tokens), outside)
-    weights = maps["core"]
+    ((v, out),), weights = seen, maps["core"]
     assert list(maps) == ["core"] and tuple(weights.shape) == MAPS[name]
     assert torch.allclose(weights.sum(-1), torch.ones(MAPS[name][:3]), atol=1e-5)
     assert weights.max() > 2 / weights.shape[-1]  # no uniform map, which any error could give
-    assert (weights >= 0).all()
-    assert not weights.requires_grad
+    assert (weights @ v - out).abs().max() <= 1e-5 * out.abs().max()
 
 
 @pytest.mark.parametrize("name", LAYERS)
 @torch.no_grad()
-def test_weights_times_values_is_the_output(name):
-    layer, tokens = made(name)
-    seen = []
-    layer.core.register_forward_hook(lambda m, args, out: seen.append((args[2], out)))
-    with capture_attention(layer) as maps:
-        layer(tokens)
-    ((v, out),) = seen
-    assert (maps["core"] @ v - out).abs().max() <= 1e-5 * out.abs().max()
-
-
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@torch.no_grad()
-def test_half_precision(name, dtype):
+def test_half_precision(name):
     layer, tokens = made(name)
     exact = layer(tokens)
-    half = layer.to(dtype)
+    half = layer.bfloat16()
     if name == "Linformer, layerwise":  # its owner converts it in a model
-        half.from_outside[0].to(dtype)
-    out = half(tokens.to(dtype))
-    assert out.dtype == dtype
+        half.from_outside[0].bfloat16()
+    out = half(tokens.bfloat16())
+    assert out.dtype == torch.bfloat16
     assert (out.float() - exact).abs().max() <= 5e-2 * exact.abs().max()
-
-
-@torch.no_grad()
-def test_what_a_token_hears_of():
-    """A change of one token reaches its row, its column, its block, or by the pair everything."""
-    token, (row, column) = 9, divmod(9, GRID[1])
-
-    def block(along):
-        layer, _ = made(along)
-        return EncoderBlock(layer, MLP(WIDTH, 8), WIDTH)
-
-    layers = {name: made(name)[0] for name in ("rows", "columns", "blocks", "Performer")}
-    layers["axial block"] = AxialBlock(rows=block("rows"), columns=block("columns"))
-    reached = {
-        "rows": lambda r, c: r == row,
-        "columns": lambda r, c: c == column,
-        "blocks": lambda r, c: (r // 2, c // 3) == (row // 2, column // 3),
-        "Performer": lambda r, c: True,
-        "axial block": lambda r, c: True,
-    }
-    for name, layer in layers.items():
-        tokens = torch.randn(1, TOKENS, WIDTH)
-        other = tokens.clone()
-        other[:, token] = torch.randn(WIDTH)
-        changed = (layer(other) != layer(tokens)).any(dim=-1)[0].tolist()
-        assert changed == [reached[name](*divmod(i, GRID[1])) for i in range(TOKENS)], name
 
 
 @pytest.mark.parametrize(
@@ -264,6 +207,9 @@ def test_the_default_number_of_features():
         assert tuple(layer.core.directions.shape) == (features, head_width)
 
 
+OTHERS = torch.zeros(1, TOKENS + 1, WIDTH)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -276,25 +222,15 @@ def test_the_default_number_of_features():
             "and 1 or 2 or 3 or 6 columns",
         ),
         (
-            lambda: BlockLocalSelfAttention(8, 2, grid_size=(4, 6), block_size=0),
-            "block size 0: expected a positive whole number",
+            lambda: made("Linformer, headwise")[0](OTHERS),
+            "25 tokens came, but this Linformer layer mixes 24: build it",
+        ),
+        (
+            lambda: made("rows")[0](OTHERS),
+            "25 tokens came, but a grid of 4x6 has 24 patches: .* hold no prefix token",
         ),
     ],
-)  # fmt: skip
-def test_layers_that_cannot_be(make, words):
+)
+def test_layers_and_tokens_that_cannot_be(make, words):
     with pytest.raises(ValueError, match=words):
         make()
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("Linformer, headwise", "25 tokens came, but this Linformer layer mixes 24: build it"),
-        ("blocks", "25 tokens came, but a grid of 4x6 has 24 patches: .* hold no prefix token"),
-        ("rows", "25 tokens came, but a grid of 4x6 has 24 patches: .* hold no prefix token"),
-    ],
-)
-def test_another_number_of_tokens(name, words):
-    layer, _ = made(name)
-    with pytest.raises(ValueError, match=words):
-        layer(torch.randn(1, TOKENS + 1, WIDTH))

@@ -25,14 +25,6 @@ def drawn(std, width=64, tokens=196, seed=0):
     return q * std, k * std, v
 
 
-def error(num_features, std):
-    """Of the whole map, against softmax attention at scale 1."""
-    q, k, _ = drawn(std)
-    exact = (q @ k.mT).softmax(-1)
-    implied = PerformerAttention(64, num_features).weights(q, k)
-    return ((implied - exact).norm() / exact.norm()).item()
-
-
 def test_performer_is_the_definitions_ratio():
     layer = PerformerAttention(8, 5)
     q, k, v = torch.randn(3, 2, 3, 7, 8).unbind()
@@ -77,14 +69,6 @@ def test_directions_are_orthogonal_stretched_and_saved():
     assert torch.equal(other(q, k, v), layer(q, k, v))
 
 
-def test_small_inputs_come_near_softmax_as_the_features_grow():
-    # Each step has 16 times the features: 1/sqrt(m) says a quarter of the error.
-    few, more, many = (error(m, std=0.15) for m in (256, 4096, 65_536))
-    assert few > 0.15
-    assert few > 3 * more > 9 * many
-    assert many == pytest.approx(0.015, abs=0.003)
-
-
 def test_half_the_features_stand_for_a_softer_softmax():
     """The mean over many draws of 32 directions for a width of 64, as T2T-ViT has them."""
     torch.manual_seed(0)
@@ -103,7 +87,7 @@ def test_half_the_features_stand_for_a_softer_softmax():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("std", [0.15, 10.0, 3000.0])
+@pytest.mark.parametrize("std", [0.15, 3000.0])
 def test_half_precision_has_no_nan(dtype, std):
     layer = PerformerAttention(64, 32).to(dtype)
     q, k, v = (x.to(dtype).requires_grad_() for x in drawn(std))

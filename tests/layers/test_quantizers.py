@@ -87,8 +87,8 @@ def test_the_small_numbers_of_float16_have_all_codes():
     assert len(quantize(values, 8).codes.unique()) == 255
 
 
-@pytest.mark.parametrize("size", [1e-4, 1e-5, 1e-6, 2e-7])
-@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("size", [1e-4, 2e-7])
+@pytest.mark.parametrize("bits", [2, 5, 8])
 def test_the_smallest_numbers_of_float16_move_by_no_more_than_half_a_step(bits, size):
     values = torch.randn(64, 20, generator=torch.Generator().manual_seed(0)).mul(size).half()
     codes, step = (each.double() for each in quantize(values, bits, dim=1))
@@ -96,7 +96,7 @@ def test_the_smallest_numbers_of_float16_move_by_no_more_than_half_a_step(bits, 
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("bits", [2, 8])
 def test_the_largest_number_stays_finite(dtype, bits):
     largest = torch.tensor([torch.finfo(dtype).max, -torch.finfo(dtype).max], dtype=dtype)
     assert quantize(largest, bits).values.isfinite().all()

@@ -59,8 +59,7 @@ def test_the_sum_pair_by_pair(kind, grid_size, prefix, heads):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("down", [0, 1, 2])
-@pytest.mark.parametrize("right", [0, 1, 2])
+@pytest.mark.parametrize(("down", "right"), [(1, 0), (2, 1)])
 @torch.no_grad()
 def test_moved_content_is_attended_alike(kind, down, right):
     """Scores of pairs that stay in the image move with it; an absolute position would not."""
@@ -85,22 +84,7 @@ def test_moved_content_is_attended_alike(kind, down, right):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("floating", [False, True])
-@torch.no_grad()
-def test_a_mask_joins_the_positions(kind, floating):
-    attention, tokens = random_attention(kind, (2, 2)), torch.randn(2, 5, 12)
-    mask = torch.ones(5, 5, dtype=torch.bool).tril()
-    given = torch.zeros(5, 5).masked_fill(~mask, float("-inf")) if floating else mask
-    with capture_attention(attention) as maps:
-        out = attention(tokens, given)
-    assert (maps["core"].triu(1) == 0).all()
-    changed = tokens.clone()
-    changed[:, 3:] += 1  # what is masked from the first three
-    assert torch.allclose(attention(changed, given)[:, :3], out[:, :3], atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("tokens", [1, 6, 8])
+@pytest.mark.parametrize("tokens", [1, 8])
 def test_another_number_of_tokens(kind, tokens):
     attention = RelativeSelfAttention(12, 3, True, kind((2, 3), 4))
     words = f"{tokens} tokens came, .* those of 7, 1 prefix and 2x3 patches"

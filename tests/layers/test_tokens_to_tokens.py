@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vitbook.analysis import capture_attention
-from vitbook.layers.sinusoid import SinusoidPosition, sinusoid_table
+from vitbook.layers.sinusoid import sinusoid_table
 from vitbook.layers.tokens_to_tokens import (
     TokenMean,
     TokenPerformer,
     TokensToTokens,
     TokenTransformer,
-    soft_split,
 )
 
 BLOCKS = pytest.mark.parametrize("make_block", [TokenPerformer, TokenTransformer, TokenMean])
@@ -92,14 +91,6 @@ def test_any_image(height, width):
         assert module.grid_size == (height // 16, width // 16)
 
 
-def test_a_soft_split_by_hand():
-    image = torch.arange(1.0, 10).view(1, 1, 3, 3)
-    patches = soft_split(image, 3, 2, 1)
-    assert patches.shape == (1, 4, 9)
-    assert patches[0, 0].tolist() == [0, 0, 0, 0, 1, 2, 0, 4, 5]
-    assert patches[0, 3].tolist() == [5, 6, 0, 8, 9, 0, 0, 0, 0]
-
-
 def test_dropout_is_not_the_transformers_and_only_while_training():
     images = torch.randn(1, 3, 32, 32)
     for make_block, drops in ((TokenPerformer, True), (TokenTransformer, False), (TokenMean, True)):
@@ -144,13 +135,3 @@ def test_sinusoids_are_the_definitions():
             wave = math.cos if j % 2 else math.sin
             expected = wave(i / 10000 ** (2 * (j // 2) / 7))
             assert table[i, j].item() == pytest.approx(expected, abs=1e-6)
-
-
-def test_sinusoid_positions_carry_to_another_grid():
-    position = SinusoidPosition((4, 4), 8)
-    first = position.table[0].clone()
-    position.resize((6, 5))
-    assert position.grid_size == (6, 5)
-    assert position.table.shape == (31, 8)
-    assert torch.equal(position.table[0], first)
-    assert list(position.state_dict()) == ["table"]

@@ -10,7 +10,7 @@ import vitbook
 from vitbook.errors import UnknownNameError
 from vitbook.layers import ClassTokenHead
 from vitbook.measure import count_macs, count_parameters
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 # The published or counted numbers, to the last digit; patch 14 and 32 of the other sizes
 # differ from patch 16 by the patch embedding and the positions alone (see the test below).
@@ -255,9 +255,9 @@ def test_a_causal_model_answers_by_what_has_seen_the_image():
 
 
 def test_the_pretraining_head():
-    body = dict(width=8, depth=1, num_heads=2, mlp_width=8, num_classes=2)
+    sizes = dict(image_size=8, patch_size=4, num_classes=2, body=Body(8, 1, 2, mlp_width=8))
     plain, hidden = (
-        count_parameters(vit(image_size=8, patch_size=4, make_head=head, **body))
+        count_parameters(vit(**sizes, make_head=head))
         for head in (ClassTokenHead, partial(ClassTokenHead, hidden_width=8))
     )
     assert hidden - plain == 8 * 8 + 8

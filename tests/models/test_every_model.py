@@ -1,5 +1,6 @@
 """Every kind of model learns: one step moves all of it, and a cut run ends in its bits."""
 
+from dataclasses import replace
 from functools import cache, partial
 
 import pytest
@@ -73,7 +74,7 @@ def small(name):
         {"stage_depths": (1,) * len(settings.get("stage_depths", ())), "width_factor": 1},
         {"num_keys": 2},
         {"block_size": (1, 2)},
-        {"depth": 2} if large else {},
+        {"body": replace(settings["body"], depth=2)} if large and "body" in settings else {},
     ):
         if cut.keys() <= settings.keys():
             return factory(**settings | cut)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -54,7 +55,7 @@ def batch(count=40):
 
 def micro(**changes):
     torch.manual_seed(0)
-    return vit(**DIGITS, **MICRO_BODY, **changes)
+    return vit(**DIGITS, body=MICRO_BODY, **changes)
 
 
 def test_the_stream_is_the_loop_over_the_blocks():
@@ -114,7 +115,7 @@ def test_with_depth_the_last_block_is_pulled_less_in_pre_norm_alone():
         last = {1: 0.0, 16: 0.0}
         for seed in range(4):
             torch.manual_seed(seed)
-            model = vit(**DIGITS, **MICRO_BODY | {"depth": 16}, **changes)
+            model = vit(**DIGITS, body=replace(MICRO_BODY, depth=16), **changes)
             vitbook.models.initialize(model, "xavier")  # as Xiong et al. 2020 do
             found = gradients_by_depth(model, images, labels, tuple(last), part=SECOND)
             last = {depth: last[depth] + norms[-1] for depth, norms in found.items()}

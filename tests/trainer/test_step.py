@@ -17,14 +17,11 @@ from vitbook_stills import node
 import vitbook
 from vitbook import datasets
 from vitbook.layers import PostNormBlock
-from vitbook.models.papers.vit import DIGITS, vit
+from vitbook.models.papers.vit import DIGITS, MICRO_BODY, Body, vit
 
 HOME = Path(str(files("vitbook.trainer")))
 BATCH, STEPS, RATE, DECAY = 8, 3, 1e-3, 0.05
-SIZES = {
-    "micro": {"width": 64, "depth": 4, "num_heads": 4, "mlp_width": 128},
-    "small": {"width": 32, "depth": 2, "num_heads": 4, "mlp_width": 64},
-}
+SIZES = {"micro": MICRO_BODY, "small": Body(width=32, depth=2, num_heads=4, mlp_width=64)}
 # What a page may change: of the model, of the order of the patches, of the loss.
 VARIANTS = {
     "micro": {},
@@ -42,7 +39,7 @@ VARIANTS = {
 
 def model_of(size: str, patch: int, positions: bool, post: bool) -> nn.Module:
     torch.manual_seed(0)
-    model = vit(**DIGITS | SIZES[size] | {"patch_size": patch})
+    model = vit(**DIGITS | {"patch_size": patch}, body=SIZES[size])
     if post:
         for block in model.encoder.blocks:
             block.__class__ = PostNormBlock
@@ -95,8 +92,8 @@ def test_three_steps_are_torchs(name, steps):
         seen = mixed.transpose(-3, -2).flatten(-2).flatten(-3, -2)
     body = SIZES[size]
     settings = {
-        "batch": BATCH, "width": body["width"], "depth": body["depth"], "heads": body["num_heads"],
-        "hidden": body["mlp_width"], "patch": asked["patch"], "side": 8, "classes": 10,
+        "batch": BATCH, "width": body.width, "depth": body.depth, "heads": body.num_heads,
+        "hidden": body.mlp_width, "patch": asked["patch"], "side": 8, "classes": 10,
         "positions": asked["positions"], "post": asked["post"], "smoothing": smoothing,
     }  # fmt: skip
     parameters = dict(model.named_parameters())

@@ -4,8 +4,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.errors import is_whole_number
-
 
 class LowRankLinear(nn.Linear):
     r"""A linear layer, and beside it a change of low rank that learns in its place.
@@ -21,9 +19,6 @@ class LowRankLinear(nn.Linear):
         rank: of the change, from 1 to the smaller side of the weight.
         generator: of the noise, on the CPU.
 
-    Raises:
-        ValueError: a rank that is none, or more than the weight itself has.
-
     Example:
         >>> import torch
         >>> from torch import nn
@@ -38,12 +33,6 @@ class LowRankLinear(nn.Linear):
     def __init__(self, layer: nn.Linear, rank: int, generator: torch.Generator | None = None):
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        most = min(self.in_features, self.out_features)
-        if not is_whole_number(rank) or not 1 <= rank <= most:
-            raise ValueError(
-                f"rank {rank!r} for a layer of {self.in_features} to {self.out_features}: expected "
-                f"1 to {most}"
-            )
         self.weight, self.bias = layer.weight, layer.bias
         self.weight.requires_grad_(False)
         if self.bias is not None:

@@ -136,12 +136,19 @@ class SelfAttention(nn.Module):
         self.core = Attention()
         self.projection = linear(width, width)
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
-        q, k, v = rearrange(
-            self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
-        )
-        mixed = self.core(q, k, v, mask)
+    def heads(
+        self, qkv: Float[Tensor, "batch tokens three_widths"]
+    ) -> Float[Tensor, "3 batch heads tokens head_width"]:
+        """Queries, keys and values of each head, out of what the projection gave."""
+        return rearrange(qkv, "b n (three h d) -> three b h n d", three=3, h=self.num_heads)
+
+    def joined(self, mixed: Float[Tensor, "batch heads tokens head_width"]) -> Tokens:
+        """What the heads found, side by side, through the last projection."""
         return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
+
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
+        q, k, v = self.heads(self.qkv(tokens))
+        return self.joined(self.core(q, k, v, mask))
 
 
 class LocalitySelfAttention(SelfAttention):
@@ -152,29 +159,24 @@ class LocalitySelfAttention(SelfAttention):
     Lee, Lee and Song 2021, "Vision Transformer for small-size datasets", section 3.2. As in their
     code every head has its own :math:`\tau_h`, which starts at :math:`1/\sqrt{d}`, and the class
     token is masked like any other. The temperature is folded into the weights that make the
-    queries, so that the fused kernel is still the only pass over the scores. ``forward`` takes no
-    other mask.
+    queries, so that the fused kernel is still the only pass over the scores.
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = False):
         super().__init__(width, num_heads, qkv_bias)
         self.temperature = nn.Parameter(torch.full((num_heads,), (width // num_heads) ** -0.5))
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
-        if mask is not None:
-            raise ValueError("a mask came, but LSA masks by itself: expected none")
-        width, heads = tokens.shape[-1], self.num_heads
-        head_width = width // heads
+    def forward(self, tokens: Tokens) -> Tokens:
+        width = tokens.shape[-1]
+        head_width = width // self.num_heads
         # The kernel divides by the root of the head's width: taken back here.
         per_head = self.temperature * head_width**0.5
         of_queries = repeat(per_head, "h -> (h d)", d=head_width)
         scale = F.pad(of_queries, (0, 2 * width), value=1.0)
         bias = None if self.qkv.bias is None else self.qkv.bias * scale
-        qkv = F.linear(tokens, self.qkv.weight * scale[:, None], bias)
-        q, k, v = rearrange(qkv, "b n (three h d) -> three b h n d", three=3, h=heads)
+        q, k, v = self.heads(F.linear(tokens, self.qkv.weight * scale[:, None], bias))
         others = ~torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
-        mixed = self.core(q, k, v, others)
-        return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
+        return self.joined(self.core(q, k, v, others))
 
 
 class CausalSelfAttention(SelfAttention):
@@ -182,13 +184,10 @@ class CausalSelfAttention(SelfAttention):
 
     .. math:: \mathrm{softmax}(qk^\top/\sqrt{d} + M)\,v, \qquad M_{ij} = -\infty \text{ if } j > i
 
-    Chen et al. 2020, "Generative Pretraining from Pixels", section 2.2. ``forward`` takes no other
-    mask.
+    Chen et al. 2020, "Generative Pretraining from Pixels", section 2.2.
     """
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
-        if mask is not None:
-            raise ValueError("a mask came, but causal attention masks by itself: expected none")
+    def forward(self, tokens: Tokens) -> Tokens:
         count = tokens.shape[1]
         so_far = torch.ones(count, count, dtype=torch.bool, device=tokens.device).tril()
         return super().forward(tokens, so_far)

@@ -1,6 +1,5 @@
 """Attention inside blocks of the grid, and along its rows and columns."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from einops import rearrange
@@ -8,7 +7,7 @@ from torch import nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention import SelfAttention
-from vitbook.layers.shapes import Tokens
+from vitbook.layers.shapes import Size, Tokens
 from vitbook.layers.tokenizers import pair
 
 
@@ -37,7 +36,7 @@ class BlockLocalSelfAttention(SelfAttention):
         qkv_bias: bool = True,
         *,
         grid_size: tuple[int, int],
-        block_size: int | Sequence[int],
+        block_size: Size,
     ):
         super().__init__(width, num_heads, qkv_bias)
         self.grid_size = pair(grid_size, "grid size")

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.attention import Attention, Mask, SelfAttention
-from vitbook.layers.encoder import MLP, EncoderBlock
+from vitbook.layers.encoder import MLP, Encoder, EncoderBlock
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens
 
@@ -135,7 +135,7 @@ class DenseBlock(nn.Module):
         return torch.cat([tokens, self.growth(self.block(tokens))], dim=-1)
 
 
-class DenseEncoder(nn.Module):
+class DenseEncoder(Encoder):
     """Stages in which tokens grow by every block, halved between two stages, with a last norm.
 
     The transition is a linear layer and a GELU, as in T2T-ViT's code. ``out_width`` is the width
@@ -152,15 +152,14 @@ class DenseEncoder(nn.Module):
     def __init__(
         self, width: int, depths: Sequence[int], growth: int, num_heads: int, mlp_ratio: int
     ):
-        super().__init__()
-        self.blocks = nn.ModuleList()
+        blocks: list[nn.Module] = []
         for stage, depth in enumerate(depths):
             if stage > 0:
                 halve = linear(width, width // 2)
                 # No shortcut leads around it: at small widths a deviation of 0.02 would leave
                 # nothing of the tokens after two of them, and nothing would be learned.
                 nn.init.trunc_normal_(halve.weight, std=width**-0.5)
-                self.blocks.append(nn.Sequential(halve, nn.GELU()))
+                blocks.append(nn.Sequential(halve, nn.GELU()))
                 width //= 2
             for _ in range(depth):
                 block = EncoderBlock(
@@ -168,12 +167,7 @@ class DenseEncoder(nn.Module):
                     mlp=MLP(width, mlp_ratio * width),
                     width=width,
                 )
-                self.blocks.append(DenseBlock(block, width, growth))
+                blocks.append(DenseBlock(block, width, growth))
                 width += growth
+        super().__init__(blocks, width)
         self.out_width = width
-        self.norm = nn.LayerNorm(width, eps=1e-6)
-
-    def forward(self, tokens: Tokens) -> Float[Tensor, "batch tokens out_width"]:
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.norm(tokens)

@@ -1,14 +1,12 @@
 """The hybrid's tokenizer: a residual network whose last map is the image that is cut."""
 
-from collections.abc import Sequence
-
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.convolution import StandardizedConv2d, group_norm, make_stages
-from vitbook.layers.shapes import Images, Maps, NewMaps, TokensOfImages
+from vitbook.layers.shapes import Images, Maps, NewMaps, Size, TokensOfImages
 from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
 
 
@@ -111,7 +109,7 @@ class ConvolutionalStem(nn.Module):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
+        image_size: Size,
         channels: int,
         width: int,
         stage_depths: tuple[int, ...] = (3, 4, 9),

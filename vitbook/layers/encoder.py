@@ -122,7 +122,8 @@ class Encoder(nn.Module):
         normed = bool(blocks) and isinstance(blocks[-1], PostNormBlock)
         self.norm = nn.Identity() if normed else nn.LayerNorm(width, eps=1e-6)
 
-    def forward(self, tokens: Tokens) -> Tokens:
+    # What goes out has another shape where blocks shrink the sequence, or widen the tokens.
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch out_tokens out_width"]:
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)

@@ -36,10 +36,7 @@ class LayerScaleBlock(EncoderBlock):
     CaiT, equation 4; the block of DINOv2 (Oquab et al. 2023).
 
     Args:
-        attention: as in :class:`~.encoder.EncoderBlock`.
-        mlp: likewise.
-        width: of a token.
-        start: of the factors.
+        attention, mlp, width: as in :class:`~.encoder.EncoderBlock`.
 
     Example:
         >>> import torch
@@ -50,10 +47,10 @@ class LayerScaleBlock(EncoderBlock):
         True
     """
 
-    def __init__(self, attention: nn.Module, mlp: nn.Module, width: int, start: float = 1e-5):
+    def __init__(self, attention: nn.Module, mlp: nn.Module, width: int):
         super().__init__(attention, mlp, width)
-        self.scale1 = LayerScale(width, start)
-        self.scale2 = LayerScale(width, start)
+        self.scale1 = LayerScale(width)
+        self.scale2 = LayerScale(width)
 
     def forward(self, tokens: Tokens) -> Tokens:
         mixed = self.dropout(self.attention(self.norm1(tokens)))

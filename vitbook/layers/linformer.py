@@ -3,7 +3,6 @@
 from typing import Literal
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -96,11 +95,8 @@ class LinformerSelfAttention(SelfAttention):
                 f"{tokens.shape[1]} tokens came, but this Linformer layer mixes "
                 f"{self.num_tokens}: build it for the number that you have"
             )
-        q, k, v = rearrange(
-            self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
-        )
+        q, k, v = self.heads(self.qkv(tokens))
         (shared,) = self.from_outside
         to_keys = self.of_keys or shared
         to_values = self.of_values or to_keys
-        mixed = self.core(q, to_keys(k), to_values(v))
-        return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
+        return self.joined(self.core(q, to_keys(k), to_values(v)))

@@ -4,11 +4,10 @@ from functools import reduce
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Mask, SelfAttention
+from vitbook.layers.attention import SelfAttention
 from vitbook.layers.positions import resize_positions
 from vitbook.layers.shapes import Tokens
 
@@ -154,15 +153,7 @@ class RelativeSelfAttention(SelfAttention):
         super().__init__(width, num_heads, qkv_bias)
         self.position = position
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
-        q, k, v = rearrange(
-            self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
-        )
+    def forward(self, tokens: Tokens) -> Tokens:
+        q, k, v = self.heads(self.qkv(tokens))
         # The kernel scales q.k but not its mask.
-        scores = self.position(q * q.shape[-1] ** -0.5)
-        if mask is not None and mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        elif mask is not None:
-            scores = scores + mask.to(scores.dtype)
-        mixed = self.core(q, k, v, scores)
-        return self.projection(rearrange(mixed, "b h n d -> b n (h d)"))
+        return self.joined(self.core(q, k, v, self.position(q * q.shape[-1] ** -0.5)))

@@ -29,13 +29,11 @@ class SharingSelfAttention(SelfAttention):
 
     def forward(self, tokens: Tokens, shared: Shared | None = None) -> Tokens:
         """Its maps are put at the end of ``shared``."""
-        q, k, v = rearrange(
-            self.qkv(tokens), "b n (three h d) -> three b h n d", three=3, h=self.num_heads
-        )
+        q, k, v = self.heads(self.qkv(tokens))
         maps = Attention.weights(q, k).to(v.dtype)
         if shared is not None:
             shared.append(maps)
-        return self.projection(rearrange(self.core(maps, v), "b h n d -> b n (h d)"))
+        return self.joined(self.core(maps, v))
 
 
 class EvenSelfAttention(nn.Module):

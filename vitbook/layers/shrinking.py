@@ -47,8 +47,3 @@ class ShrinkingEncoder(Encoder):
     """
 
     shrinks = True  # no patch has a token of its own behind it
-
-    def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.norm(tokens)

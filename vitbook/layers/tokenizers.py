@@ -7,10 +7,10 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.errors import is_whole_number
-from vitbook.layers.shapes import Images, TokensOfImages
+from vitbook.layers.shapes import Images, Size, TokensOfImages
 
 
-def pair(value: int | Sequence[int], what: str = "size") -> tuple[int, int]:
+def pair(value: Size, what: str = "size") -> tuple[int, int]:
     """``16`` as ``(16, 16)``; ``(rows, columns)`` as it is.
 
     Raises:
@@ -88,9 +88,7 @@ class PatchTokenizer(nn.Module):
         channels: of the image, 3 for colour.
     """
 
-    def __init__(
-        self, image_size: int | Sequence[int], patch_size: int | Sequence[int], channels: int
-    ):
+    def __init__(self, image_size: Size, patch_size: Size, channels: int):
         super().__init__()
         self.image_size = pair(image_size, "image size")
         self.patch = pair(patch_size, "patch size")
@@ -126,8 +124,8 @@ class PatchEmbedding(PatchTokenizer):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
-        patch_size: int | Sequence[int],
+        image_size: Size,
+        patch_size: Size,
         channels: int,
         width: int,
     ):
@@ -155,31 +153,27 @@ class PatchEmbedding(PatchTokenizer):
 class OverlappingPatches(PatchEmbedding):
     r"""Patches that see some pixels around them: a kernel wider than its stride.
 
-    There is one token for each patch of the plain embedding; it sees ``overlap`` pixels more on
-    every side, and zeros beyond the image: kernel ``patch + 2 overlap``, stride ``patch``, padding
-    ``overlap``. The ViT paper's patches do not overlap; those of T2T-ViT (section 3.1) and of PVT
-    v2 (Wang et al. 2022) do, with windows that lean to one side. Here the patch is in the middle.
+    There is one token for each patch of the plain embedding; it sees half a patch more on every
+    side, as in :class:`~.views.ShiftedPatches`, and zeros beyond the image. The ViT paper's patches
+    do not overlap; those of T2T-ViT (section 3.1) and of PVT v2 (Wang et al. 2022) do, with windows
+    that lean to one side. Here the patch is in the middle.
 
     Args:
         image_size, patch_size, channels, width: as in :class:`PatchEmbedding`.
-        overlap: pixels; by default half a patch, so that the window is two patches wide, as in
-            :class:`~.views.ShiftedPatches`.
         wrapped: beyond the image comes its other side instead of zeros, so that no window can
             tell by zeros that it lies at the border.
     """
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
-        patch_size: int | Sequence[int],
+        image_size: Size,
+        patch_size: Size,
         channels: int,
         width: int,
-        overlap: int | Sequence[int] | None = None,
         wrapped: bool = False,
     ):
         super().__init__(image_size, patch_size, channels, width)
-        half = tuple(max(side // 2, 1) for side in self.patch)
-        self.overlap = pair(half if overlap is None else overlap, "overlap")
+        self.overlap = tuple(max(side // 2, 1) for side in self.patch)
         kernel = tuple(side + 2 * more for side, more in zip(self.patch, self.overlap, strict=True))
         self.projection = nn.Conv2d(
             channels,

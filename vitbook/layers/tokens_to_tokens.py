@@ -12,6 +12,7 @@ from vitbook.layers.attention import Attention, EvenAttention
 from vitbook.layers.encoder import MLP
 from vitbook.layers.initialization import linear
 from vitbook.layers.performer import PerformerAttention
+from vitbook.layers.shapes import Size
 from vitbook.layers.tokenizers import check_images, pair
 
 # Kernel, stride and padding of the three soft splits (T2T-ViT paper, section 3, and its code).
@@ -164,7 +165,7 @@ class TokensToTokens(nn.Module):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
+        image_size: Size,
         channels: int,
         width: int,
         make_block: Callable[[int, int], nn.Module] = TokenPerformer,

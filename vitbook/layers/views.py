@@ -1,7 +1,6 @@
 """Tokenizers that let a token see beyond its patch: shifted and rotated views of the image."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.initialization import linear
-from vitbook.layers.shapes import Images, TokensOfImages
+from vitbook.layers.shapes import Images, Size, TokensOfImages
 from vitbook.layers.tokenizers import PatchTokenizer, check_images
 
 
@@ -32,8 +31,8 @@ class PatchesOfViews(PatchTokenizer):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
-        patch_size: int | Sequence[int],
+        image_size: Size,
+        patch_size: Size,
         channels: int,
         width: int,
         num_views: int,
@@ -76,8 +75,8 @@ class ShiftedPatches(PatchesOfViews):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
-        patch_size: int | Sequence[int],
+        image_size: Size,
+        patch_size: Size,
         channels: int,
         width: int,
         shift: int | None = None,
@@ -136,8 +135,8 @@ class RotatedPatches(PatchesOfViews):
 
     def __init__(
         self,
-        image_size: int | Sequence[int],
-        patch_size: int | Sequence[int],
+        image_size: Size,
+        patch_size: Size,
         channels: int,
         width: int,
         num_rotations: int = 2,

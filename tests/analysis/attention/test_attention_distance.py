@@ -21,7 +21,7 @@ from vitbook.analysis import (
 )
 from vitbook.analysis.capture import streaming
 from vitbook.measure import peak_memory
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 def random_maps(grid, prefix=1, batch=2, heads=3, seed=0):
@@ -236,8 +236,8 @@ def from_torchvision():
 
 
 def own(**changes):
-    body = dict(width=24, depth=2, num_heads=3, mlp_width=48, num_classes=5)
-    return vit(**{"image_size": (32, 48), "patch_size": (8, 16)} | body | changes)
+    sizes = dict(image_size=(32, 48), patch_size=(8, 16), num_classes=5)
+    return vit(**sizes | dict(body=Body(24, 2, num_heads=3, mlp_width=48)) | changes)
 
 
 # name -> model, channels and size of its images, grid, pixels a token steps, prefix tokens
@@ -373,8 +373,8 @@ def test_what_goes_wrong_in_a_layer_is_said_with_its_name():
 
 
 def test_layers_with_different_numbers_of_heads_are_refused():
-    model = own(width=24, num_heads=3)
-    other = own(width=24, num_heads=2)
+    model = own()
+    other = own(body=Body(24, 2, num_heads=2, mlp_width=48))
     model.encoder.blocks[1] = other.encoder.blocks[1]
     with pytest.raises(ValueError, match=r"layers have \[3, 2\] heads, expected as many in each"):
         mean_attention_distance(model, torch.randn(1, 3, 32, 48))
@@ -453,8 +453,8 @@ def test_memory_grows_with_the_tokens_and_not_with_their_square():
     def peak(side, look):
         torch.manual_seed(0)
         model = vit(
-            image_size=side, patch_size=4, width=48, depth=2, num_heads=12, mlp_width=48,
-            num_classes=2,
+            image_size=side, patch_size=4, num_classes=2,
+            body=Body(48, 2, num_heads=12, mlp_width=48),
         ).eval()  # fmt: skip
         images = torch.randn(1, 3, side, side)
         with torch.no_grad():

@@ -11,11 +11,11 @@ from vitbook.analysis import gradient_rollout, relevance
 from vitbook.analysis.attention.class_relevance import weighted_attention
 from vitbook.analysis.capture import streaming
 from vitbook.layers import LocalitySelfAttention, RelativePosition
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 from vitbook.models.papers.vit_positions import one_for_each_layer, relative_vit
 
 BODY = dict(
-    image_size=(16, 24), patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48, num_classes=5
+    image_size=(16, 24), patch_size=8, num_classes=5, body=Body(24, 3, num_heads=3, mlp_width=48)
 )
 IMAGES = torch.randn(4, 3, 16, 24, generator=torch.Generator().manual_seed(0))
 TARGETS = torch.tensor([0, 4, 2, 2])

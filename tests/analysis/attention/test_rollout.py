@@ -10,7 +10,7 @@ from vitbook.analysis import attention_rollout, capture_attention
 from vitbook.analysis.attention.rollout import roll_out
 from vitbook.analysis.capture import streaming
 from vitbook.measure import peak_memory
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 def random_maps(layers=3, batch=2, heads=4, tokens=13, seed=0):
@@ -113,8 +113,8 @@ def test_nothing_is_lost_or_made(seed, prefix):
 def own(**changes):
     torch.manual_seed(0)
     body = dict(
-        image_size=(80, 112), patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48,
-        num_classes=5,
+        image_size=(80, 112), patch_size=8, num_classes=5,
+        body=Body(24, 3, num_heads=3, mlp_width=48),
     )  # fmt: skip
     model = vit(**body | changes)
     with torch.no_grad():
@@ -204,7 +204,7 @@ def test_every_trained_model_of_the_book_that_can():
 
 def test_memory_is_one_fused_map_a_layer():
     def peak(depth):
-        model = own(depth=depth, num_heads=12, width=48)
+        model = own(body=Body(48, depth, num_heads=12, mlp_width=48))
         return peak_memory(lambda: attention_rollout(model, IMAGES[:4], batch_size=4))
 
     fused = 4 * 4 * 141 * 141  # bytes of a layer's map of four images, without its heads

@@ -221,9 +221,9 @@ def test_a_compiled_model_is_seen(plain_vitbook):
         """
         import torch
         from vitbook.analysis import token_grad_cam
-        from vitbook.models.papers.vit import vit
-        model = vit(image_size=8, patch_size=4, channels=1, width=16, depth=2, num_heads=2,
-                    mlp_width=16, num_classes=3).eval()
+        from vitbook.models.papers.vit import Body, vit
+        model = vit(image_size=8, patch_size=4, channels=1, num_classes=3,
+                    body=Body(16, 2, num_heads=2, mlp_width=16)).eval()
         images, targets = torch.randn(2, 1, 8, 8), torch.tensor([0, 1])
         compiled = torch.compile(model, backend="eager")
         compiled(images)

@@ -24,7 +24,7 @@ from vitbook.layers import (
     ShiftedPatches,
 )
 from vitbook.measure import peak_memory
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 from vitbook.models.papers.vit_positions import (
     one_for_all_layers,
     one_for_each_layer,
@@ -34,9 +34,7 @@ from vitbook.models.papers.vit_positions import (
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
-BODY = dict(
-    image_size=32, patch_size=8, width=24, depth=3, num_heads=3, mlp_width=48, num_classes=5
-)
+BODY = dict(image_size=32, patch_size=8, num_classes=5, body=Body(24, 3, num_heads=3, mlp_width=48))
 
 
 def own(**parts):
@@ -201,9 +199,9 @@ def test_a_compiled_model(plain_vitbook):
         """
         import torch
         from vitbook.analysis import capture_attention
-        from vitbook.models.papers.vit import vit
-        model = vit(image_size=8, patch_size=4, channels=1, width=16, depth=2, num_heads=2,
-                    mlp_width=16, num_classes=3).eval()
+        from vitbook.models.papers.vit import Body, vit
+        model = vit(image_size=8, patch_size=4, channels=1, num_classes=3,
+                    body=Body(16, 2, num_heads=2, mlp_width=16)).eval()
         images = torch.rand(3, 1, 8, 8)
         compiled = torch.compile(model, backend="eager")  # traced as by any other backend
         with torch.no_grad():
@@ -268,8 +266,8 @@ def test_memory_with_reduce_does_not_grow_with_depth():
     images = torch.randn(1, 3, 128, 128)
 
     def peak(depth, reduce):
-        body = dict(width=16, num_heads=2, mlp_width=16, num_classes=2)
-        model = vit(image_size=128, patch_size=4, depth=depth, **body).eval()
+        body = Body(16, depth, num_heads=2, mlp_width=16)
+        model = vit(image_size=128, patch_size=4, num_classes=2, body=body).eval()
 
         @torch.no_grad()
         def look():

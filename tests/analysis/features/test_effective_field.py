@@ -6,12 +6,12 @@ from torch import nn
 import vitbook
 from vitbook.analysis import effective_field
 from vitbook.errors import UnknownNameError
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 def own(**changes):
-    body = dict(width=24, depth=2, num_heads=3, mlp_width=48, num_classes=5)
-    return vit(**dict(image_size=(40, 56), patch_size=4) | body | changes)
+    sizes = dict(image_size=(40, 56), patch_size=4, num_classes=5)
+    return vit(**sizes | dict(body=Body(24, 2, num_heads=3, mlp_width=48)) | changes)
 
 
 def convolutions(*layers):

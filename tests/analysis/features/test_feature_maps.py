@@ -8,12 +8,12 @@ from transformers import ViTConfig, ViTForImageClassification
 import vitbook
 from vitbook.analysis import dead_and_saturated, feature_maps, list_blocks
 from vitbook.errors import UnknownNameError
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 def own(**changes):
-    body = dict(width=24, depth=2, num_heads=3, mlp_width=48, num_classes=5)
-    return vit(image_size=(40, 56), patch_size=4, **body | changes)
+    body = Body(24, 2, num_heads=3, mlp_width=48)
+    return vit(image_size=(40, 56), patch_size=4, num_classes=5, body=body, **changes)
 
 
 def from_timm(name, **changes):

@@ -15,7 +15,7 @@ from vitbook.analysis import (
     position_tables,
     positional_similarity,
 )
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 def wave(grid, down, across, width=6, prefix=0):
@@ -60,8 +60,8 @@ def test_a_table_that_does_not_fit_or_is_no_number(probe):
 
 
 def own(**changes):
-    body = dict(width=24, depth=2, num_heads=3, mlp_width=48, num_classes=5)
-    return vit(image_size=(40, 56), patch_size=4, **body | changes)
+    body = Body(24, 2, num_heads=3, mlp_width=48)
+    return vit(image_size=(40, 56), patch_size=4, num_classes=5, body=body, **changes)
 
 
 def test_own_models_say_their_tables():

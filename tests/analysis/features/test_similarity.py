@@ -11,7 +11,7 @@ from vitbook.analysis import (
     unbiased_hsic,
 )
 from vitbook.errors import UnknownNameError
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 def naive_hsic(k, second):
@@ -78,10 +78,10 @@ def test_cka_of_noise_is_near_zero_where_the_biased_estimate_is_not():
     assert biased.mean() > 0.8
 
 
-def own(depth=3, seed=0, **changes):
+def own(depth=3, seed=0, width=24, **changes):
     torch.manual_seed(seed)
-    body = dict(width=24, depth=depth, num_heads=3, mlp_width=48, num_classes=5)
-    return vit(**dict(image_size=(40, 56), patch_size=4) | body | changes)
+    body = Body(width, depth, num_heads=3, mlp_width=48)
+    return vit(**dict(image_size=(40, 56), patch_size=4, num_classes=5, body=body) | changes)
 
 
 def test_cka_of_models_is_that_of_their_outputs_batch_by_batch():

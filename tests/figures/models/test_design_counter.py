@@ -13,7 +13,7 @@ from vitbook.figures import design_counter
 from vitbook.figures.design_counter import NETWORK, count
 from vitbook.layers import SinusoidPosition
 from vitbook.measure import count_macs, count_parameters
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 
 
 @cache
@@ -26,9 +26,8 @@ def real(depth, width, ratio):
     """Parameters and multiply-adds of the network itself, on no memory."""
     with torch.device("meta"):
         network = vit(
-            image_size=224, patch_size=16, width=width, depth=depth, num_heads=width // 64,
-            mlp_width=int(ratio * width), num_classes=1000, qkv_bias=False,
-            make_position=SinusoidPosition,
+            image_size=224, patch_size=16, num_classes=1000, make_position=SinusoidPosition,
+            body=Body(width, depth, width // 64, int(ratio * width), qkv_bias=False),
         ).eval()  # fmt: skip
         return count_parameters(network), count_macs(network, torch.zeros(1, 3, 224, 224))
 

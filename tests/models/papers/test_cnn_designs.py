@@ -1,5 +1,7 @@
 """ViT with designs of convolutional networks: what is printed of them, and what they count."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,8 +9,8 @@ from vitbook import create_model, list_models
 from vitbook.analysis import capture_attention
 from vitbook.measure import count_macs, count_parameters
 from vitbook.models.papers.cnn_designs import CNN_DESIGN_MODELS, DENSE_DESIGN_MODELS, vit_dense
-from vitbook.models.papers.t2t_vit import T2T_VIT_MODELS, t2t_vit
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.t2t_vit import SIZES, t2t_vit
+from vitbook.models.papers.vit import IMAGENET, vit
 
 NAMES = [*CNN_DESIGN_MODELS, *DENSE_DESIGN_MODELS]
 
@@ -60,7 +62,7 @@ def test_the_printed_widths_of_dense():
 
 def test_sixteen_layers_behind_tokens_to_token_count_24_5_m_and_5_4_g():
     """DN's printed parameters, fixed numbers included; its multiply-adds only by our counter."""
-    model = on_meta(t2t_vit, T2T_VIT_MODELS["t2t_vit_14"] | dict(depth=16)).eval()
+    model = on_meta(t2t_vit, IMAGENET | dict(body=replace(SIZES["14"], depth=16))).eval()
     fixed = sum(buffer.numel() for buffer in model.buffers())
     assert count_parameters(model) + fixed == 24_501_582
     macs = count_macs(model, torch.empty(1, 3, 224, 224, device="meta"))
@@ -70,8 +72,9 @@ def test_sixteen_layers_behind_tokens_to_token_count_24_5_m_and_5_4_g():
 def small(name):
     torch.manual_seed(0)
     if name in CNN_DESIGN_MODELS:
-        cut = dict(image_size=(32, 48), depth=2, num_classes=5)
-        return vit(**CNN_DESIGN_MODELS[name] | cut).eval()
+        settings = CNN_DESIGN_MODELS[name]
+        cut = dict(image_size=(32, 48), num_classes=5, body=replace(settings["body"], depth=2))
+        return vit(**settings | cut).eval()
     cut = dict(image_size=(32, 48), depths=(1, 1), num_classes=5)
     return vit_dense(**DENSE_DESIGN_MODELS[name] | cut).eval()
 

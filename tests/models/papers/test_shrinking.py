@@ -4,14 +4,14 @@ import pytest
 import torch
 
 import vitbook
-from vitbook.errors import UnknownNameError
 from vitbook.layers import OnGrid, SequenceProjection
 from vitbook.measure import count_macs
-from vitbook.models.papers.shrinking import SHRINKING_VIT_MODELS, shrinking_vit
+from vitbook.models.papers.shrinking import SHRINKING_VIT_MODELS, by_averaging, shrinking_vit
+from vitbook.models.papers.vit import Body
 from vitbook.runs import get_recipe
 from vitbook.training.engine.optimization import parameter_groups
 
-TINY = dict(width=8, depth=2, num_heads=2, mlp_width=8, num_classes=3, channels=1, patch_size=1)
+TINY = dict(num_classes=3, channels=1, patch_size=1, body=Body(8, 2, num_heads=2, mlp_width=8))
 
 
 def test_the_grid_is_laid_out_and_put_in_a_row_again():
@@ -57,16 +57,9 @@ def test_a_linear_layer_numbers_its_tokens_and_a_convolution_does_not():
         assert torch.allclose(shrink(moved), expected, atol=1e-5) is kept
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (dict(image_size=(4, 5), by="mean"), "a grid of 4x5 tokens: expected even sides"),
-        (dict(image_size=4, by="convolutions"), "'convolutions': did you mean convolution"),
-    ],
-)
-def test_what_cannot_be(settings, words):
-    with pytest.raises((ValueError, UnknownNameError), match=words):
-        shrinking_vit(**TINY | settings)
+def test_a_grid_that_cannot_be_halved():
+    with pytest.raises(ValueError, match="a grid of 4x5 tokens: expected even sides"):
+        shrinking_vit(**TINY, image_size=(4, 5), make_shrink=by_averaging)
 
 
 def test_places_told_again_do_not_decay():

@@ -1,6 +1,6 @@
 """Weights with the names and shapes of the authors' codes: our logits are those of their sums."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import timm
@@ -15,12 +15,12 @@ from vitbook.models.weights.authors import load_deit, load_sl_vit, load_t2t_vit
 from vitbook.training import save_checkpoint
 
 
-def t2t(name, **changes):
-    """Ours at 32 pixels, its settings, and weights in its size."""
-    settings = T2T_VIT_MODELS[name] | dict(image_size=32, num_classes=5) | changes
-    body = {key: settings[key] for key in ("width", "mlp_width", "depth")}
-    weights = t2t_weights(performer="_t_" not in name, **body)
-    return t2t_vit(**settings).eval(), settings, weights
+def t2t(name, depth=2):
+    """Ours at 32 pixels, its body, and weights in its size."""
+    settings = T2T_VIT_MODELS[name] | dict(image_size=32, num_classes=5)
+    settings["body"] = body = replace(settings["body"], depth=depth)
+    weights = t2t_weights("_t_" not in name, body.width, body.mlp_width, depth)
+    return t2t_vit(**settings).eval(), body, weights
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ def t2t(name, **changes):
 )
 @torch.no_grad()
 def test_t2t_vit(name, depth):
-    ours, settings, weights = t2t(name, depth=depth)
+    ours, body, weights = t2t(name, depth=depth)
     assert load_t2t_vit(ours, weights) is ours
     images = torch.randn(2, 3, 32, 32)
-    logits = t2t_logits(weights, images, settings["num_heads"], depth)
+    logits = t2t_logits(weights, images, body.num_heads, depth)
     assert logits.std() > 0.1
     assert (ours(images) - logits).abs().max() < 1e-4
     assert torch.equal(ours.position.table, weights["pos_embed"][0])
@@ -47,7 +47,8 @@ def sl(name, depth=3):
     """Ours on four by four patches, and weights in its size."""
     settings = (VIT_MODELS | SL_VIT_MODELS)[name]
     patch = settings["patch_size"]
-    settings = settings | dict(image_size=4 * patch, num_classes=10, depth=depth)
+    settings = settings | dict(image_size=4 * patch, num_classes=10)
+    settings["body"] = replace(settings["body"], depth=depth)
     weights = sl_weights(
         shifted=name.startswith(("sl", "spt")),
         lsa=name.startswith(("sl", "lsa")),
@@ -151,9 +152,8 @@ def test_a_checkpoint_keeps_what_is_no_weight(name, tmp_path):
         model = vitbook.create_model(name, image_size=16).eval()
         load_sl_vit(model, weights)
     else:
-        body = {key: T2T_VIT_MODELS[name][key] for key in ("width", "mlp_width", "depth")}
         model = vitbook.create_model(name, image_size=32, num_classes=5).eval()
-        load_t2t_vit(model, t2t_weights(performer=True, **body))
+        load_t2t_vit(model, t2t(name, depth=7)[2])
     images = torch.randn(2, 3, *[model.spec.image_size] * 2)
     logits = model(images)
     back = vitbook.load_checkpoint(save_checkpoint(tmp_path / "x", model)).model

@@ -219,7 +219,7 @@ def test_who_gives_a_share_is_trained_with_it():
 
 
 def one_patch():
-    return vit(patch_size=8, **MICRO_BODY, image_size=8, channels=1, num_classes=2)
+    return vit(patch_size=8, body=MICRO_BODY, image_size=8, channels=1, num_classes=2)
 
 
 REFUSED = [

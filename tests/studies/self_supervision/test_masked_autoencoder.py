@@ -6,12 +6,12 @@ import torch
 import vitbook
 from vitbook import datasets
 from vitbook.datasets import normalize
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 from vitbook.runs import Recipe
 from vitbook.studies.self_supervision import MaskedAutoencoder
 from vitbook.training import train
 
-SMALL_BODY = dict(channels=1, width=16, depth=1, num_heads=2, mlp_width=32, num_classes=2)
+SMALL = dict(channels=1, num_classes=2, body=Body(16, 1, num_heads=2, mlp_width=32))
 
 
 def chance(seed=0):
@@ -117,7 +117,7 @@ def test_it_learns_what_no_mean_tells():
     ]
     data = datasets.Dataset(*four, whole.class_names, {})
     torch.manual_seed(0)
-    body = vit(image_size=8, patch_size=2, **SMALL_BODY)
+    body = vit(image_size=8, patch_size=2, **SMALL)
     learner = MaskedAutoencoder(body, normalized=False)
     recipe = Recipe("mae", 100, 32, 1e-2, weight_decay=0.0, objective="mae")
     outcome = train(learner, data, recipe, device="cpu", progress=False)

@@ -9,13 +9,13 @@ import vitbook
 from vitbook import datasets
 from vitbook.datasets import Dataset, normalize
 from vitbook.models.papers.igpt import IGPT
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 from vitbook.runs import Recipe
 from vitbook.studies.self_supervision import NextPixels, continue_pixels
 from vitbook.studies.self_supervision.next_pixels import grey_levels, level_bytes
 from vitbook.training import train
 
-BODY = dict(channels=1, width=16, depth=2, num_heads=2, mlp_width=16, num_classes=3) | IGPT
+BODY = dict(channels=1, num_classes=3, body=Body(16, 2, num_heads=2, mlp_width=16)) | IGPT
 
 
 def some_digits(n=6, split="train"):

@@ -216,6 +216,7 @@ def test_compiled_it_learns_the_same(plain_vitbook):
     plain_vitbook(
         """
         import pytest, torch
+        from dataclasses import replace
         from vitbook import datasets
         from vitbook.datasets import take_share
         from vitbook.models.papers.vit import MICRO_BODY, vit
@@ -224,8 +225,8 @@ def test_compiled_it_learns_the_same(plain_vitbook):
         few, losses = take_share(datasets.load("digits", "train"), 0.1), []
         for compile in (False, True):
             torch.manual_seed(0)
-            body = MICRO_BODY | dict(depth=1)
-            model = vit(image_size=8, patch_size=4, channels=1, num_classes=10, **body)
+            body = replace(MICRO_BODY, depth=1)
+            model = vit(image_size=8, patch_size=4, channels=1, num_classes=10, body=body)
             run = train(model, few, Recipe("short", 3, 64, 1e-3, shift=0.5, ema=0.9),
                         compile=compile, progress=False, device="cpu")
             losses.append([row["loss"] for row in run.curve])

@@ -29,7 +29,7 @@ def added():
 def relative():
     torch.manual_seed(0)
     model = relative_vit(
-        image_size=8, patch_size=2, channels=1, num_classes=10, **MICRO_BODY,
+        image_size=8, patch_size=2, channels=1, num_classes=10, body=MICRO_BODY,
         make_positions=one_for_all_layers(RelativePosition),
     )  # fmt: skip
     model.spec = ModelSpec("vit_relpos_micro_patch2_8", 8, 10, 1)

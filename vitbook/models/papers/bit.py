@@ -3,8 +3,6 @@
 The depths are ResNet's; the factor behind the ``x`` multiplies every width.
 """
 
-from collections.abc import Sequence
-
 from einops import rearrange
 from torch import nn
 
@@ -15,7 +13,7 @@ from vitbook.layers.convolution import (
     group_norm,
     make_stages,
 )
-from vitbook.layers.shapes import Images, Logits, TokensOfImages
+from vitbook.layers.shapes import Images, Logits, Size, TokensOfImages
 from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
 
 
@@ -47,7 +45,7 @@ class ResNetV2(nn.Module):
         norm: nn.Module,
         head: nn.Module,
         *,
-        image_size: int | Sequence[int],
+        image_size: Size,
         channels: int,
     ):
         super().__init__()
@@ -73,7 +71,7 @@ class ResNetV2(nn.Module):
 
 def bit(
     *,
-    image_size: int | Sequence[int],
+    image_size: Size,
     num_classes: int,
     stage_depths: tuple[int, ...],
     width_factor: int,

@@ -6,6 +6,7 @@ counts come nearest to both printed figures: `vitbook models --audit` shows them
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from torch import nn
 
@@ -16,11 +17,16 @@ from vitbook.layers.cnn_designs import (
     GhostSelfAttention,
     SqueezedSelfAttention,
 )
+from vitbook.layers.shapes import Size
 from vitbook.models.papers.vit import (
     DIGITS,
+    IMAGENET,
+    MICRO,
     MICRO_BODY,
+    MINI,
     MINI_BODY,
     SMALL_IMAGES,
+    Body,
     VisionTransformer,
     vit,
 )
@@ -28,15 +34,15 @@ from vitbook.models.papers.vit import (
 
 def vit_dense(
     *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
+    image_size: Size,
+    patch_size: Size,
     channels: int = 3,
+    num_classes: int,
     width: int,
     depths: Sequence[int],
     growth: int,
     num_heads: int,
     mlp_ratio: int,
-    num_classes: int,
     make_position: Callable[..., nn.Module] = SinusoidPosition,
 ) -> VisionTransformer:
     """ViT-Dense: a token grows with every block and is halved between stages, as in DenseNet.
@@ -55,64 +61,63 @@ def vit_dense(
     )
 
 
-IMAGENET = dict(image_size=224, patch_size=16, num_classes=1000)
 # Fixed waves, as behind the Tokens-to-Token module: a learned table would count 48.8 M where the
 # paper prints 48.6 M.
-BODY = IMAGENET | dict(qkv_bias=False, make_position=SinusoidPosition)
+PATCH_16 = IMAGENET | dict(patch_size=16)
+WAVES = PATCH_16 | dict(make_position=SinusoidPosition)
 # The paper prints width 786 and MLP 2358, thrice that; 768 and 2304 are of its code and its count.
-SMALL = BODY | dict(width=768, depth=8, num_heads=8, mlp_width=2304)
+SMALL_BODY = Body(width=768, depth=8, num_heads=8, mlp_width=2304, qkv_bias=False)
+SMALL = WAVES | dict(body=SMALL_BODY)
+SQUEEZED = dict(make_attention=SqueezedSelfAttention)
+GHOST = dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP)
 
 # Everything that `vit` takes, by name: the paper's ViT-S/16, and the designs that it is made into.
 # Unpublished, and so ours: six heads of 64 channels in DN, sixteen in SW, and SW's MLP of ratio
 # 3.5, the one simple ratio that comes near (3 and 4 count 43.8 M and 52.2 M, printed 47.9 M).
 CNN_DESIGN_MODELS = {
     "vit_s16_t2t": SMALL,
-    "vit_dn": BODY | dict(width=384, depth=16, num_heads=6, mlp_width=1152),
-    "vit_sw": BODY | dict(width=1024, depth=4, num_heads=16, mlp_width=3584),
-    "vit_se": SMALL | dict(make_attention=SqueezedSelfAttention),
-    "vit_resnext": SMALL | dict(num_heads=32),
-    "vit_ghost": SMALL | dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+    "vit_dn": WAVES | dict(body=Body(384, 16, num_heads=6, mlp_width=1152, qkv_bias=False)),
+    "vit_sw": WAVES | dict(body=Body(1024, 4, num_heads=16, mlp_width=3584, qkv_bias=False)),
+    "vit_se": SMALL | SQUEEZED,
+    "vit_resnext": WAVES | dict(body=replace(SMALL_BODY, num_heads=32)),
+    "vit_ghost": SMALL | GHOST,
 }
 
 # The same swaps on the small bodies, which keep their learned positions. DN has twice the layers at
 # half the width and SW half of them at four thirds, as the paper's (the micro's SW at the nearest
 # width below), and heads as wide; SW's MLP and the stages of Dense bring the weights near the
 # body's. ResNeXt has four times the heads.
-SMALL_DESIGNS = dict(
-    se=dict(make_attention=SqueezedSelfAttention),
-    ghost=dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+MINI_DESIGNS = dict(
+    se=SQUEEZED,
+    ghost=GHOST,
+    dn=dict(body=replace(MINI_BODY, width=48, depth=12, num_heads=3, mlp_width=96)),
+    sw=dict(body=replace(MINI_BODY, width=128, depth=3, num_heads=8, mlp_width=320)),
+    resnext=dict(body=replace(MINI_BODY, num_heads=24)),
 )
-MINI_DESIGNS = SMALL_DESIGNS | dict(
-    dn=dict(width=48, depth=12, num_heads=3, mlp_width=96),
-    sw=dict(width=128, depth=3, num_heads=8, mlp_width=320),
-    resnext=dict(num_heads=24),
-)
-MICRO_DESIGNS = SMALL_DESIGNS | dict(
-    dn=dict(width=32, depth=8, num_heads=2, mlp_width=64),
-    sw=dict(width=80, depth=2, num_heads=5, mlp_width=240),
-    resnext=dict(num_heads=16),
-)
-# As many multiply-adds as the plain micro, to 2 %: three layers more and a quarter narrower,
-# shallow with a wider MLP, and Ghost wider by what it saves. SE and ResNeXt cost the same already.
-EQUAL_DESIGNS = dict(
-    dn_equal=dict(width=48, depth=7, num_heads=3, mlp_width=96),
-    sw_equal=dict(width=80, depth=2, num_heads=5, mlp_width=260),
-    ghost_equal=SMALL_DESIGNS["ghost"] | dict(width=76, mlp_width=152),
+# Those behind "equal" take as many multiply-adds as the plain micro, to 2 %: three layers more and
+# a quarter narrower, shallow with a wider MLP, and Ghost wider by what it saves. SE and ResNeXt
+# cost the same already.
+MICRO_DESIGNS = dict(
+    se=SQUEEZED,
+    ghost=GHOST,
+    dn=dict(body=Body(width=32, depth=8, num_heads=2, mlp_width=64)),
+    sw=dict(body=Body(width=80, depth=2, num_heads=5, mlp_width=240)),
+    resnext=dict(body=replace(MICRO_BODY, num_heads=16)),
+    dn_equal=dict(body=Body(width=48, depth=7, num_heads=3, mlp_width=96)),
+    sw_equal=dict(body=Body(width=80, depth=2, num_heads=5, mlp_width=260)),
+    ghost_equal=GHOST | dict(body=replace(MICRO_BODY, width=76, mlp_width=152)),
 )
 SMALL_DESIGN_MODELS = {
-    f"vit_{name}_mini_{patches}": images | MINI_BODY | design
+    f"vit_{name}_mini_{patches}": mini | design
     for name, design in MINI_DESIGNS.items()
-    for patches, images in SMALL_IMAGES.items()
-} | {
-    f"vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | design
-    for name, design in (MICRO_DESIGNS | EQUAL_DESIGNS).items()
-}
+    for patches, mini in MINI.items()
+} | {f"vit_{name}_micro_patch2_8": MICRO | design for name, design in MICRO_DESIGNS.items()}
 
 # Everything that `vit_dense` takes, by name. The paper prints 19 layers and widths from 128 to 736;
 # the growth is that of T2T-ViT-Dense, stages and ratio are found by their counts.
 # Stages (4, 1, 7, 7) count the same to the last digit: no count tells the two apart.
 DENSE_DESIGN_MODELS = {
-    "vit_dense": IMAGENET
+    "vit_dense": PATCH_16
     | dict(width=128, depths=(2, 4, 6, 7), growth=64, num_heads=8, mlp_ratio=6),
 }
 SMALL_DENSE = dict(width=24, growth=12, mlp_ratio=4, make_position=LearnedPosition)

@@ -29,7 +29,7 @@ DINOV2 = dict(make_block=LayerScaleBlock, make_head=linear_evaluation)
 # 518 pixels.
 DINOV2_MODELS = {
     f"vit_{size}_patch14_dinov2": dict(
-        image_size=518, patch_size=14, num_classes=1000, **SIZES[size], **DINOV2
+        image_size=518, patch_size=14, num_classes=1000, body=SIZES[size], **DINOV2
     )
     for size in ("small", "base", "large")
 }

@@ -1,49 +1,45 @@
 """R50+ViT: a residual network in front of a Vision Transformer (ViT paper, section 3.1)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from torch import nn
 
 from vitbook.layers import ClassTokenHead, ConvolutionalStem, LearnedPosition
-from vitbook.models.papers.vit import MICRO_BODY, MINI_BODY, SIZES, VisionTransformer, make_encoder
+from vitbook.layers.shapes import Size
+from vitbook.models.papers.vit import (
+    MICRO_BODY,
+    MINI_BODY,
+    SIZES,
+    Body,
+    VisionTransformer,
+    make_encoder,
+)
 
 
 def hybrid(
     *,
-    image_size: int | Sequence[int],
-    num_classes: int,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
+    image_size: Size,
     channels: int = 3,
-    qkv_bias: bool = True,
+    num_classes: int,
+    body: Body,
     stage_depths: tuple[int, ...] = (3, 4, 9),
     make_tokenizer: Callable[..., nn.Module] = ConvolutionalStem,
 ) -> VisionTransformer:
     """The Vision Transformer of the paper, but its tokens come from a residual network's map.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal); a multiple of 16
-            with three stages.
-        num_classes: length of the logits.
-        width: of a token.
-        depth: number of encoder blocks.
-        num_heads: of each attention.
-        mlp_width: hidden width of each block's MLP.
-        channels: of the image.
-        qkv_bias: whether queries, keys and values have a bias.
+        image_size: in pixels; a multiple of 16 with three stages.
         stage_depths: residual blocks of each stage of the network in front.
         make_tokenizer: called with ``image_size, channels, width, stage_depths``.
     """
-    tokenizer = make_tokenizer(image_size, channels, width, stage_depths)
+    tokenizer = make_tokenizer(image_size, channels, body.width, stage_depths)
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=LearnedPosition(tokenizer.grid_size, width),
-        encoder=make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
-        head=ClassTokenHead(width, num_classes),
-        width=width,
+        position=LearnedPosition(tokenizer.grid_size, body.width),
+        encoder=make_encoder(body),
+        head=ClassTokenHead(body.width, num_classes),
+        width=body.width,
     )
 
 
@@ -64,11 +60,11 @@ MINI_HYBRIDS = {
 # that behind s the pixels of a step.
 HYBRID_MODELS = (
     {
-        f"vit_base_r50_s16_{size}": dict(image_size=size, num_classes=1000, **SIZES["base"])
+        f"vit_base_r50_s16_{size}": dict(image_size=size, num_classes=1000, body=SIZES["base"])
         for size in (224, 384)
     }
     | {
-        f"vit_mini_{name}": dict(make_tokenizer=MINI_STEM, **numbers, **MINI_BODY)
+        f"vit_mini_{name}": dict(make_tokenizer=MINI_STEM, **numbers, body=MINI_BODY)
         for name, numbers in MINI_HYBRIDS.items()
     }
     | {
@@ -78,13 +74,13 @@ HYBRID_MODELS = (
             num_classes=10,
             stage_depths=(blocks, blocks),
             make_tokenizer=DIGITS_STEM,
-            **MICRO_BODY,
+            body=MICRO_BODY,
         )
         for blocks in (1, 2)
     }
     | {
         "vit_micro_r5_s4_32": dict(
-            image_size=32, channels=1, num_classes=10, stage_depths=(1,), **MICRO_BODY
+            image_size=32, channels=1, num_classes=10, stage_depths=(1,), body=MICRO_BODY
         )
     }
 )

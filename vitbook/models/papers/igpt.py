@@ -13,7 +13,7 @@ from functools import partial
 from torch import nn
 
 from vitbook.layers import CausalSelfAttention, MeanPoolHead
-from vitbook.models.papers.vit import DIGITS, MICRO_BODY, VisionTransformer, vit
+from vitbook.models.papers.vit import MICRO, VisionTransformer, vit
 
 # The paper's patches, too, are of one pixel.
 IGPT = dict(
@@ -32,6 +32,6 @@ def is_causal(model: nn.Module) -> bool:
 
 
 # Settings of `vit`.
-IGPT_MODELS = {"igpt_micro_patch1_8": DIGITS | MICRO_BODY | IGPT}
+IGPT_MODELS = {"igpt_micro_patch1_8": MICRO | IGPT}
 
 MODELS = {vit: IGPT_MODELS}

@@ -1,11 +1,12 @@
 """A Vision Transformer without a class token (Dosovitskiy et al. 2021, appendix D.3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from torch import nn
 
 from vitbook.layers import Encoder, LearnedPosition, MeanPoolHead, PatchEmbedding
-from vitbook.models.papers.vit import DIGITS, MICRO_BODY, VisionTransformer, make_encoder
+from vitbook.layers.shapes import Size
+from vitbook.models.papers.vit import MICRO, MICRO_PIXELS, Body, VisionTransformer, make_encoder
 
 
 def of_patches_alone(
@@ -35,15 +36,11 @@ def of_patches_alone(
 
 def vit_gap(
     *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
+    image_size: Size,
+    patch_size: Size,
     channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
     num_classes: int,
-    qkv_bias: bool = True,
+    body: Body,
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
 ) -> VisionTransformer:
     """The paper's model with global average pooling (GAP) in the place of the class token.
@@ -53,19 +50,12 @@ def vit_gap(
     Args:
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
     """
+    tokenizer = make_tokenizer(image_size, patch_size, channels, body.width)
     # The encoder is drawn before the positions; runs of the ledger began so.
-    return of_patches_alone(
-        make_tokenizer(image_size, patch_size, channels, width),
-        make_encoder(width, depth, num_heads, mlp_width, qkv_bias),
-        width,
-        num_classes,
-    )
+    return of_patches_alone(tokenizer, make_encoder(body), body.width, num_classes)
 
 
 # Settings of `vit_gap`.
-GAP_MODELS = {
-    "vit_gap_micro_patch2_8": DIGITS | MICRO_BODY,
-    "vit_gap_micro_patch1_8": DIGITS | MICRO_BODY | dict(patch_size=1),
-}
+GAP_MODELS = {"vit_gap_micro_patch2_8": MICRO, "vit_gap_micro_patch1_8": MICRO_PIXELS}
 
 MODELS = {vit_gap: GAP_MODELS}

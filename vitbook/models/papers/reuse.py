@@ -16,20 +16,17 @@ from vitbook.layers import (
     ReusingSelfAttention,
     SharingSelfAttention,
 )
-from vitbook.models.papers.vit import DIGITS, MICRO_BODY, VisionTransformer
+from vitbook.layers.shapes import Size
+from vitbook.models.papers.vit import MICRO, Body, VisionTransformer
 
 
 def reuse_vit(
     *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
+    image_size: Size,
+    patch_size: Size,
     channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
     num_classes: int,
-    qkv_bias: bool = True,
+    body: Body,
     make_attentions: Sequence[Callable[..., nn.Module]],
 ) -> VisionTransformer:
     """A Vision Transformer in which some layers take the maps of a layer before them.
@@ -45,17 +42,21 @@ def reuse_vit(
     Raises:
         ValueError: a layer that reuses before any that shares.
     """
-    tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
+    tokenizer = PatchEmbedding(image_size, patch_size, channels, body.width)
     blocks = [
-        ReusingBlock(make_attention(width, num_heads, qkv_bias), MLP(width, mlp_width), width)
-        for make_attention in islice(cycle(make_attentions), depth)
+        ReusingBlock(
+            make_attention(body.width, body.num_heads, body.qkv_bias),
+            MLP(body.width, body.mlp_width),
+            body.width,
+        )
+        for make_attention in islice(cycle(make_attentions), body.depth)
     ]
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=LearnedPosition(tokenizer.grid_size, width),
-        encoder=ReusingEncoder(blocks, width),
-        head=ClassTokenHead(width, num_classes),
-        width=width,
+        position=LearnedPosition(tokenizer.grid_size, body.width),
+        encoder=ReusingEncoder(blocks, body.width),
+        head=ClassTokenHead(body.width, num_classes),
+        width=body.width,
     )
 
 
@@ -67,7 +68,7 @@ WAYS = {
     for layers, times in (("half", 1), ("rest", 3))
 }
 REUSE_VIT_MODELS = {
-    f"vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | dict(make_attentions=makes)
+    f"vit_{name}_micro_patch2_8": MICRO | dict(make_attentions=makes)
     for name, makes in WAYS.items()
 }
 

@@ -5,15 +5,7 @@ from functools import partial
 
 from vitbook.layers import RotatedPatches
 from vitbook.models.papers.mean_pool import vit_gap
-from vitbook.models.papers.vit import (
-    CIFAR10,
-    DIGITS,
-    MICRO_BODY,
-    MINI_BODY,
-    SMALL_BODY,
-    SMALL_IMAGES,
-    vit,
-)
+from vitbook.models.papers.vit import MICRO, MINI, TINY, vit
 
 RPT = dict(make_tokenizer=RotatedPatches)
 MIDDLE = (math.pi / 20 + math.pi / 14) / 2  # of the poster's range, radians
@@ -37,28 +29,23 @@ VARIANTS = {
 
 # Settings of `vit`.
 ROT_VIT_MODELS = (
-    {
-        f"rot_vit_{size}_{patches}": images | body | RPT
-        for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
-        for patches, images in SMALL_IMAGES.items()
-    }
+    {f"rot_vit_tiny_{patches}": tiny | RPT for patches, tiny in TINY.items()}
+    | {f"rot_vit_mini_{patches}": mini | RPT for patches, mini in MINI.items()}
     | {
-        f"rot_vit_micro{variant}_patch2_8": DIGITS
-        | MICRO_BODY
+        f"rot_vit_micro{variant}_patch2_8": MICRO
         | dict(make_tokenizer=partial(RotatedPatches, **choices))
         for variant, choices in VARIANTS.items()
     }
     | {
-        f"rot_vit_mini{variant}_patch4_32": CIFAR10
-        | MINI_BODY
+        f"rot_vit_mini{variant}_patch4_32": MINI["patch4_32"]
         | dict(make_tokenizer=partial(RotatedPatches, **choices))
         for variant, choices in VARIANTS.items()
         if variant.endswith(("zero", "no_norm"))
     }
 )
 
-# Settings of `vit_gap`: without a class token, the poster's formula,
-# "otherwise". It does not say what is classified then; here it is the mean of the patch tokens.
-POOLED_ROT_VIT_MODELS = {"rot_vit_micro_no_class_patch2_8": DIGITS | MICRO_BODY | RPT}
+# Settings of `vit_gap`: without a class token, the poster's formula, "otherwise". It does not say
+# what is classified then; here it is the mean of the patch tokens.
+POOLED_ROT_VIT_MODELS = {"rot_vit_micro_no_class_patch2_8": MICRO | RPT}
 
 MODELS = {vit: ROT_VIT_MODELS, vit_gap: POOLED_ROT_VIT_MODELS}

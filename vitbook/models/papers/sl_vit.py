@@ -3,17 +3,7 @@
 from functools import partial
 
 from vitbook.layers import LocalitySelfAttention, ShiftedPatches
-from vitbook.models.papers.vit import (
-    CIFAR10,
-    DIGITS,
-    FLOWERS,
-    MICRO_BODY,
-    MINI_BODY,
-    SMALL_BODY,
-    SMALL_IMAGES,
-    TINY_IMAGENET,
-    vit,
-)
+from vitbook.models.papers.vit import MICRO, MINI, TINY, vit
 
 SPT = dict(make_tokenizer=ShiftedPatches)
 LSA = dict(make_attention=LocalitySelfAttention)
@@ -24,21 +14,20 @@ SWAPS = {"sl": SPT | LSA, "spt": SPT, "lsa": LSA}
 
 # Settings of `vit`: a body with one part changed, or both.
 SL_VIT_MODELS = {
-    "sl_vit_tiny_patch4_32": CIFAR10 | SMALL_BODY | SPT | LSA,
-    "sl_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | SPT | LSA,
-    "sl_vit_tiny_patch8_128": FLOWERS | SMALL_BODY | SPT | LSA,
-    "spt_vit_tiny_patch4_32": CIFAR10 | SMALL_BODY | SPT,
-    "lsa_vit_tiny_patch4_32": CIFAR10 | SMALL_BODY | LSA,
-    "spt_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | SPT,
-    "lsa_vit_tiny_patch8_64": TINY_IMAGENET | SMALL_BODY | LSA,
+    **{f"sl_vit_tiny_{patches}": tiny | SPT | LSA for patches, tiny in TINY.items()},
     **{
-        f"{name}_vit_mini_{patches}": images | MINI_BODY | swap
-        for name, swap in SWAPS.items()
-        for patches, images in SMALL_IMAGES.items()
+        f"{name}_vit_tiny_{patches}": TINY[patches] | SWAPS[name]
+        for patches in ("patch4_32", "patch8_64")
+        for name in ("spt", "lsa")
     },
-    **{f"{name}_vit_micro_patch2_8": DIGITS | MICRO_BODY | swap for name, swap in SWAPS.items()},
-    "spt_vit_micro_zero_patch2_8": DIGITS | MICRO_BODY | UNSHIFTED,
-    "sl_vit_mini_no_norm_patch4_32": CIFAR10 | MINI_BODY | NO_NORM | LSA,
+    **{
+        f"{name}_vit_mini_{patches}": mini | swap
+        for name, swap in SWAPS.items()
+        for patches, mini in MINI.items()
+    },
+    **{f"{name}_vit_micro_patch2_8": MICRO | swap for name, swap in SWAPS.items()},
+    "spt_vit_micro_zero_patch2_8": MICRO | UNSHIFTED,
+    "sl_vit_mini_no_norm_patch4_32": MINI["patch4_32"] | NO_NORM | LSA,
 }
 
 MODELS = {vit: SL_VIT_MODELS}

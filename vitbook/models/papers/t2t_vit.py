@@ -1,6 +1,7 @@
 """T2T-ViT (Yuan et al. 2021, "Tokens-to-Token ViT: training Vision Transformers from scratch")."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from torch import nn
@@ -15,6 +16,7 @@ from vitbook.layers.cnn_designs import (
 from vitbook.layers.encoder import MLP
 from vitbook.layers.heads import ClassTokenHead
 from vitbook.layers.initialization import linear
+from vitbook.layers.shapes import Size
 from vitbook.layers.sinusoid import SinusoidPosition
 from vitbook.layers.tokens_to_tokens import (
     SoftSplit,
@@ -25,18 +27,22 @@ from vitbook.layers.tokens_to_tokens import (
     TokenTransformer,
 )
 from vitbook.models.constants import set_norm_eps
-from vitbook.models.papers.vit import MICRO_BODY, VisionTransformer, make_encoder
+from vitbook.models.papers.vit import (
+    IMAGENET,
+    MICRO_BODY,
+    MINI_BODY,
+    Body,
+    VisionTransformer,
+    make_encoder,
+)
 
 
 def t2t_vit(
     *,
-    image_size: int | Sequence[int],
+    image_size: Size,
     channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
     num_classes: int,
+    body: Body,
     make_tokenizer: Callable[..., nn.Module] = TokensToTokens,
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_mlp: Callable[..., nn.Module] = MLP,
@@ -48,24 +54,15 @@ def t2t_vit(
 
     Args:
         make_tokenizer: called with ``image_size, channels, width``.
-        make_attention: as in :func:`~vitbook.models.papers.vit.make_encoder`.
-        make_mlp: likewise.
+        make_attention, make_mlp: as in :func:`~vitbook.models.papers.vit.make_encoder`.
     """
-    tokenizer = make_tokenizer(image_size, channels, width)
+    tokenizer = make_tokenizer(image_size, channels, body.width)
     model = VisionTransformer(
         tokenizer=tokenizer,
-        position=SinusoidPosition(tokenizer.grid_size, width),
-        encoder=make_encoder(
-            width,
-            depth,
-            num_heads,
-            mlp_width,
-            qkv_bias=False,
-            make_attention=make_attention,
-            make_mlp=make_mlp,
-        ),
-        head=ClassTokenHead(width, num_classes),
-        width=width,
+        position=SinusoidPosition(tokenizer.grid_size, body.width),
+        encoder=make_encoder(replace(body, qkv_bias=False), make_attention, make_mlp),
+        head=ClassTokenHead(body.width, num_classes),
+        width=body.width,
     )
     set_norm_eps(model, NORM_EPS)
     return model
@@ -73,14 +70,14 @@ def t2t_vit(
 
 def t2t_vit_dense(
     *,
-    image_size: int | Sequence[int],
+    image_size: Size,
     channels: int = 3,
+    num_classes: int,
     width: int,
     depths: Sequence[int],
     growth: int,
     num_heads: int,
     mlp_ratio: int,
-    num_classes: int,
     make_tokenizer: Callable[..., nn.Module] = TokensToTokens,
 ) -> VisionTransformer:
     """T2T-ViT-Dense (section 3.2): a token grows with every block, as in DenseNet.
@@ -102,15 +99,14 @@ def t2t_vit_dense(
 
 
 NORM_EPS = 1e-5
-IMAGENET = dict(image_size=224, num_classes=1000)
 SOFTMAX_TOKENS = dict(make_tokenizer=partial(TokensToTokens, make_block=TokenTransformer))
 SIZES = {
-    "7": dict(width=256, depth=7, num_heads=4, mlp_width=512),
-    "10": dict(width=256, depth=10, num_heads=4, mlp_width=512),
-    "12": dict(width=256, depth=12, num_heads=4, mlp_width=512),
-    "14": dict(width=384, depth=14, num_heads=6, mlp_width=1152),
-    "19": dict(width=448, depth=19, num_heads=7, mlp_width=1344),
-    "24": dict(width=512, depth=24, num_heads=8, mlp_width=1536),
+    "7": Body(width=256, depth=7, num_heads=4, mlp_width=512),
+    "10": Body(width=256, depth=10, num_heads=4, mlp_width=512),
+    "12": Body(width=256, depth=12, num_heads=4, mlp_width=512),
+    "14": Body(width=384, depth=14, num_heads=6, mlp_width=1152),
+    "19": Body(width=448, depth=19, num_heads=7, mlp_width=1344),
+    "24": Body(width=512, depth=24, num_heads=8, mlp_width=1536),
 }
 
 # Small images have shorter steps. The SL-ViT authors' code leaves 8x8 tokens and T2T-ViT-12's
@@ -141,77 +137,71 @@ def small_tokens(
 
 
 # The mini's splits leave as many tokens as its patches are.
-MINI = dict(width=96, depth=6, num_heads=6, mlp_width=192)
 MINI_SPLITS = {
     "patch4_32": (CIFAR10, (STEP_2, STEP_2)),
     "patch8_64": (TINY_IMAGENET, (STEP_2, STEP_2, STEP_2)),
     "patch8_128": (FLOWERS, (STEP_4, STEP_2)),
 }
-MINI_TOKENS = small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
-MICRO_TOKENS = small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
+MINI_TOKENS = CIFAR10 | small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
+MICRO_TOKENS = DIGITS | small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
 # Softmax attention in the token block, and nulls: even attention, none, and a linear layer instead.
-MICRO_BLOCKS = {
-    "t": small_tokens(STEP_1, STEP_2, token_width=16),
-    "even": small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenMean),
-    "mlp": small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenMLP),
-    "bare": small_tokens(STEP_1, STEP_2, token_width=16, make_block=linear),
-}
+MICRO_BLOCKS = dict(t=TokenTransformer, even=TokenMean, mlp=TokenMLP, bare=linear)
 # T2T-ViT-14's designs on them, in proportion: Wide has 4 layers for 14 at twice the width, Ghost 16
 # for 14, ResNeXt 32 heads for 6 (where that divides no width, the nearest that does).
+SQUEEZED = dict(make_attention=SqueezedSelfAttention)
+GHOST = dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP)
 MINI_DESIGNS = dict(
-    wide=dict(width=192, depth=2, num_heads=12, mlp_width=384),
-    se=dict(make_attention=SqueezedSelfAttention),
-    resnext=dict(num_heads=32),
-    ghost=dict(depth=7, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+    wide=dict(body=Body(width=192, depth=2, num_heads=12, mlp_width=384)),
+    se=dict(body=MINI_BODY) | SQUEEZED,
+    resnext=dict(body=replace(MINI_BODY, num_heads=32)),
+    ghost=dict(body=replace(MINI_BODY, depth=7)) | GHOST,
 )
+# Those behind "equal" take as many multiply-adds as the plain micro, to 2 %.
 MICRO_DESIGNS = dict(
-    wide=dict(width=128, depth=1, num_heads=8, mlp_width=256),
-    se=dict(make_attention=SqueezedSelfAttention),
-    resnext=dict(num_heads=16),
-    ghost=dict(depth=5, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
-    # As many multiply-adds as the plain micro, to 2 %.
-    dn_equal=dict(width=48, depth=7, num_heads=3, mlp_width=96),
-    ghost_equal=dict(width=76, mlp_width=152, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
+    wide=dict(body=Body(width=128, depth=1, num_heads=8, mlp_width=256)),
+    se=dict(body=MICRO_BODY) | SQUEEZED,
+    resnext=dict(body=replace(MICRO_BODY, num_heads=16)),
+    ghost=dict(body=replace(MICRO_BODY, depth=5)) | GHOST,
+    dn_equal=dict(body=Body(width=48, depth=7, num_heads=3, mlp_width=96)),
+    ghost_equal=dict(body=replace(MICRO_BODY, width=76, mlp_width=152)) | GHOST,
 )
 
 # Everything that `t2t_vit` takes, by name: the paper's sizes, T2T-ViT-14 with one idea of a
 # convolutional network, and those for small images. The paper prints depth 8 for 7, 14 for Wide
 # and 14 for Ghost; here are the depths of its code.
 T2T_VIT_MODELS = (
-    {f"t2t_vit_{size}": IMAGENET | numbers for size, numbers in SIZES.items()}
-    | {f"t2t_vit_t_{size}": IMAGENET | SIZES[size] | SOFTMAX_TOKENS for size in ("14", "19", "24")}
+    {f"t2t_vit_{size}": IMAGENET | dict(body=body) for size, body in SIZES.items()}
     | {
-        "t2t_vit_14_wide": IMAGENET | dict(width=768, depth=4, num_heads=12, mlp_width=2304),
-        "t2t_vit_14_resnext": IMAGENET | SIZES["14"] | dict(num_heads=32),
-        "t2t_vit_14_se": IMAGENET | SIZES["14"] | dict(make_attention=SqueezedSelfAttention),
-        "t2t_vit_14_ghost": IMAGENET
-        | SIZES["14"]
-        | dict(depth=16, make_attention=GhostSelfAttention, make_mlp=GhostMLP),
-        "t2t_vit_t_12_patch4_32": CIFAR10 | SIZES["12"] | small_tokens(STEP_2, STEP_2),
-        "t2t_vit_t_12_patch8_64": TINY_IMAGENET
-        | SIZES["12"]
-        | small_tokens(STEP_2, STEP_2, STEP_2),
-        "t2t_vit_micro_patch2_8": DIGITS | MICRO_BODY | MICRO_TOKENS,
+        f"t2t_vit_t_{size}": IMAGENET | dict(body=SIZES[size]) | SOFTMAX_TOKENS
+        for size in ("14", "19", "24")
     }
     | {
-        f"t2t_vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | tokens
-        for name, tokens in MICRO_BLOCKS.items()
+        "t2t_vit_14_wide": IMAGENET
+        | dict(body=Body(width=768, depth=4, num_heads=12, mlp_width=2304)),
+        "t2t_vit_14_resnext": IMAGENET | dict(body=replace(SIZES["14"], num_heads=32)),
+        "t2t_vit_14_se": IMAGENET | dict(body=SIZES["14"]) | SQUEEZED,
+        "t2t_vit_14_ghost": IMAGENET | dict(body=replace(SIZES["14"], depth=16)) | GHOST,
+        "t2t_vit_t_12_patch4_32": CIFAR10 | dict(body=SIZES["12"]) | small_tokens(STEP_2, STEP_2),
+        "t2t_vit_t_12_patch8_64": TINY_IMAGENET
+        | dict(body=SIZES["12"])
+        | small_tokens(STEP_2, STEP_2, STEP_2),
+        "t2t_vit_micro_patch2_8": MICRO_TOKENS | dict(body=MICRO_BODY),
+    }
+    | {
+        f"t2t_vit_{name}_micro_patch2_8": DIGITS
+        | dict(body=MICRO_BODY)
+        | small_tokens(STEP_1, STEP_2, token_width=16, make_block=make_block)
+        for name, make_block in MICRO_BLOCKS.items()
     }
     | {
         f"t2t_vit_{kind}mini_{name}": images
-        | MINI
+        | dict(body=MINI_BODY)
         | small_tokens(*splits, token_width=24, make_block=make_block)
         for kind, make_block in (("", TokenPerformer), ("t_", TokenTransformer))
         for name, (images, splits) in MINI_SPLITS.items()
     }
-    | {
-        f"t2t_vit_{name}_mini_patch4_32": CIFAR10 | MINI | MINI_TOKENS | design
-        for name, design in MINI_DESIGNS.items()
-    }
-    | {
-        f"t2t_vit_{name}_micro_patch2_8": DIGITS | MICRO_BODY | MICRO_TOKENS | design
-        for name, design in MICRO_DESIGNS.items()
-    }
+    | {f"t2t_vit_{name}_mini_patch4_32": MINI_TOKENS | kind for name, kind in MINI_DESIGNS.items()}
+    | {f"t2t_vit_{name}_micro_patch2_8": MICRO_TOKENS | d for name, d in MICRO_DESIGNS.items()}
 )
 
 # Everything that `t2t_vit_dense` takes, by name. With fewer layers a token must grow faster for as
@@ -220,12 +210,10 @@ SMALL_DENSE = dict(width=32, growth=32, mlp_ratio=2)
 T2T_VIT_DENSE_MODELS = {
     "t2t_vit_14_dense": IMAGENET
     | dict(width=128, depths=(3, 6, 6, 4), growth=64, num_heads=8, mlp_ratio=2),
-    "t2t_vit_dense_mini_patch4_32": CIFAR10
-    | MINI_TOKENS
+    "t2t_vit_dense_mini_patch4_32": MINI_TOKENS
     | SMALL_DENSE
     | dict(depths=(1, 3, 3, 1), num_heads=8),
-    "t2t_vit_dense_micro_patch2_8": DIGITS
-    | MICRO_TOKENS
+    "t2t_vit_dense_micro_patch2_8": MICRO_TOKENS
     | SMALL_DENSE
     | dict(depths=(1, 2, 1, 2), num_heads=4),
 }

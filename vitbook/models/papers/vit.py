@@ -1,6 +1,7 @@
 """The Vision Transformer (Dosovitskiy et al. 2021, "An image is worth 16x16 words")."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from einops import repeat
@@ -18,7 +19,7 @@ from vitbook.layers import (
     SelfAttention,
 )
 from vitbook.layers.heads import Both
-from vitbook.layers.shapes import Images, Logits, TokensOfImages
+from vitbook.layers.shapes import Images, Logits, Size, TokensOfImages
 
 
 class VisionTransformer(nn.Module):
@@ -104,47 +105,56 @@ class VisionTransformer(nn.Module):
         return self.head(self.features(images))
 
 
+@dataclass(frozen=True)
+class Body:
+    """The sizes of an encoder (table 1).
+
+    Attributes:
+        width: of a token.
+        depth: number of blocks.
+        num_heads: of each block's attention.
+        mlp_width: hidden width of each block's MLP.
+        qkv_bias: whether queries, keys and values have a bias.
+    """
+
+    width: int
+    depth: int
+    num_heads: int
+    mlp_width: int
+    qkv_bias: bool = True
+
+
 def make_encoder(
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
-    qkv_bias: bool = True,
+    body: Body,
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_mlp: Callable[..., nn.Module] = MLP,
     make_block: Callable[..., nn.Module] = EncoderBlock,
 ) -> Encoder:
-    """The paper's encoder: ``depth`` blocks alike, and the last norm.
+    """The paper's encoder: ``body.depth`` blocks alike, and the last norm.
 
     Args:
         make_attention: called for each block with ``width, num_heads, qkv_bias``.
         make_mlp: called for each block with ``width, mlp_width``.
         make_block: called with ``attention, mlp, width``.
     """
-    return Encoder(
-        [
-            make_block(
-                attention=make_attention(width, num_heads, qkv_bias),
-                mlp=make_mlp(width, mlp_width),
-                width=width,
-            )
-            for _ in range(depth)
-        ],
-        width,
-    )
+    blocks = [
+        make_block(
+            attention=make_attention(body.width, body.num_heads, body.qkv_bias),
+            mlp=make_mlp(body.width, body.mlp_width),
+            width=body.width,
+        )
+        for _ in range(body.depth)
+    ]
+    return Encoder(blocks, body.width)
 
 
 def vit(
     *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
+    image_size: Size,
+    patch_size: Size,
     channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
     num_classes: int,
-    qkv_bias: bool = True,
+    body: Body,
     num_prefix_tokens: int = 1,
     make_tokenizer: Callable[..., nn.Module] = PatchEmbedding,
     make_position: Callable[..., nn.Module] = LearnedPosition,
@@ -159,57 +169,63 @@ def vit(
         num_prefix_tokens: learned tokens in front of the patches.
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
         make_position: called with ``grid_size, width, num_prefix_tokens``.
-        make_attention: as in :func:`make_encoder`.
-        make_mlp: likewise.
-        make_block: likewise.
+        make_attention, make_mlp, make_block: as in :func:`make_encoder`.
         make_head: called with ``width, num_classes``.
 
     Example:
         >>> from vitbook.layers import NoPosition
         >>> from vitbook.models.papers.vit import MICRO_BODY, vit
         >>> model = vit(
-        ...     image_size=32, patch_size=8, num_classes=10, make_position=NoPosition, **MICRO_BODY
+        ...     image_size=32, patch_size=8, num_classes=10, body=MICRO_BODY,
+        ...     make_position=NoPosition,
         ... )
         >>> type(model.position).__name__, len(model.encoder.blocks)
         ('NoPosition', 4)
     """
-    tokenizer = make_tokenizer(image_size, patch_size, channels, width)
+    tokenizer = make_tokenizer(image_size, patch_size, channels, body.width)
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=make_position(tokenizer.grid_size, width, num_prefix_tokens),
-        encoder=make_encoder(
-            width, depth, num_heads, mlp_width, qkv_bias, make_attention, make_mlp, make_block
-        ),
-        head=make_head(width, num_classes),
-        width=width,
+        position=make_position(tokenizer.grid_size, body.width, num_prefix_tokens),
+        encoder=make_encoder(body, make_attention, make_mlp, make_block),
+        head=make_head(body.width, num_classes),
+        width=body.width,
         num_prefix_tokens=num_prefix_tokens,
     )
 
 
 SIZES = {
-    "tiny": dict(width=192, depth=12, num_heads=3, mlp_width=768),
-    "small": dict(width=384, depth=12, num_heads=6, mlp_width=1536),
-    "base": dict(width=768, depth=12, num_heads=12, mlp_width=3072),
-    "large": dict(width=1024, depth=24, num_heads=16, mlp_width=4096),
-    "huge": dict(width=1280, depth=32, num_heads=16, mlp_width=5120),
+    "tiny": Body(width=192, depth=12, num_heads=3, mlp_width=768),
+    "small": Body(width=384, depth=12, num_heads=6, mlp_width=1536),
+    "base": Body(width=768, depth=12, num_heads=12, mlp_width=3072),
+    "large": Body(width=1024, depth=24, num_heads=16, mlp_width=4096),
+    "huge": Body(width=1280, depth=32, num_heads=16, mlp_width=5120),
 }
 # ViT-b of figure 4: "all hidden dimensions halved".
-HALF_BASE = dict(width=384, depth=12, num_heads=12, mlp_width=1536)
-SMALL_BODY = dict(width=192, depth=9, num_heads=12, mlp_width=384, qkv_bias=False)
-MINI_BODY = dict(width=96, depth=6, num_heads=6, mlp_width=192, qkv_bias=False)
-MICRO_BODY = dict(width=64, depth=4, num_heads=4, mlp_width=128)
+HALF_BASE = Body(width=384, depth=12, num_heads=12, mlp_width=1536)
+TINY_BODY = Body(width=192, depth=9, num_heads=12, mlp_width=384, qkv_bias=False)
+MINI_BODY = Body(width=96, depth=6, num_heads=6, mlp_width=192, qkv_bias=False)
+MICRO_BODY = Body(width=64, depth=4, num_heads=4, mlp_width=128)
+
 # What the small bodies are trained on, and the patches that they cut it into.
+IMAGENET = dict(image_size=224, num_classes=1000)
 CIFAR10 = dict(image_size=32, patch_size=4, num_classes=10)
 TINY_IMAGENET = dict(image_size=64, patch_size=8, num_classes=200)
 FLOWERS = dict(image_size=128, patch_size=8, num_classes=5)
 DIGITS = dict(image_size=8, patch_size=2, channels=1, num_classes=10)
 SMALL_IMAGES = {"patch4_32": CIFAR10, "patch8_64": TINY_IMAGENET, "patch8_128": FLOWERS}
+TINY = {patches: images | dict(body=TINY_BODY) for patches, images in SMALL_IMAGES.items()}
+MINI = {patches: images | dict(body=MINI_BODY) for patches, images in SMALL_IMAGES.items()}
+MICRO = DIGITS | dict(body=MICRO_BODY)
+MICRO_PIXELS = MICRO | dict(patch_size=1)
+
 POST_NORM = dict(make_block=PostNormBlock)
 # Neighbours of the mini: other depths, widths with heads as wide, and patches.
 MINI_NEIGHBOURS = (
-    {f"d{depth}_patch4_32": dict(depth=depth) for depth in (3, 12, 24)}
+    {f"d{depth}_patch4_32": dict(body=replace(MINI_BODY, depth=depth)) for depth in (3, 12, 24)}
     | {
-        f"w{width}_patch4_32": dict(width=width, num_heads=width // 16, mlp_width=2 * width)
+        f"w{width}_patch4_32": dict(
+            body=replace(MINI_BODY, width=width, num_heads=width // 16, mlp_width=2 * width)
+        )
         for width in (48, 192)
     }
     | {f"patch{patch}_32": dict(patch_size=patch) for patch in (2, 8)}
@@ -217,39 +233,31 @@ MINI_NEIGHBOURS = (
 # Neighbours of the micro, one dimension changed at a time: about a quarter of its multiply-adds,
 # twice and four times as many (d10 and d13: those of the hybrids vit_micro_r8_s2_8 and
 # vit_micro_r14_s2_8). Always four heads.
-MICRO_NEIGHBOURS = (
-    {f"d{depth}_patch2_8": dict(depth=depth) for depth in (1, 8, 10, 13, 16)}
-    | {f"w{width}_patch2_8": dict(width=width, mlp_width=2 * width) for width in (32, 92, 128)}
-    | {f"mlp{mlp_width}_patch2_8": dict(mlp_width=mlp_width) for mlp_width in (400, 960)}
-    | {f"patch{patch}_8": dict(patch_size=patch) for patch in (1, 4)}
-)
+MICRO_NEIGHBOURS = {
+    f"{name}_patch2_8": dict(body=replace(MICRO_BODY, **other))
+    for name, other in (
+        *((f"d{depth}", dict(depth=depth)) for depth in (1, 8, 10, 13, 16)),
+        *((f"w{width}", dict(width=width, mlp_width=2 * width)) for width in (32, 92, 128)),
+        *((f"mlp{mlp_width}", dict(mlp_width=mlp_width)) for mlp_width in (400, 960)),
+    )
+} | {f"patch{patch}_8": dict(patch_size=patch) for patch in (1, 4)}
 
 # Everything that `vit` takes, by name; the paper's models are one table times three patch sizes.
 VIT_MODELS = (
     {
-        f"vit_{size}_patch{patch}_224": dict(
-            image_size=224, patch_size=patch, num_classes=1000, **numbers
-        )
-        for size, numbers in SIZES.items()
+        f"vit_{size}_patch{patch}_224": IMAGENET | dict(patch_size=patch, body=body)
+        for size, body in SIZES.items()
         for patch in (14, 16, 32)
     }
     | {
-        "vit_halfbase_patch32_224": dict(
-            image_size=224, patch_size=32, num_classes=1000, **HALF_BASE
-        ),
-        "vit_postnorm_tiny_patch4_32": CIFAR10 | SMALL_BODY | POST_NORM,
+        "vit_halfbase_patch32_224": IMAGENET | dict(patch_size=32, body=HALF_BASE),
+        "vit_postnorm_tiny_patch4_32": TINY["patch4_32"] | POST_NORM,
     }
-    | {
-        f"vit_{size}_{patches}": images | body
-        for size, body in (("tiny", SMALL_BODY), ("mini", MINI_BODY))
-        for patches, images in SMALL_IMAGES.items()
-    }
-    | {f"vit_mini_{name}": CIFAR10 | MINI_BODY | other for name, other in MINI_NEIGHBOURS.items()}
-    | {
-        "vit_micro_patch2_8": DIGITS | MICRO_BODY,
-        "vit_postnorm_micro_patch2_8": DIGITS | MICRO_BODY | POST_NORM,
-    }
-    | {f"vit_micro_{name}": DIGITS | MICRO_BODY | other for name, other in MICRO_NEIGHBOURS.items()}
+    | {f"vit_tiny_{patches}": tiny for patches, tiny in TINY.items()}
+    | {f"vit_mini_{patches}": mini for patches, mini in MINI.items()}
+    | {f"vit_mini_{name}": MINI["patch4_32"] | other for name, other in MINI_NEIGHBOURS.items()}
+    | {"vit_micro_patch2_8": MICRO, "vit_postnorm_micro_patch2_8": MICRO | POST_NORM}
+    | {f"vit_micro_{name}": MICRO | other for name, other in MICRO_NEIGHBOURS.items()}
 )
 
 MODELS = {vit: VIT_MODELS}

@@ -1,15 +1,12 @@
 """How a Vision Transformer hears where its tokens stand (ViT paper, appendix D.4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from torch import nn
 
 from vitbook.layers import (
-    MLP,
     ClassTokenHead,
-    Encoder,
-    EncoderBlock,
     LearnedPosition,
     LearnedPosition2D,
     NoPosition,
@@ -19,18 +16,11 @@ from vitbook.layers import (
     RelativePosition,
     RelativePosition2D,
     RelativeSelfAttention,
-    SelfAttention,
     SinusoidPosition,
     SinusoidPosition2D,
 )
-from vitbook.models.papers.vit import (
-    CIFAR10,
-    DIGITS,
-    MICRO_BODY,
-    SMALL_BODY,
-    VisionTransformer,
-    vit,
-)
+from vitbook.layers.shapes import Size
+from vitbook.models.papers.vit import MICRO, TINY, Body, VisionTransformer, make_encoder, vit
 
 MakePositions = Callable[[tuple[int, int], int, int], list[nn.Module]]
 
@@ -47,15 +37,11 @@ def one_for_all_layers(make_position: Callable[..., nn.Module]) -> MakePositions
 
 def vit_every_layer(
     *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
+    image_size: Size,
+    patch_size: Size,
     channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
     num_classes: int,
-    qkv_bias: bool = True,
+    body: Body,
     make_positions: MakePositions,
 ) -> VisionTransformer:
     """A Vision Transformer whose tokens are told their places at every layer, not at the stem.
@@ -63,32 +49,24 @@ def vit_every_layer(
     Args:
         make_positions: called with ``grid_size, width, depth``; one position for each layer.
     """
-    tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
-    positions = make_positions(tokenizer.grid_size, width, depth)
-    blocks = [
-        EncoderBlock(SelfAttention(width, num_heads, qkv_bias), MLP(width, mlp_width), width)
-        for _ in positions
-    ]
+    tokenizer = PatchEmbedding(image_size, patch_size, channels, body.width)
+    positions = make_positions(tokenizer.grid_size, body.width, body.depth)
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=NoPosition(tokenizer.grid_size, width),
-        encoder=PositionedEncoder(blocks, positions, width),
-        head=ClassTokenHead(width, num_classes),
-        width=width,
+        position=NoPosition(tokenizer.grid_size, body.width),
+        encoder=PositionedEncoder(list(make_encoder(body).blocks), positions, body.width),
+        head=ClassTokenHead(body.width, num_classes),
+        width=body.width,
     )
 
 
 def relative_vit(
     *,
-    image_size: int | Sequence[int],
-    patch_size: int | Sequence[int],
+    image_size: Size,
+    patch_size: Size,
     channels: int = 3,
-    width: int,
-    depth: int,
-    num_heads: int,
-    mlp_width: int,
     num_classes: int,
-    qkv_bias: bool = True,
+    body: Body,
     make_positions: MakePositions,
 ) -> VisionTransformer:
     """A Vision Transformer that knows how far apart two tokens stand, and not where.
@@ -100,30 +78,23 @@ def relative_vit(
         make_positions: called with ``grid_size``, the width of a head, and ``depth``; one position
             for each layer. The paper does not say whether its layers share one.
     """
-    tokenizer = PatchEmbedding(image_size, patch_size, channels, width)
-    positions = make_positions(tokenizer.grid_size, width // num_heads, depth)
-    blocks = [
-        EncoderBlock(
-            RelativeSelfAttention(width, num_heads, qkv_bias, position),
-            MLP(width, mlp_width),
-            width,
-        )
-        for position in positions
-    ]
+    tokenizer = PatchEmbedding(image_size, patch_size, channels, body.width)
+    positions = iter(make_positions(tokenizer.grid_size, body.width // body.num_heads, body.depth))
+
+    def make_attention(*sizes: int) -> RelativeSelfAttention:
+        return RelativeSelfAttention(*sizes, next(positions))
+
     return VisionTransformer(
         tokenizer=tokenizer,
-        position=NoPosition(tokenizer.grid_size, width),
-        encoder=Encoder(blocks, width),
-        head=ClassTokenHead(width, num_classes),
-        width=width,
+        position=NoPosition(tokenizer.grid_size, body.width),
+        encoder=make_encoder(body, make_attention),
+        head=ClassTokenHead(body.width, num_classes),
+        width=body.width,
     )
 
 
 # The small body on CIFAR-10 and the micro body on the digits.
-BODIES = {
-    "tiny_patch4_32": CIFAR10 | SMALL_BODY,
-    "micro_patch2_8": DIGITS | MICRO_BODY,
-}
+BODIES = {"tiny_patch4_32": TINY["patch4_32"], "micro_patch2_8": MICRO}
 
 
 def _of_both_bodies(kinds: dict[str, dict]) -> dict[str, dict]:
@@ -148,9 +119,7 @@ STEM_POSITION_MODELS = _of_both_bodies(
         ),
     }
 ) | {  # a set of other patches: what is a place worth when a patch shows less, or more?
-    f"vit_nopos_micro_patch{patch}_8": DIGITS
-    | MICRO_BODY
-    | dict(patch_size=patch, make_position=NoPosition)
+    f"vit_nopos_micro_patch{patch}_8": MICRO | dict(patch_size=patch, make_position=NoPosition)
     for patch in (1, 4)
 }
 

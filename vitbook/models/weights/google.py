@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -18,7 +19,7 @@ from vitbook.model_utilities import unwrapped
 from vitbook.models.catalog import CATALOG, ModelSpec, create_again
 from vitbook.models.papers.bit import bit
 from vitbook.models.papers.hybrid import hybrid
-from vitbook.models.papers.vit import vit
+from vitbook.models.papers.vit import Body, vit
 from vitbook.models.weights.formats import WeightsError
 from vitbook.models.weights.names import GOOGLE_LEAVES, GOOGLE_NAMES
 from vitbook.models.weights.timm import load_state
@@ -210,21 +211,21 @@ def _described(state: dict[str, Tensor], name: str) -> tuple[str, int, int]:
     first = next(n for n in (STEM, "stem.conv.weight", "patch_embed.proj.weight") if n in state)
     blocks = sorted({n[: n.index(".norm1")] for n in state if n.endswith(".norm1.weight")})
     about: dict[str, object] = {}
-    if first != "patch_embed.proj.weight":
+    if first == "patch_embed.proj.weight":
+        factory, about["patch_size"] = vit, state[first].shape[-1]
+    else:
+        factory = hybrid
         counts = Counter(int(n.split("stages.")[1].split(".")[0]) for n in blocks if "stages." in n)
         about["stage_depths"] = tuple(counts[stage] for stage in sorted(counts))
-    else:
-        about["patch_size"] = state[first].shape[-1]
     if first == "stem.conv.weight":
         factory, about["width_factor"] = bit, len(state[first]) // 64
     else:
-        factory = vit if first == "patch_embed.proj.weight" else hybrid
-        about |= {
-            "width": len(state["patch_embed.proj.weight"]),
-            "depth": sum(n.startswith("blocks.") for n in blocks),
-            "num_heads": int(state.get("num_heads", 0)),
-            "mlp_width": len(state.get("blocks.0.mlp.fc1.bias", ())),
-        }
+        about["body"] = Body(
+            width=len(state["patch_embed.proj.weight"]),
+            depth=sum(n.startswith("blocks.") for n in blocks),
+            num_heads=int(state.get("num_heads", 0)),
+            mlp_width=len(state.get("blocks.0.mlp.fc1.bias", ())),
+        )
     numbers = {"image_size", "num_classes", "channels"} | about.keys()
     fits = {  # an entry that says more than these swaps a part
         ours: settings["image_size"]
@@ -233,15 +234,16 @@ def _described(state: dict[str, Tensor], name: str) -> tuple[str, int, int]:
         if about.items() <= (DEFAULTS.get(factory, {}) | settings).items()
     }
     if not fits:
+        if "body" in about:
+            about |= asdict(about.pop("body"))
         told = ", ".join(f"{key} {value}" for key, value in about.items())
         raise WeightsError(
             f"{name} is of a model with {told}, which the catalogue lacks: build one, and fill it "
             "with vitbook.models.weights.google.load_google"
         )
-    if "pos_embed" not in state:
-        ours, size = next(iter(fits.items()))
-        return ours, size, state[first].shape[1]
-    step = about.get("patch_size") or 2 ** (1 + len(about["stage_depths"]))
-    size = step * math.isqrt(state["pos_embed"].shape[1])
-    ours = next((ours for ours, named in fits.items() if named == size), next(iter(fits)))
+    ours, size = next(iter(fits.items()))
+    if "pos_embed" in state:
+        step = about.get("patch_size") or 2 ** (1 + len(about["stage_depths"]))
+        size = step * math.isqrt(state["pos_embed"].shape[1])
+        ours = next((each for each, named in fits.items() if named == size), ours)
     return ours, size, state[first].shape[1]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset, normalize
 from vitbook.model_utilities import evaluating
-from vitbook.models.papers.vit import make_encoder
+from vitbook.models.papers.vit import Body, make_encoder
 from vitbook.studies.self_supervision.masks import (
     MaskedLearner,
     check_plain,
@@ -21,7 +21,7 @@ from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
 
 SHARE = 0.75
-DECODER_WIDTH, DECODER_DEPTH, DECODER_HEADS = 32, 2, 4
+DECODER = Body(width=32, depth=2, num_heads=4, mlp_width=128)
 Hidden = Int64[Tensor, "batch hidden"]
 Images = Float[Tensor, "batch channels height width"]
 
@@ -94,12 +94,12 @@ class MaskedAutoencoder(MaskedLearner):
                 "normalized patches of one number, which has no spread: set normalized=False, or "
                 "take larger patches"
             )
-        self.enter = nn.Linear(width, DECODER_WIDTH)
-        self.mask = nn.Parameter(torch.zeros(DECODER_WIDTH))
-        self.places = nn.Parameter(torch.empty(rows * columns, DECODER_WIDTH))
+        self.enter = nn.Linear(width, DECODER.width)
+        self.mask = nn.Parameter(torch.zeros(DECODER.width))
+        self.places = nn.Parameter(torch.empty(rows * columns, DECODER.width))
         nn.init.trunc_normal_(self.places, std=0.02)
-        self.decoder = make_encoder(DECODER_WIDTH, DECODER_DEPTH, DECODER_HEADS, 4 * DECODER_WIDTH)
-        self.predictor = nn.Linear(DECODER_WIDTH, pixels)
+        self.decoder = make_encoder(DECODER)
+        self.predictor = nn.Linear(DECODER.width, pixels)
 
     def choose_hidden(self, batch: int, generator: torch.Generator) -> Hidden:
         """Draw the places that are hidden, in order, equally many of each image."""
