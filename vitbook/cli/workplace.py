@@ -87,6 +87,9 @@ class Workplace:
         claim = FileLock(self._claim(run), timeout=0.5)  # others look for a moment
         try:
             claim.acquire()
+            for path in self._files(run, "lock"):  # of a run that goes on, its worker killed
+                with FileLock(path, timeout=0.5):  # for a moment: a run takes it itself
+                    pass
             yield True
         except Timeout:
             yield False

@@ -1,22 +1,28 @@
 """Speed, memory and costs of models, measured side by side."""
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Literal
 
 import torch
 import typer
+from torch import Tensor
 
 from vitbook import measure, runs
-from vitbook.cli.benchmarked_model import (
-    FORWARD,
-    TRAINING,
-    BenchmarkedModel,
-    load_benchmarked_model,
-)
+from vitbook.cli.probed_model import load_probed_model
+from vitbook.devices import autocast
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.runs.tables import interval, print_table
+from vitbook.training import BatchTooLargeError
 from vitbook.training.asked import check_each_once
+from vitbook.training.engine.loss import cross_entropy
+from vitbook.training.engine.memory import is_out_of_memory
 
+FORWARD, TRAINING = "forward", "training step"
+COUNTED = 2  # images; batch norms in training ask for more than one
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
 LONGEST_NAME = 150  # a file's has room for 255 bytes, and its kind is put in front
 READING = """\
@@ -73,16 +79,16 @@ def bench(
     sheet.expect(subject)
     place = sheet.device
     dtype = PRECISIONS[precision]
-    benchmarked = [
-        load_benchmarked_model(name, batch, place, dtype, compile=compile, training=training)
-        for name in models
+    passes = [
+        each for name in models for each in _passes(name, batch, place, dtype, compile, training)
     ]
     matmul = measure.Matmul(place, dtype)
     rows = []
-    for kind in benchmarked[0].passes:
-        works = [model.passes[kind] for model in benchmarked]
+    for kind in (FORWARD, TRAINING) if training else (FORWARD,):
+        timed = [each for each in passes if each.kind == kind]
+        works = [each.work for each in timed]
         throughputs, peak = measure.measure_throughput(works, matmul, rounds, label=kind)
-        rows += [_row(c, kind, t, peak) for c, t in zip(benchmarked, throughputs, strict=True)]
+        rows += [_row(each, t, peak) for each, t in zip(timed, throughputs, strict=True)]
     settings = {
         "batch": batch, "rounds": rounds, "precision": precision, "compiled": compile,
         "matmul_side": matmul.side,
@@ -105,17 +111,84 @@ def _file_name(models: list[str]) -> str:
     return f"{name[:60]}-and-{len(models) - 1}-more-{digest}"
 
 
-def _row(model: BenchmarkedModel, kind: str, found: measure.Throughput, peak: float) -> dict:
-    work, used, speed = model.passes[kind], found.utilisation, found.speed
+@dataclass(frozen=True)
+class _Pass:
+    """What is timed of a model, and the most bytes held at once meanwhile, with its weights."""
+
+    model: str
+    kind: str
+    parameters: int
+    work: measure.Work
+    memory_bytes: int
+
+
+def _passes(
+    name: str, batch: int, device: torch.device, dtype: torch.dtype, compile: bool, training: bool
+) -> list[_Pass]:
+    """The passes of a model on random images of its own size; their memory is measured at once."""
+    probed = load_probed_model(name)
+    torch.manual_seed(0)
+    with _room_for("batch", name, batch):
+        images = torch.randn(batch, probed.channels, probed.size, probed.size, device=device)
+    precision, still = autocast(device, dtype), probed.model.to(device)
+
+    def forward(images: Tensor) -> None:
+        with torch.no_grad(), precision:
+            still(images)
+
+    kinds = {FORWARD: (forward, still, None)}
+    if training:
+        learner = copy.deepcopy(still).train()
+        optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-6, fused=True)
+        with torch.no_grad():
+            labels = still(images[:1]).argmax(dim=1).expand(max(batch, COUNTED))
+
+        def step(images: Tensor) -> None:
+            with precision:
+                loss = cross_entropy(learner(images), labels[: len(images)])
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()  # last, so that no gradient stands between two steps
+
+        kinds[TRAINING] = step, learner, optimizer
+    few = images.new_zeros(COUNTED, *images.shape[1:])
+    macs = {kind: measure.count_step_macs(lambda s=s: s(few)) for kind, (s, *_) in kinds.items()}
+    if compile:  # after the counting, which needs to see every operation
+        for _, model, _ in kinds.values():
+            model.compile()
+    passes = []
+    for kind, (run, model, optimizer) in kinds.items():
+        work = measure.Work(lambda run=run: run(images), batch, macs[kind] * batch // COUNTED)
+        with _room_for(f"{kind} pass", name, batch):
+            held = measure.peak_memory(work.run, device) + measure.memory_held(model, optimizer)
+        passes.append(_Pass(name, kind, measure.count_parameters(still), work, held))
+    return passes
+
+
+@contextmanager
+def _room_for(what: str, name: str, batch: int) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise BatchTooLargeError(
+            f"a {what} of {name} with {batch:,} images does not fit into memory: use a "
+            "smaller --batch"
+        ) from error
+
+
+def _row(each: _Pass, found: measure.Throughput, peak: float) -> dict:
+    used, speed = found.utilisation, found.speed
     return {
-        "model": model.name,
-        "pass": kind,
-        "parameters": model.parameters,
-        "macs_per_image": work.macs // work.images,
+        "model": each.model,
+        "pass": each.kind,
+        "parameters": each.parameters,
+        "macs_per_image": each.work.macs // each.work.images,
         "images_per_second": found.images_per_second,
         "utilisation": [used.median, used.low, used.high],
         "speed_over_first": [speed.median, speed.low, speed.high],
-        "memory_bytes": model.memory[kind],
+        "memory_bytes": each.memory_bytes,
         "matmul_macs_per_second": peak,
     }
 
