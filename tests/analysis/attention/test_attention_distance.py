@@ -185,8 +185,8 @@ GOOD = dict(grid_size=(2, 3), patch_size=8, num_prefix_tokens=1)
         (torch.ones(1, 1, 7, 7), {"grid_size": (2, 2)}, "7 tokens, but 1 prefix .* 2x2 make 5:"),
         (torch.ones(1, 1, 7, 7), {"num_prefix_tokens": 2}, "2 prefix tokens and .* 2x3 make 8"),
         (torch.ones(1, 1, 7, 3), {}, "7 queries by 3 keys: expected tokens by tokens"),
-        (torch.full((1, 1, 7, 7), torch.nan), {}, "NaN or negative: expected .* after its softmax"),
-        (torch.full((1, 1, 7, 7), -1.0), {}, "NaN or negative"),
+        (torch.full((1, 1, 7, 7), torch.nan), {}, "negative: expected .* after its softmax"),
+        (torch.full((1, 1, 7, 7), -1.0), {}, "NaN, infinite or negative"),
         (torch.ones(1, 1, 7, 7), {"patch_size": 0}, "of 0x0 px: expected whole numbers above 0"),
         (torch.ones(1, 1, 7, 7), {"patch_size": (8, -1)}, "2x3 patches of 8x-1 px"),
     ],
@@ -201,7 +201,7 @@ def test_bad_maps_have_no_weight_on_a_prefix():
         weight_on_prefix(torch.ones(1, 1, 7, 7), 7)
     with pytest.raises(ValueError, match="expected tokens by tokens"):
         weight_on_prefix(torch.ones(1, 1, 7, 3), 1)
-    with pytest.raises(ValueError, match="NaN or negative"):
+    with pytest.raises(ValueError, match="NaN, infinite or negative"):
         weight_on_prefix(torch.full((1, 1, 7, 7), torch.nan), 1)
     with pytest.raises(ValueError, match="a grid of 0x4 patches of 2x2 px"):
         uniform_attention_distance((0, 4), 2)

@@ -1,7 +1,7 @@
 """Attention weighted by its gradient: what speaks for one class, through all layers."""
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -9,16 +9,14 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attention.rollout import (
     Query,
+    asked_of,
+    carried,
     check_one_map,
-    counted,
-    first_row,
     fused_by_pieces,
-    on_grid,
     roll_out,
 )
 from vitbook.analysis.capture.calls import AttentionCall
-from vitbook.analysis.capture.layout import Pair, check_map, has_class_token, of_layer, token_layout
-from vitbook.analysis.capture.reading import tokens_read
+from vitbook.analysis.capture.layout import Pair, check_map, of_layer, token_layout
 from vitbook.analysis.capture.record import record_attention
 from vitbook.analysis.capture.running import (
     batches,
@@ -73,12 +71,9 @@ def gradient_rollout(
     if not 0 <= residual < 1:
         raise ValueError(f"residual {residual}: expected from 0 to below 1")
     given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
-    found, read = [], cache(partial(tokens_read, model, images, *given))
-    has_class = has_class_token(model)
-    for layers in weighted_attention(model, images, targets, batch_size, *given):
-        fused = counted(layers, start_layer)
-        found.append(roll_out(first_row(fused[0], *given, query, read, has_class), fused, residual))
-    return on_grid(torch.cat(found), *given)
+    batches = weighted_attention(model, images, targets, batch_size, *given)
+    ask = asked_of(model, images, *given, query)
+    return carried(batches, ask, partial(roll_out, residual=residual), start_layer, *given)
 
 
 @takes_images(gradients=True)
@@ -114,16 +109,15 @@ def relevance(
         (3, 4, 4)
     """
     given = token_layout(model, images, grid_size=grid_size, num_prefix_tokens=num_prefix_tokens)
-    found, read = [], cache(partial(tokens_read, model, images, *given))
-    has_class = has_class_token(model)
-    for layers in weighted_attention(model, images, targets, batch_size, *given):
-        fused = counted(layers, start_layer)
-        start = first_row(fused[0], *given, query, read, has_class)
+    batches = weighted_attention(model, images, targets, batch_size, *given)
+
+    def gather(start: Tensor, layers: list[Tensor]) -> Tensor:
         row = start[:, None]
-        for weighted in reversed(fused):
+        for weighted in reversed(layers):
             row = row + row @ weighted
-        found.append(row[:, 0] - start)
-    return on_grid(torch.cat(found), *given)
+        return row[:, 0] - start
+
+    return carried(batches, asked_of(model, images, *given, query), gather, start_layer, *given)
 
 
 def weighted_attention(

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitbook.analysis.attention.offsets import check_heads, check_weights
 from vitbook.analysis.capture.calls import ALL, AttentionCall
 from vitbook.analysis.capture.layout import (
     Pair,
@@ -85,7 +86,7 @@ def weight_on_prefix(
 
     Raises:
         ValueError: a map that is not tokens by tokens, no patches behind the prefix tokens, or
-            weights that are NaN or negative.
+            weights that are NaN, infinite or negative.
     """
     _check_prefix(weights.shape, num_prefix_tokens)
     measure = _weight_of_rows(num_prefix_tokens)
@@ -202,7 +203,7 @@ def _distance_of_rows(
         patches = weights[..., num_prefix_tokens:]
         # No matrix product: on a GPU it may run in TF32.
         far = (patches * pixels(start, stop, weights.device, exact)).sum(-1)
-        _check_weights(far)
+        check_weights(far)
         return far / patches.sum(-1, dtype=exact) if renormalize else far
 
     return measure
@@ -212,7 +213,7 @@ def _weight_of_rows(num_prefix_tokens: int) -> Rows:
     def measure(weights: Tensor, queries: slice) -> Tensor:
         exact = torch.promote_types(weights.dtype, torch.float32)
         given = weights[..., :num_prefix_tokens].sum(-1, dtype=exact)
-        _check_weights(given)
+        check_weights(given)
         return given
 
     return measure
@@ -230,11 +231,6 @@ def _fold(
     return torch.cat([torch.cat(rows, dim=-1) for rows in found]).nanmean(-1)
 
 
-def _check_weights(rows: Tensor) -> None:
-    if not (rows >= 0).all():
-        raise ValueError("weights are NaN or negative: expected attention after its softmax")
-
-
 def _check_prefix(shape: tuple[int, ...], num_prefix_tokens: int) -> None:
     check_square(shape)
     if not 0 <= num_prefix_tokens < shape[-1]:
@@ -250,11 +246,6 @@ def _mean_over_images(
     """``fold`` gives "batch heads" for one layer."""
     total = 0
     for layers in fold_attention(model, images, batch_size, fold):
-        counts = [heads.shape[1] for heads in layers.values()]
-        if len(set(counts)) > 1:
-            raise ValueError(
-                f"layers have {counts} heads, expected as many in each: fold them one by one "
-                "with capture_attention(model, reduce=...)"
-            )
+        check_heads([heads.shape[1] for heads in layers.values()])
         total = total + torch.stack([heads.sum(0) for heads in layers.values()])
     return total / len(images)

@@ -95,21 +95,47 @@ def attention_rollout(
             return fused_by_pieces(call, lambda weights, images, rows: fuse(weights))
 
         batches = fold_attention(source, images, batch_size, fold)
-        read = cache(partial(tokens_read, source, images, grid_size, num_prefix_tokens))
-        has_class = has_class_token(source)
+        ask = asked_of(source, images, grid_size, num_prefix_tokens, query)
     else:
         if images is not None:
             raise TypeError("maps came with images: expected a model and images, or maps alone")
         if grid_size is None or num_prefix_tokens is None:
             raise ValueError("maps do not say their tokens: pass grid_size and num_prefix_tokens")
-        read, has_class = None, True
         batches = [_fused_maps(source, fuse, grid_size, num_prefix_tokens)]
+
+        def ask(fused: Tensor) -> Tensor:
+            return first_row(fused, grid_size, num_prefix_tokens, query)
+
+    carry = partial(roll_out, residual=residual)
+    return carried(batches, ask, carry, start_layer, grid_size, num_prefix_tokens)
+
+
+def carried(
+    batches: Iterable[Mapping[str, Float[Tensor, "batch tokens tokens"]]],
+    ask: Callable[[Tensor], Float[Tensor, "batch tokens"]],
+    carry: Callable[[Tensor, list[Tensor]], Float[Tensor, "batch tokens"]],
+    start_layer: int,
+    grid_size: Pair,
+    num_prefix_tokens: int,
+) -> Float[Tensor, "batch rows columns"]:
+    """What ``carry`` makes of the row that is asked and the fused maps of all layers, on the grid.
+
+    Args:
+        batches: fused maps of each layer, in the order run, some images at a time.
+        ask: of the first of them, which token it is about, as :func:`first_row`.
+        start_layer: the first layer that counts.
+    """
     found = []
     for layers in batches:
-        fused = counted(layers, start_layer)
-        start = first_row(fused[0], grid_size, num_prefix_tokens, query, read, has_class)
-        found.append(roll_out(start, fused, residual))
-    return on_grid(torch.cat(found), grid_size, num_prefix_tokens)
+        if not 0 <= start_layer < len(layers):
+            raise ValueError(f"start_layer {start_layer}: expected 0 to {len(layers) - 1}")
+        for name, fused in layers.items():
+            if fused.isnan().any():
+                raise ValueError(f"{name}: the attention is NaN; look at the images and weights")
+        counted = list(layers.values())[start_layer:]
+        found.append(carry(ask(counted[0]), counted))
+    patches = torch.cat(found)[:, num_prefix_tokens:]
+    return rearrange(patches, "b (rows columns) -> b rows columns", rows=grid_size[0])
 
 
 def roll_out(
@@ -140,6 +166,15 @@ def roll_out(
         rows = rows / total[:, None]
         rows = residual * rows + (1 - residual) * rows @ fused
     return rows[:, 0] if start.ndim == 2 else rows
+
+
+def asked_of(
+    model: nn.Module, images: Tensor, grid_size: Pair, num_prefix_tokens: int, query: Query | None
+) -> Callable[[Tensor], Float[Tensor, "batch tokens"]]:
+    """:func:`first_row` of a model, whose head is looked at once if no token is asked."""
+    given = grid_size, num_prefix_tokens
+    read, has_class = cache(partial(tokens_read, model, images, *given)), has_class_token(model)
+    return lambda like: first_row(like, *given, query, read, has_class)
 
 
 def first_row(
@@ -228,23 +263,6 @@ def check_one_map(call: AttentionCall) -> None:
             "the layer attends more than once, side by side (differential attention): its maps do "
             "not follow one another"
         )
-
-
-def counted(layers: Mapping[str, Tensor], start_layer: int) -> list[Tensor]:
-    """The fused maps from ``start_layer`` on, none of them NaN."""
-    if not 0 <= start_layer < len(layers):
-        raise ValueError(f"start_layer {start_layer}: expected 0 to {len(layers) - 1}")
-    for name, fused in layers.items():
-        if fused.isnan().any():
-            raise ValueError(f"{name}: the attention is NaN; look at the images and the weights")
-    return list(layers.values())[start_layer:]
-
-
-def on_grid(
-    rows: Float[Tensor, "batch tokens"], grid_size: Pair, num_prefix_tokens: int
-) -> Float[Tensor, "batch rows columns"]:
-    """The patches' part of a row, laid where they are in the image."""
-    return rearrange(rows[:, num_prefix_tokens:], "b (r c) -> b r c", r=grid_size[0])
 
 
 def _fused_maps(

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from vitbook.analysis.attention.class_relevance import gradient_rollout, relevance
-from vitbook.analysis.attention.rollout import attention_rollout, first_row
+from vitbook.analysis.attention.rollout import asked_of, attention_rollout
 from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.attribution.faithfulness import bootstrap_interval, deletion, insertion
 from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
@@ -17,8 +17,7 @@ from vitbook.analysis.attribution.guided import guided_backpropagation
 from vitbook.analysis.attribution.location import pointing
 from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.capture.frames import has_attention
-from vitbook.analysis.capture.layout import Pair, has_class_token, token_layout
-from vitbook.analysis.capture.reading import tokens_read
+from vitbook.analysis.capture.layout import Pair, token_layout
 from vitbook.analysis.capture.record import capture_attention
 from vitbook.analysis.capture.running import batches, takes_images
 from vitbook.extras import from_extra
@@ -58,15 +57,13 @@ def last_attention(
         RuntimeError: no attention that :func:`vitbook.analysis.capture_attention` knows ran.
     """
     grid_size, prefix = token_layout(model, images, grid_size=None, num_prefix_tokens=None)
-    read = cache(partial(tokens_read, model, images, grid_size, prefix))
-    found = []
+    ask, found = asked_of(model, images, grid_size, prefix, None), []
     with torch.no_grad(), evaluating(model):
         for batch in batches(model, images, _AT_ONCE):
             with capture_attention(model, reduce=lambda map: map.mean(1)) as maps:
                 model(batch)
             last = list(maps.values())[-1]
-            asked = first_row(last, grid_size, prefix, None, read, has_class_token(model))
-            row = torch.einsum("b q, b q k -> b k", asked, last)[:, prefix:]
+            row = torch.einsum("b q, b q k -> b k", ask(last), last)[:, prefix:]
             found.append(row.unflatten(1, grid_size))
     return torch.cat(found)
 
