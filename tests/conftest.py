@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-
 # Takes a minute to make: what shares one of a file runs in one process (`--dist loadgroup`).
 COSTLY = {"built", "learned", "stranger", "wheel"}
 

@@ -90,6 +90,10 @@ def test_three_copies_of_each_image_make_the_printed_passes_of_deit():
     assert recipe.warmup_epochs * recipe.repeats == pytest.approx(5)
 
 
+TAUGHT = {"distillation": "soft", "shuffled_teacher": True}
+BLIND = {"objective": "simclr", "label_smoothing": 0}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -103,15 +107,38 @@ def test_three_copies_of_each_image_make_the_printed_passes_of_deit():
         ({"crop_area": 0.0}, "crop_area 0.0: expected a number above 0"),
         ({"erasing": 2.0}, "erasing 2.0: expected a number of at most 1"),
         ({"weight_bits": 1}, "weight_bits 1: expected 2 to 8, or 0"),
+        ({"weight_bits": 9}, "weight_bits 9: expected a whole number of at most 8"),
+        ({"weight_bits": 4, "pruned": 0.5}, "'pruned': 0.5}: expected one of them"),
         ({"policy": "randaugmnt"}, "unknown policy 'randaugmnt': did you mean randaug"),
         ({"policy": 2}, "policy 2: expected text, or nothing"),
         ({"decay": "linea"}, "did you mean linear"),
         ({"decay": ""}, "decay ''"),
+        ({"optimizer": "adam"}, "did you mean adamw"),
+        ({"initialization": "xaver"}, "did you mean xavier"),
+        ({"layer_decay": math.nan}, "layer_decay nan: expected a number above 0"),
+        ({"momentum": 1.0}, "momentum 1.0: expected a number below 1"),
+        ({"head_learning_rate": math.inf}, "head_learning_rate is too large"),
+        ({"warmup_parts": "head", "warmup_epochs": 0.0}, "without warmup_epochs: give both"),
+        ({"sharpness_radius": -0.1}, "sharpness_radius -0.1: expected a number of at least 0"),
+        ({"distillation": "sofd"}, "did you mean soft"),
+        ({"distillation": "soft", "temperature": 0}, "temperature 0: expected a number above 0"),
+        ({"temperature": 3.0}, "temperature 3 with distillation '': only 'soft' has"),
+        ({"distillation": "hard", "distillation_share": 1.5}, "1.5: expected a number of at most"),
+        ({"shuffled_teacher": True}, "without distillation: set it to 'soft' or"),
+        (TAUGHT | {"mixup": 0.2}, "with mixed or repeated images: a mixed image has no one label"),
+        ({"objective": "masked_patch"}, "did you mean masked_patches"),
+        ({"objective": "mae"}, "label_smoothing with objective 'mae', which knows no labels"),
+        (BLIND | {"sharpness_radius": 0.1}, "sharpness_radius with .* looks once a step"),
+        (BLIND | {"pool": "mean"}, "pool with objective 'simclr'"),
+        (BLIND | {"train_from": "head.classifier"}, "knows no head: nothing of the model would"),
+        (BLIND | {"mixup": 0.5}, "mixed images with objective 'simclr'"),
+        (BLIND | {"repeats": 2}, "with objective 'simclr', .* repeats to"),
     ],
 )
 def test_numbers_and_names_that_no_run_can_have(changes, said):
-    with pytest.raises((ValueError, UnknownNameError), match=said):
+    with pytest.raises((ValueError, UnknownNameError), match=said) as raised:
         get_recipe("digits", **changes)
+    assert "\n" not in str(raised.value)
 
 
 def test_what_a_recipe_is_not_made_of_gets_one_sentence(plain_vitbook):

@@ -60,9 +60,6 @@ MODELS = {
     "own": own,
     "LSA": lambda: own(make_attention=LocalitySelfAttention),
     "relative": lambda: relative_vit(**BODY, make_positions=one_for_each_layer(RelativePosition)),
-    "timm": lambda: timm.models.VisionTransformer(
-        img_size=(16, 24), patch_size=8, embed_dim=24, depth=3, num_heads=3, num_classes=5
-    ),
     "timm, mean of the patches": lambda: timm.models.VisionTransformer(
         img_size=(16, 24), patch_size=8, embed_dim=24, depth=3, num_heads=3, num_classes=5,
         class_token=False, global_pool="avg",

@@ -174,52 +174,6 @@ def test_nulls():
     assert edge_maps(images, (2, 3)).tolist() == [[[0, 2, 0], [0, 2, 0]]]
 
 
-NAN = torch.full((1, 2, 3), float("nan"))
-
-
-@pytest.mark.parametrize("score", [deletion, insertion])
-@pytest.mark.parametrize(
-    ("targets", "maps", "given", "words"),
-    [
-        ([0], NAN, {}, "maps hold NaN"),
-        ([0], torch.zeros(1, 3, 3), {}, "image 4x6 on a grid of 3x3 patches"),
-        ([0], PERFECT, {"steps": 7}, "7 steps over 6 cells: expected a whole number from 1 to 6"),
-        ([0], PERFECT, {"steps": 0}, "0 steps over 6 cells"),
-        ([2], PERFECT, {"steps": 6}, "targets from 2 to 2: expected 0 to 1"),
-        ([0], PERFECT, {"baseline": "grey"}, "baseline 'grey': expected 'black'"),
-    ],
-)
-def test_what_cannot_be_scored(score, targets, maps, given, words):
-    with pytest.raises(ValueError, match=words):
-        score(MODEL, IMAGES, torch.tensor(targets), maps, **given)
-
-
-def test_what_cannot_be_pointed_at(plain_vitbook):
-    plain_vitbook(
-        """
-        import pytest, torch
-        from vitbook.analysis import bootstrap_interval, pointing
-        maps, masks = torch.zeros(2, 2, 2), torch.ones(2, 4, 4, dtype=torch.bool)
-        with pytest.raises(ValueError, match="2 maps for 1 images: expected one for each"):
-            pointing(maps, masks[:1])
-        with pytest.raises(ValueError, match="a tolerance of -1 px"):
-            pointing(maps, masks, -1)
-        from vitbook.analysis import deletion, insertion
-        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3))
-        for steps, score in zip((2.5, "4", True, None), (deletion, insertion) * 2):
-            with pytest.raises(ValueError, match=f"{steps!r} steps over 4 cells: expected a whole"):
-                score(model, torch.rand(2, 1, 4, 4), None, maps, steps=steps)
-        masks[1] = False
-        with pytest.raises(ValueError, match="a mask has no pixel"):
-            pointing(maps, masks)
-        with pytest.raises(ValueError, match="0 values at level 0.95"):
-            bootstrap_interval(torch.zeros(0))
-        with pytest.raises(ValueError, match="3 values at level 95: expected"):
-            bootstrap_interval(torch.zeros(3), level=95)
-        """
-    )
-
-
 def test_on_digits_whose_place_is_known():
     """A model that reads them, an explanation that finds them, and two that cannot know."""
     model = vitbook.load_checkpoint("cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0").model

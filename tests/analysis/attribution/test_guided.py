@@ -97,15 +97,10 @@ class Functional(Small):
 
 FUNCTIONS = {
     "F.relu": F.relu,
-    "torch.relu": torch.relu,
-    "method": lambda x: x.relu(),
     "in place": lambda x: x.relu_(),
     "clamp": lambda x: x.clamp(min=0),
-    "clamp_min": lambda x: torch.clamp_min(x, 0.0),
     "threshold": lambda x: F.threshold(x, 0.0, 0.0),
-    "relu6": F.relu6,
     "ReLU6": nn.ReLU6(),
-    "maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
     "maximum, turned": lambda x: torch.maximum(x.new_zeros(()), x),
 }
 
@@ -117,20 +112,12 @@ def test_a_rectifier_that_is_not_changed_is_refused(rectify):
 
 
 OTHERS = [
-    F.gelu, torch.sigmoid, lambda x: F.normalize(x, dim=1), lambda x: torch.maximum(x, x.flip(1)),
-    lambda x: torch.maximum(x, x.new_tensor(-1.0)),
-]  # fmt: skip
+    F.gelu,
+    lambda x: torch.maximum(x, x.flip(1)),
+    lambda x: torch.maximum(x, -x.new_ones(())),
+]
 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_another_function_is_none(other):
     assert guided_backpropagation(Functional(other), torch.randn(2, 1, 6, 6)).shape == (2, 3, 3)
-
-
-def test_torchvisions_densenet_is_refused():
-    model = torchvision.models.densenet121(num_classes=3)
-    for module in model.modules():
-        if isinstance(module, nn.ReLU):
-            module.inplace = False
-    with pytest.raises(ValueError, match="DenseNet rectifies in 1 places"):
-        guided_backpropagation(model, torch.randn(1, 3, 32, 32), grid_size=(4, 4))

@@ -151,20 +151,3 @@ def test_every_explanation_by_name_explains_a_reader_of_digits():
         assert torch.allclose(one[0], maps[5], atol=1e-5)
     assert pointing(EXPLANATIONS["rollout"](model, images, targets), masks).mean() > 0.85
     assert list(EXPLANATIONS)[4:6] == ["integrated gradients", "occlusion"]
-
-
-def test_what_cannot_be_scored_is_named(plain_vitbook):
-    with pytest.raises(ValueError, match="no explanation came"):
-        score_explanations(*GIVEN, {})
-    with pytest.raises(ValueError, match="mine: maps hold NaN"):
-        score_explanations(*GIVEN, {"mine": torch.full((4, 2, 3), float("nan"))})
-    plain_vitbook(
-        """
-        import pytest, torch
-        from vitbook.analysis import score_explanations
-        maps, masks = torch.zeros(3, 2, 2), torch.ones(4, 4, 4, dtype=torch.bool)
-        given = torch.nn.Identity(), torch.zeros(4, 1, 4, 4), torch.zeros(4, dtype=torch.long)
-        with pytest.raises(ValueError, match="mine: 3 maps for 4 images"):
-            score_explanations(*given, masks, {"mine": maps})
-        """
-    )

@@ -173,7 +173,7 @@ def true_maps(model, x):
     return found
 
 
-@pytest.mark.parametrize("odd", range(DEPTH))
+@pytest.mark.parametrize("odd", [0, 5, DEPTH - 1])
 @pytest.mark.parametrize("way", WHOLE)
 def test_one_odd_layer_of_twelve_is_captured_whole(way, odd):
     model, x = Model(odd, way).eval(), torch.randn(2, TOKENS, WIDTH)
@@ -186,7 +186,7 @@ def test_one_odd_layer_of_twelve_is_captured_whole(way, odd):
         torch.testing.assert_close(found, true, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("odd", range(DEPTH))
+@pytest.mark.parametrize("odd", [0, 5, DEPTH - 1])
 @pytest.mark.parametrize("way", REFUSED)
 def test_one_odd_layer_of_twelve_is_refused_by_its_name(way, odd):
     model, x = Model(odd, way).eval(), torch.randn(2, TOKENS, WIDTH)

@@ -1,6 +1,5 @@
 """Attention in every way that a model may write it, each held against weights by hand."""
 
-import copy
 import threading
 import warnings
 
@@ -404,15 +403,6 @@ def test_ctrl_c_leaves_torch_as_it_was(monkeypatch):
     with capture_attention(layer) as maps:
         layer(tokens, tokens, tokens)
     assert list(maps) == [""]
-
-
-def test_a_copy_that_was_made_inside_records_nothing():
-    model, tokens = nn.Sequential(Layer(fused)), torch.randn(2, TOKENS, WIDTH)
-    with capture_attention(model) as maps:
-        model(tokens)
-        copied = copy.deepcopy(model)
-    copied(tokens)
-    assert list(maps) == ["0"]
 
 
 def test_a_kin_of_torchs_attention_is_asked_itself():

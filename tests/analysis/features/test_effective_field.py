@@ -134,13 +134,6 @@ def test_what_has_no_field(arguments, error, words):
         effective_field(model, torch.randn(2, 3, 40, 56), **arguments)
 
 
-def test_images_that_are_none():
-    with pytest.raises(ValueError, match="images hold NaN"):
-        effective_field(own(), torch.full((1, 3, 40, 56), torch.nan))
-    with pytest.raises(ValueError, match="no images came"):
-        effective_field(own(), torch.zeros(0, 3, 40, 56))
-
-
 class Blind(nn.Module):
     grid_size, num_prefix_tokens = (2, 2), 0
 

@@ -153,8 +153,6 @@ def test_what_cka_refuses():
         cka(model, model, images[:3])
     with pytest.raises(ValueError, match="5 images in batches of 2: expected at least 4"):
         cka(model, model, images, batch_size=2)
-    with pytest.raises(ValueError, match="images hold NaN"):
-        cka(model, model, images * torch.nan)
     with pytest.raises(UnknownNameError, match="'encoder.blocks.7': did you mean encoder.blocks"):
         cka(model, model, images, ["encoder.blocks.7"])
     with pytest.raises(ValueError, match="no layers found in VisionTransformer"):

@@ -157,12 +157,12 @@ def test_cutmix_by_hand():
 def test_mixing_has_its_probability_and_takes_turns():
     recipe, kinds = get_recipe("sl_vit"), {"none": 0, "mixup": 0, "cutmix": 0}
     images, labels = pairs()
-    for step in range(200):
+    for step in range(100):
         mixed, targets = mix(images, labels, 8, recipe, BatchRandom(8, 1, step))
         if torch.equal(mixed, images):
             kinds["none"] += 1
             continue
         whole = (mixed[1] == mixed[1, 0, 0, 0]).all() and targets[1, 5] not in (0, 1)
         kinds["mixup" if whole else "cutmix"] += 1
-    assert kinds["none"] == pytest.approx(100, abs=28)
-    assert kinds["mixup"] == pytest.approx(50, abs=25)
+    assert kinds["none"] == pytest.approx(50, abs=20)
+    assert kinds["mixup"] == pytest.approx(25, abs=18)

@@ -43,7 +43,7 @@ def train_until(step, path, recipe=RECIPE, seed=3, teacher=None):
 
     model.register_forward_pre_hook(stop)
     return train(
-        model, few_digits(), recipe, test=few_digits("test", 40), seed=seed, progress=False,
+        model, few_digits(n=64), recipe, test=few_digits("test", 40), seed=seed, progress=False,
         state=path, save_every_s=0, device="cpu", teacher=teacher,
     ), model  # fmt: skip
 
@@ -60,7 +60,7 @@ def test_a_run_goes_on_to_the_same_bits(recipe, tmp_path):
 
     whole, model = reach(10**9, tmp_path / "whole")
     path = tmp_path / "cut"
-    for step in (1, 9):  # the run has 16 steps; each count starts anew
+    for step in (1, 3):  # the run has 8 steps; each count starts anew
         with pytest.raises(PulledPlugError):
             reach(step, path)
     parts, again = reach(10**9, path)
@@ -88,10 +88,10 @@ def test_a_run_that_is_asked_to_end_writes_what_it_has(tmp_path):
     whole, model = train_until(10**9, tmp_path / "whole")
     path, asked = tmp_path / "asked", iter([False] * 4 + [True])
     options = dict(test=few_digits("test", 40), seed=3, progress=False, state=path, device="cpu")
-    with pytest.raises(RunStoppedError, match="stopped after step 5 of 16: the same call goes on"):
-        train(micro(), few_digits(), RECIPE, stop=lambda: next(asked), **options)
+    with pytest.raises(RunStoppedError, match="stopped after step 5 of 8: the same call goes on"):
+        train(micro(), few_digits(n=64), RECIPE, stop=lambda: next(asked), **options)
     again = micro()
-    rest = train(again, few_digits(), RECIPE, stop=lambda: False, **options)
+    rest = train(again, few_digits(n=64), RECIPE, stop=lambda: False, **options)
     assert rest.curve == whole.curve
     assert same(bits(model), bits(again))
 

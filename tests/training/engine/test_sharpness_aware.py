@@ -142,16 +142,3 @@ def test_a_run_that_steps_too_far_says_what_to_try(digits, batch_size, tmp_path)
     with pytest.raises(TrainingDivergedError, match=f"{became} .* smaller sharpness_radius"):
         train(create_model("vit_micro_patch2_8"), few, recipe, state=state, progress=False)
     assert not state.exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"sharpness_radius": -0.1}, "sharpness_radius -0.1: expected a number of at least 0"),
-        ({"sharpness_radius": float("inf")}, "sharpness_radius is too large"),
-        ({"sharpness_radius": 0.1, "objective": "mae", "label_smoothing": 0}, "looks once a step"),
-    ],
-)
-def test_recipes_that_no_run_can_have(change, said):
-    with pytest.raises(ValueError, match=said):
-        get_recipe("digits", **change)

@@ -38,8 +38,7 @@ def by_scikit_learn(features, labels, penalty, kept=slice(None), num_classes=10)
     return torch.from_numpy(model.predict(scaled))
 
 
-@pytest.mark.parametrize("number", [30, 500])
-@pytest.mark.parametrize("penalty", [1e-3, 2.0**10])
+@pytest.mark.parametrize(("number", "penalty"), [(30, 1e-3), (500, 2.0**10)])
 def test_it_is_scikit_learns_ridge_with_few_images_and_many(digits, number, penalty):
     features, labels = (each[:number] for each in digits[0])
     found = RidgePath(features, labels, 10).layer(penalty)
@@ -59,26 +58,7 @@ def test_a_penalty_with_which_none_can_be_left_out_is_not_chosen():
     assert layer.penalty >= 1 and (layer.logits(features).argmax(1) == labels).all()
 
 
-def test_the_bias_of_the_reference_differs_by_what_the_docstring_says(digits):
-    """A constant feature of 100, penalised with the others, as google-research/big_vision has it.
-
-    This is (X'X + penalty I)^-1 X'Y written out once more.
-    """
-    features, labels = (each[:200] for each in digits[0])
-    penalty, number = 2.0**10, 200
-    scaled = torch.cat([standardised(features), torch.full((number, 1), 100.0)], 1).double()
-    targets = 2 * torch.eye(10, dtype=torch.float64)[labels] - 1
-    weight = torch.linalg.solve(
-        scaled.T @ scaled + penalty * torch.eye(65, dtype=torch.float64), scaled.T @ targets
-    )
-    ours = RidgePath(features, labels, 10).layer(penalty).logits(features)
-    mean = targets.mean(0)
-    theirs = scaled @ weight
-    shift = mean * number / (number + penalty / 1e4) - mean
-    assert (theirs - (ours + shift)).abs().max() < 1e-9 and shift.abs().max() > 1e-4
-
-
-@pytest.mark.parametrize("most", [1, 9, 2**22])  # one fold at a time, some, all of a size
+@pytest.mark.parametrize("most", [9, 2**22])  # some folds at a time, all of a size
 def test_folds_of_any_sizes_in_any_order_and_however_many_at_once(digits, most, monkeypatch):
     monkeypatch.setattr(ridge_module, "MOST", most)
     features, labels = (each[:40] for each in digits[0])
@@ -115,7 +95,7 @@ def test_the_chosen_penalty_is_the_one_that_serves_images_left_out(digits):
     assert accuracy[0] < accuracy[1] - 0.2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 9), st.integers(2, 4))
 def test_both_forms_agree_and_a_constant_feature_says_nothing(seed, number, width, classes):
     generator = torch.Generator().manual_seed(seed)
@@ -133,7 +113,7 @@ def test_both_forms_agree_and_a_constant_feature_says_nothing(seed, number, widt
     assert torch.allclose(told.logits(more + torch.eye(width + 1)[-1]), expected, atol=1e-8)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(3, 9), min_size=2, max_size=5), st.integers(0, 99), st.randoms())
 def test_draws_hold_as_many_of_each_class_and_lie_inside_one_another(counts, seed, random):
     labels = [label for label, count in enumerate(counts) for _ in range(count)]
@@ -215,8 +195,7 @@ def test_a_reader_alone_scores_as_beside_the_other(digits):
         few_shot_curve(*given, readers=("ridge", "ridges"))
 
 
-@pytest.mark.parametrize("shots", [2, 4])
-def test_each_draw_leaves_out_one_image_of_each_class_at_a_time(digits, shots):
+def test_each_draw_leaves_out_one_image_of_each_class_at_a_time(digits, shots=3):
     features, labels = digits[0]
     ridges, votes = few_shot_curve(features, labels, *digits[1], shots=(shots,), draws=3)
     for seed in range(3):
@@ -238,14 +217,6 @@ def test_the_test_images_choose_nothing(digits):
     turned = few_shot_curve(features, labels, test_features, (test_labels + 1) % 10, (5,), 2)
     assert usual[0].penalties == turned[0].penalties
     assert turned[0].accuracy[0] < 0.2 < usual[0].accuracy[0]
-
-
-def test_labels_that_say_nothing_are_read_at_chance(digits):
-    features, labels = digits[0]
-    generator = torch.Generator().manual_seed(0)
-    turned = labels[torch.randperm(len(labels), generator=generator)]
-    for score in few_shot_curve(features, turned, *digits[1], shots=(10,), draws=5):
-        assert 0.04 < score.accuracy[0] < 0.17
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,7 @@ def deletion(
         >>> tuple(curve.scores.shape), tuple(curve.areas.shape)
         ((5, 17), (5,))
     """
-    nothing = baseline_images(images, baseline, model)
-    targets = asked_targets(targets, images, model, batch_size)
-    return _curve(model, images, nothing, targets, maps, steps, batch_size)
+    return _curve(model, images, targets, maps, baseline, steps, batch_size, come=False)
 
 
 @takes_images()
@@ -93,9 +91,7 @@ def insertion(
 
     Arguments, order and errors are those of :func:`deletion`.
     """
-    nothing = baseline_images(images, baseline, model)
-    targets = asked_targets(targets, images, model, batch_size)
-    return _curve(model, nothing, images, targets, maps, steps, batch_size)
+    return _curve(model, images, targets, maps, baseline, steps, batch_size, come=True)
 
 
 @dataclass(frozen=True)
@@ -146,22 +142,26 @@ def order(maps: Float[Tensor, "batch rows columns"]) -> Int64[Tensor, "batch cel
 
 def _curve(
     model: nn.Module,
-    start: Tensor,
-    end: Tensor,
-    targets: Tensor,
+    images: Tensor,
+    targets: Tensor | None,
     maps: Tensor,
+    baseline: Baseline,
     steps: int,
     batch_size: int,
+    come: bool,
 ) -> Curve:
-    """From one image to the other, cell by cell."""
-    check_maps(maps, start)
+    """Cell by cell from the images to what is without information, or from there."""
+    nothing = baseline_images(images, baseline, model)
+    targets = asked_targets(targets, images, model, batch_size)
+    start, end = (nothing, images) if come else (images, nothing)
+    check_maps(maps, images)
     cells = maps.shape[1] * maps.shape[2]
     if not is_whole_number(steps) or not 1 <= steps <= cells:
         raise ValueError(
             f"{steps!r} steps over {cells} cells: expected a whole number from 1 to {cells}"
         )
-    down, across = pixels_per_patch(model, start, tuple(maps.shape[1:]))
-    places = order(maps).view_as(maps).to(start.device)
+    down, across = pixels_per_patch(model, images, tuple(maps.shape[1:]))
+    places = order(maps).view_as(maps).to(images.device)
     places = places.repeat_interleave(down, 1).repeat_interleave(across, 2)[:, None]
     counts = torch.linspace(0, cells, steps + 1, dtype=torch.float64).round().long()
     scores = []
@@ -170,7 +170,7 @@ def _curve(
             mixed = torch.where(places < count, end, start)
             logits = [logits_of(model)(batch) for batch in batches(model, mixed, batch_size)]
             logits = torch.cat(logits)
-            check_answer(logits, end, start)
+            check_answer(logits, nothing, images)
             chances = logits.float().softmax(1)
             scores.append(chances.gather(1, targets.to(chances.device)[:, None])[:, 0])
     return Curve(shares=(counts / cells).float(), scores=torch.stack(scores, dim=1))
