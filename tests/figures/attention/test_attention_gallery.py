@@ -8,12 +8,12 @@ import timm
 import torch
 import vitbook_pages
 from browser import serve
-from reading import computed, parts, pick, press, reached, terms
+from reading import computed, parts, pick, reached, terms
 from small_inputs import NAMES, digits, digits_model
 
 from vitbook import create_model
 from vitbook.analysis import attention_distance, capture_attention
-from vitbook.figures import Figure, attention_gallery
+from vitbook.figures import attention_gallery
 from vitbook.figures.attention_gallery.looks import fused, lay_out
 from vitbook.figures.parts.packing import distances, pack, pack_tokens, quantize_rows
 
@@ -82,13 +82,6 @@ def test_the_page_reads_what_python_stored(js, rows):
                                    ("first", rows[..., 0], 0.000251)):  # fmt: skip
         found = stored(f"(p) => {EVERY}.map((a) => p.{name}(...a))")
         assert np.abs(np.reshape(found, (3, 13)) - expected).max() <= within, name
-
-
-def test_distances_are_those_of_the_library(rows):
-    far = distances(rows, (3, 4), (2.0, 5.0), 1)
-    assert (far[:, 0] == 0).all()
-    expected = attention_distance(torch.tensor(rows)[None], (3, 4), (2, 5), 1)[0]
-    assert far[:, 1:].mean(-1) == pytest.approx(expected.tolist())
 
 
 def test_cosines_are_those_of_torch(js):
@@ -185,30 +178,6 @@ def test_patches_alike_are_those_of_the_tokens(page, looked):
     assert parts(page)["photo"] == "2"
     chosen = cosines[2, int(parts(page)["query"]) - 1]
     assert float(chosen) == pytest.approx(float(cosines[2].max()), abs=0.02)
-
-
-def test_a_drag_asks_from_every_patch_on_its_way(page):
-    box = page.locator(".vb-gallery .vb-image").first.bounding_box()
-    at = [(box["x"] + box["width"] * (i + 0.5) / 4, box["y"] + box["height"] * 0.1) for i in (0, 3)]
-    page.mouse.move(*at[0])
-    page.mouse.down()
-    seen = {parts(page)["query"]}
-    for step in np.linspace(0, 1, 12):
-        page.mouse.move(at[0][0] + step * (at[1][0] - at[0][0]), at[0][1])
-        seen.add(parts(page)["query"])
-    page.mouse.up()
-    page.mouse.move(*at[0])
-    assert seen == {"1", "2", "3", "4"} and parts(page)["query"] == "4"
-
-
-def test_arrow_keys_walk_over_the_patches_and_over_the_heads(page):
-    query = int(parts(page)["query"])
-    press(page, "query", "ArrowLeft", "ArrowUp")
-    assert int(parts(page)["query"]) == query - 5
-    pick(page, "head", 0)
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowDown")
-    assert (parts(page)["layer"], parts(page)["head"]) == ("1", "1")
 
 
 def test_fused_maps_lie_below_the_heads_and_reach_no_task(show, looked):
@@ -342,14 +311,6 @@ def test_where_a_kernel_runs_python_reads_the_choice(monkeypatch, show):
     page.click("[data-control=prefix]")
     heard.value = page.evaluate("sent.at(-1)")
     assert panel.choice["name"] == "b" and panel.choice["token"] == "class token"
-
-
-def test_without_ipywidgets_it_is_the_figure(monkeypatch):
-    monkeypatch.delenv("VITBOOK_STATIC")
-    monkeypatch.setitem(__import__("sys").modules, "ipywidgets", None)
-    model = digits_model().train()
-    assert isinstance(attention_gallery(model, digits()[:1]), Figure)
-    assert model.training, "the model is left as it was"
 
 
 # What is refused.

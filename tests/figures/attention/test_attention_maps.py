@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from reading import pick, said, state
+from reading import pick, said
 from small_inputs import digits, maps
 
 from vitbook.figures import attention_maps
@@ -90,15 +90,6 @@ def test_many_layers_of_few_heads_lie_on_their_side(show):
     assert cells.nth(10).get_attribute("aria-checked") == "true"
     pick(page, "head", 3)
     assert "Layer 4 of 6, head 1 of 2" in said(page)
-
-
-def test_photographs_and_models_without_prefix_are_drawn(show):
-    photo = np.random.default_rng(0).integers(0, 256, (1, 3, 64, 96), dtype=np.uint8)
-    rows = maps()["trained"][:, :1, :, :6, :6]
-    page = show(attention_maps(photo, rows, num_prefix_tokens=0, grid_size=(2, 3)))
-    assert page.locator("[data-control=prefix]").count() == 0
-    assert "96 × 64 px" in page.locator(".vb-live").inner_text()
-    assert state(page) == "image=0 query=4 layer=1 head=0"
 
 
 def test_what_capture_yields_is_taken_as_it_is():

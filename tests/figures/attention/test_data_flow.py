@@ -20,8 +20,6 @@ DEPTH, PATCHES, LAST = 3, 24, 7  # of the sample: steps 0 to 3, three layers, th
 COUNT_FRAMES = """window.frames_ = 0;
 const ask = requestAnimationFrame;
 window.requestAnimationFrame = (draw) => (window.frames_++, ask(draw));"""
-CLIPPED = """(stage) => [...stage.querySelectorAll(".vb-label")]
-  .filter((label) => label.scrollWidth > label.clientWidth + 1).map((label) => label.textContent)"""
 
 
 def given():
@@ -223,26 +221,6 @@ def test_the_followed_patch_is_chosen_in_the_grid_and_in_the_row(page):
     assert ring["y"] + ring["height"] == pytest.approx(main["y"] + main["height"], abs=1)
 
 
-def test_keys_walk_the_steps_and_the_patch(page):
-    page.locator("[data-control=next]").focus()
-    for key, step in (("ArrowRight", 1), ("ArrowDown", 2), ("ArrowLeft", 1), ("Enter", 2)):
-        page.keyboard.press(key)
-        assert state(page) == at(step)
-    page.locator("[data-control=patch]").focus()
-    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown"):
-        page.keyboard.press(key)
-    assert state(page) == at(2, 21)
-    page.locator("[data-control=phase] [aria-checked=true]").focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert state(page) == at(LAST, 21)
-    page.locator("[data-control=layer]").fill("2")
-    assert state(page) == at(5, 21)
-    go(page, "reset")
-    assert state(page) == at(0)
-
-
 def test_it_plays_once_and_stops_by_itself_or_at_any_other_control(show):
     page = show(sample())
     page.clock.install()
@@ -259,18 +237,6 @@ def test_it_plays_once_and_stops_by_itself_or_at_any_other_control(show):
     assert state(page) == at(LAST) and page.locator("[data-control=play]").inner_text() == "Play"
     go(page, "play")  # from the start
     assert state(page) == at(0, playing="true")
-
-
-def test_a_finger_taps_a_patch_and_the_page_still_scrolls(touched):
-    page, finger = touched(sample())
-    main = page.locator(".vb-flow-main").bounding_box()
-    page.touchscreen.tap(main["x"] + 4, main["y"] + main["height"] - 4)
-    assert state(page) == at(0, 18)
-    page.locator("[data-control=next]").tap()
-    assert state(page) == at(1, 18)
-    x, y = main["x"] + main["width"] * 0.75, main["y"] + 20
-    finger((x, y), (x, y - 40), (x, y - 120))
-    assert page.evaluate("scrollY") > 50 and state(page) == at(1, 18)
 
 
 def test_with_reduced_motion_nothing_flies(show):
@@ -294,19 +260,6 @@ def test_the_small_form_is_less_tall_and_has_no_slider(show):
     assert page.locator("[data-control=layer]").count() == 0
     go(page, "next", 5)
     assert state(page) == at(5)
-
-
-def test_it_fits_and_follows_a_change_of_width(page):
-    go(page, "next", 4)
-    rest(page)
-    for width in (390, 600, 900):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(150)
-        stage = page.locator(".vb-flow")
-        sheet = page.locator(".vb-flow-sheet").bounding_box()
-        assert sheet["width"] == pytest.approx(stage.bounding_box()["width"], abs=1)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert stage.evaluate(CLIPPED) == []
 
 
 def test_a_photograph_without_class_token_flows_too(show):

@@ -5,7 +5,7 @@ from math import isqrt
 
 import pytest
 import torch
-from reading import computed, parts, pick, press, put, reached, said
+from reading import computed, parts, pick, put, reached, said
 from torch import nn
 
 from vitbook import layers, measure
@@ -122,11 +122,6 @@ def test_the_caption_tells_the_start(page):
     )
 
 
-@pytest.mark.parametrize(("token", "to"), [(0, 0), (15, 63), (3, 7), (12, 56)])
-def test_a_corner_stays_a_corner_on_another_grid(js, token, to):
-    assert js("hearing_map", "moved(token, 4, 8)", token=token) == to
-
-
 def test_a_corner_stays_a_corner_on_every_grid(page):
     paint(page, 0, 63)
     for side in (64, 4):
@@ -161,12 +156,6 @@ def test_the_mouse_paints_and_wipes_and_the_news_of_all_spreads(page):
     assert painted(page) == [0, 17, 18, 20, 21]
     paint(page, 0, 17, 18, 20, 21)
     assert "Nobody has news: paint a token." in said(page)
-
-
-def test_the_keys_paint(page):
-    press(page, "token", "Space", "ArrowDown", "ArrowRight", "Enter")
-    assert painted(page) == [9]
-    assert page.evaluate("document.activeElement.ariaPressed") == "true"
 
 
 def test_news_is_watched_layer_by_layer(page):

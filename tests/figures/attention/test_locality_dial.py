@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from reading import computed, put, reached, said, state, terms
+from reading import computed, put, reached, said, terms
 from small_inputs import digits
 
 from vitbook.figures import locality_dial
@@ -88,12 +88,6 @@ def test_the_task_is_reached_by_sharpening_and_then_masking(page):
     assert not reached(page)
     mask(page)
     assert reached(page) and "Reached" in said(page)
-
-
-def test_another_patch_asks(page):
-    page.get_by_role("radio", name="patch in row 2, column 3", exact=True).click()
-    assert "query=6 " in state(page)
-    assert computed(page, "weights") == pytest.approx(head()[7], abs=1e-3)
 
 
 def test_no_task_where_sharpening_never_ends_at_the_patch_itself():

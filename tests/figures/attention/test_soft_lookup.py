@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from reading import press, put, reached, said, state
+from reading import put, reached, said
 from scipy.spatial import ConvexHull
 
 from vitbook.figures import soft_lookup
@@ -38,10 +38,6 @@ def test_a_query_gets_what_attention_gives(js, seed):
     assert sorted(hull) == pytest.approx(np.array(sorted(corners.tolist())))
 
 
-def test_up_is_positive_in_the_plane_and_down_on_the_page(js):
-    assert js("soft_lookup", "pointAt(...at, 4)", at=[0.5, 0.25]) == [0, 2]
-
-
 def test_scores_and_weights_are_those_of_the_formula(page):
     scores, weights = read(page)
     expected = torch.tensor(KEYS).double() @ torch.tensor([1.0, 0]).double() / 2**0.5
@@ -61,20 +57,6 @@ def test_the_handle_follows_the_pointer_and_the_task_is_reached(page):
     page.mouse.up()
     put(page, sharpness=3)
     assert reached(page) and "Reached" in said(page)
-
-
-def test_a_tap_on_the_plane_asks_from_there(touched):
-    page, finger = touched(sample())
-    plane = page.locator(".vb-square").first.bounding_box()
-    finger((plane["x"] + plane["width"] / 4, plane["y"] + plane["height"] / 4))
-    assert "query=-1.3" in state(page)
-
-
-def test_arrow_keys_move_the_query_and_stop_at_the_edge(page):
-    press(page, "query", *["ArrowUp"] * 60)
-    high = 0.97 * sample().data["reach"][0]
-    told = page.locator("[data-control=query]").get_attribute("aria-valuetext")
-    assert told == f"1.00 across, {high:.2f} up"
 
 
 @pytest.mark.parametrize("keys", [[[1, 2, 3]] * 4, [[1, 2]] * 3])

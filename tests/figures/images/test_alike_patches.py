@@ -5,7 +5,7 @@ from base64 import b64decode
 import numpy as np
 import pytest
 import torch
-from reading import computed, press, said, state
+from reading import computed, said, state
 from small_inputs import seeded
 
 from vitbook.figures import alike_patches
@@ -72,18 +72,6 @@ def test_another_photograph_keeps_what_was_touched(page):
     assert page.locator(".vb-touched .vb-asked").first.is_hidden()
     page.locator(".vb-touched .vb-image").first.click(position={"x": 3, "y": 3})
     assert state(page) == "shown=2 photo=2 patch=0"
-
-
-def test_keys_walk_and_stop_at_the_border(page):
-    press(page, "patch", *["ArrowRight"] * 3, *["ArrowUp"] * 2)
-    assert state(page) == "shown=1 photo=1 patch=5"
-
-
-def test_a_finger_taps_and_both_halves_stand_side_by_side_on_a_phone(touched):
-    page, finger = touched(sample())
-    one, other = (page.locator(".vb-touched .vb-image").nth(i).bounding_box() for i in (0, 1))
-    finger((one["x"] + one["width"] * 0.99, one["y"] + 2))
-    assert state(page) == "shown=1 photo=1 patch=5" and other["y"] == one["y"]
 
 
 def test_tokens_that_are_all_alike_are_drawn(show):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import parts, pick, press, put, reached, said
+from reading import parts, pick, put, reached, said
 from small_inputs import photo
 from torch import nn
 
@@ -116,19 +116,6 @@ def test_overlap_keeps_what_is_no_larger_than_its_step_and_the_task_asks_for_it(
         assert not reached(page) or "16 px is whole everywhere" in said(page)
         choose(page, cut, sure + 1)
         assert read(page)[2] < 1 and not reached(page)
-
-
-def test_the_square_is_dragged_and_stays_inside(page):
-    plane = page.locator(".vb-board").first.bounding_box()
-    page.mouse.move(plane["x"] + plane["width"] / 2, plane["y"] + plane["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(plane["x"] + plane["width"] - 2, plane["y"] + plane["height"] - 2, steps=4)
-    page.mouse.up()
-    assert (parts(page)["row"], parts(page)["column"]) == ("55", "87")
-    put(page, side=20)
-    assert (parts(page)["row"], parts(page)["column"]) == ("44", "76")
-    press(page, "square", "ArrowLeft")
-    assert parts(page)["column"] == "75"
 
 
 def test_the_caption_says_what_the_page_starts_with(page):

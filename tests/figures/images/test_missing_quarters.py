@@ -111,38 +111,6 @@ def test_every_combination_shows_its_own_answer(page):
         assert computed(page, "logits") == answers[removed]
 
 
-def test_keys_walk_and_take_away(page):
-    quarter(page, 0).focus()
-    page.keyboard.press("ArrowDown")
-    assert numbers(page)[1] == "−2.00"  # walking alone takes nothing
-    page.keyboard.press("Enter")
-    assert numbers(page) == ["8.00", "−4.00", "3.50"]
-    assert page.evaluate("document.activeElement.ariaLabel") == "coffee: taken away"
-    page.keyboard.press("Space")
-    assert numbers(page) == ["8.00", "−2.00", "4.00"]
-
-
-def test_bars_stand_on_one_scale_that_never_moves(page):
-    def seen():
-        page.wait_for_timeout(200)
-        return page.evaluate("""[...document.querySelectorAll('.vb-logit')].map((row) => {
-            const track = row.querySelector('.vb-track').getBoundingClientRect();
-            const at = (e) => { const b = e.getBoundingClientRect();
-              return [b.left, b.right].map((x) => -4 + 12 * (x - track.left) / track.width); };
-            const was = at(row.querySelector('.vb-was'));
-            return { track: [track.left, track.width], bar: at(row.querySelector('i')),
-              was: (was[0] + was[1]) / 2 };
-        })""")
-
-    before = seen()
-    pick(page, "removed", 0)
-    for i, (one, other) in enumerate(zip(before, seen(), strict=True)):
-        assert one["track"] == other["track"]
-        assert one["was"] == other["was"] == pytest.approx(WHOLE[i], abs=0.15)
-        for now, row in ((WHOLE, one), (WITHOUT_FIRST, other)):
-            assert row["bar"] == pytest.approx([min(now[i], 0), max(now[i], 0)], abs=0.05)
-
-
 @pytest.mark.parametrize(
     ("goal", "reaches"), [(("red <hot>", "up"), {0}), (("red <hot>", "down"), {2}), (None, set())]
 )

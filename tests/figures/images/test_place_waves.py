@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from reading import computed, pick, press, put, reached, said, state
+from reading import computed, pick, put, reached, said, state
 from small_inputs import seeded
 
 from vitbook.figures import place_waves
@@ -81,15 +81,6 @@ def test_without_a_wave_there_is_no_direction_and_the_mean_alone_is_alike(page):
     assert computed(page, "found") == [None, None]
     words = "No wave is on: every place has a vector of zeros, which has no direction."
     assert said(page).strip() == words
-
-
-def test_keys_switch_a_wave_as_a_press_does(page):
-    press(page, "waves", "ArrowRight", "ArrowDown", "Space")
-    by_keys = computed(page, "found")
-    assert page.evaluate("document.activeElement.ariaPressed") == "false"
-    page.click("[data-control=reset]")
-    switch(page, (1, 1))
-    assert computed(page, "found") == by_keys
 
 
 def test_a_mirrored_table_is_alike_and_a_slow_wave_wraps_round(page):

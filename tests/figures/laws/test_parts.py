@@ -44,6 +44,17 @@ def test_a_minus_is_a_minus_and_nought_has_none(js, number, words):
     assert js("numbers", "signed(number)", number=number) == words
 
 
+def test_a_link_gives_only_what_lies_within_its_limits(js):
+    limits = {"bits": [2, 8], "each": [0, 1], "scale": [10, 300]}
+    for text, found in [
+        ("bits=9&each=0.5&scale=35&toString=1&x=2", {"scale": 35}),
+        ("bits=2&each=1&scale=300", {"bits": 2, "each": 1, "scale": 300}),
+        ("bits=&each=NaN&scale=<b>&__proto__=1", {}),
+        ("bits=-3&each=1e9&scale=31.5", {}),
+    ]:
+        assert js("address", "stated(text, limits)", text=text, limits=limits) == found
+
+
 def test_colours_between_stops_are_those_of_numpy(js):
     weights = np.linspace(0, 1, 41)
     drawn = js("paint", "weights.map((w) => heat(ramp)(w, 1))", weights=weights, ramp=CIVIDIS)

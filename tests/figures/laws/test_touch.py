@@ -1,4 +1,4 @@
-"""A finger on what can be dragged moves it and not the page, in every figure, any direction."""
+"""What can be dragged goes with a finger and with a mouse, in every figure, in any direction."""
 
 import pytest
 from reading import state
@@ -21,6 +21,8 @@ HANDLES = [
     ("digit_reader", ".vb-pad", (60, 60)),
     ("hearing_map", ".vb-mask-pad", (60, 50)),
 ]
+# Over those of the other a mouse has only to pass.
+DRAGGED = [handle for handle in HANDLES if handle[0] != "alike_patches"]
 SMALL = [handle for handle in HANDLES if handle[0] in ("frontier", "rounding_grid")]
 
 
@@ -52,6 +54,21 @@ def test_a_finger_moves_the_handle_and_not_the_page(touched, name, handle, by):
         assert page.evaluate("scrollY") == top
         assert state(page) != before
         page.click("[data-control=reset]")
+
+
+@pytest.mark.parametrize(("name", "handle", "by"), DRAGGED)
+def test_a_mouse_moves_the_handle_and_lets_go_of_it(show, name, handle, by):
+    page = show(sample(name))
+    start, before = middle(page, handle), state(page)
+    page.mouse.move(*start)
+    page.mouse.down()
+    for place in steps(start, by):
+        page.mouse.move(*place)
+    page.mouse.up()
+    moved = state(page)
+    assert moved != before and page.evaluate("getSelection().toString()") == ""
+    page.mouse.move(start[0], start[1] + 15)
+    assert state(page) == moved, "a mouse without its button moves nothing"
 
 
 @pytest.mark.parametrize(("name", "handle", "by"), SMALL)

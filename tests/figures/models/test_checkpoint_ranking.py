@@ -226,14 +226,6 @@ def test_keys_move_a_card_within_the_list_and_keep_the_focus(page):
     assert f"{name} is at place 8 of 8." in said(page), "the move is announced"
 
 
-def test_its_arrows_move_a_card_by_one(page):
-    first, second = names(page)[:2]
-    page.get_by_role("button", name=f"{first} down").click()
-    assert names(page)[:2] == [second, first]
-    page.get_by_role("button", name=f"{first} up").click()
-    assert names(page)[:2] == [first, second]
-
-
 @pytest.mark.parametrize(("width", "shown"), [(900, 0), (390, 4)])
 def test_a_card_follows_the_mouse(page, width, shown):
     page.set_viewport_size({"width": width, "height": 900})
@@ -262,19 +254,6 @@ def test_what_is_no_drag_moves_no_card(page):
     assert state(page) == before
 
 
-def test_the_two_lists_stand_side_by_side(page):
-    reveal(page, 4)
-    for width in (1200, 760, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(100)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        cards = [page.locator("li.vb-card").nth(i).bounding_box() for i in range(8)]
-        assert len({round(card["height"]) for card in cards}) == 1, "a line meets its card"
-        for i, card in enumerate(cards):
-            end = middle(page, ".vb-ranking ol:last-child li", i)
-            assert end[1] == pytest.approx(card["y"] + card["height"] / 2, abs=3)
-
-
 def test_it_is_accessible_after_the_reveal(show):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = show("<main><h1>A page</h1>", sample(), "</main>")
@@ -290,18 +269,6 @@ def row(name, i, scores=None, filters=None):
     return Candidate(name, "", scores or {"a": i}, i / 4, i / 4, i / 4, filters)
 
 
-def test_names_are_text_and_long_ones_stay_on_a_narrow_page(show):
-    word = "<b>averylongname" * 8
-    rows = [row(f"{word}{i}", i, {word: i, "some words " * 9: -i}) for i in range(3)]
-    figure = checkpoint_ranking(rows)
-    assert "filters" not in figure.description and figure.data["close"] == ""
-    page = show(figure, width=390)
-    for _ in range(3):
-        reveal(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert names(page)[0] == f"{word}0" and page.locator(".vb-live .vb-image").count() == 0
-
-
 def test_filters_lie_side_by_side():
     """Three of them, in two columns: the fourth place is empty, and there is a line between."""
     filters = torch.tensor([10, 20, 30], dtype=torch.uint8)[:, None, None, None].expand(3, 1, 2, 2)
@@ -312,13 +279,6 @@ def test_filters_lie_side_by_side():
     assert sheet[::100, ::100, 0].tolist() == [[10, 20], [30, 0]]
     assert sheet[::100, ::100, 3].tolist() == [[255, 255], [255, 0]]
     assert not sheet[68:72, :, 3].any() and not sheet[:, 68:72, 3].any()
-
-
-def test_numbers_of_numpy_are_numbers():
-    rows = [Candidate(n, "", {"a": np.int64(i)}, *[np.float32(i / 4)] * 3)
-            for i, n in enumerate("xyz")]  # fmt: skip
-    plain = [row(n, i) for i, n in enumerate("xyz")]
-    assert checkpoint_ranking(rows).json == checkpoint_ranking(plain).json
 
 
 @pytest.mark.parametrize(

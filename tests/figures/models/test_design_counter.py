@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import computed, parts, press, put, reached, said
+from reading import computed, put, reached, said
 
 from vitbook.figures import design_counter
 from vitbook.figures.design_counter import NETWORK, count
@@ -88,42 +88,6 @@ def test_the_printed_boxes_are_as_large_as_their_rounding(page):
     box = field.locator("rect").last
     assert float(box.get_attribute("height")) == pytest.approx(tall * 0.1 / 1.2)
     assert float(box.get_attribute("width")) == pytest.approx(max(wide * 0.1 / 6, 6))
-
-
-def spot(page, plane, millions, billions):
-    """Where a network of so many parameters and multiply-adds lies in a plane, on the screen."""
-    box = page.locator(".vb-counted").nth(plane).bounding_box()
-    (x0, x1), (y0, y1) = [((0, 80), (0, 16)), ((44.9, 50.9), (9.3, 10.5))][plane]
-    unit = box["width"] / 320
-    across = 36 + (millions - x0) / (x1 - x0) * (320 - 36 - 8)
-    down = 22 + (y1 - billions) / (y1 - y0) * (274 - 22 - 32)
-    return box["x"] + across * unit, box["y"] + down * unit
-
-
-@pytest.mark.parametrize(
-    ("plane", "ends", "within"),
-    [(0, ((20, 4), (60, 12)), (1.5, 0.3)), (1, ((47.9, 9.9),), (0.1, 0.05))],
-)
-def test_the_circle_is_dragged_and_a_network_of_those_counts_follows(page, plane, ends, within):
-    page.mouse.move(*spot(page, plane, 48.6, 9.89))
-    page.mouse.down()
-    for end in ends:
-        page.mouse.move(*spot(page, plane, *end), steps=3)
-        assert computed(page, "parameters") / 1e6 == pytest.approx(end[0], abs=within[0])
-        assert computed(page, "macs") / 1e9 == pytest.approx(end[1], abs=within[1])
-    page.mouse.up()
-    assert not reached(page)
-
-
-def test_the_arrow_keys_walk_a_layer_and_a_width(page):
-    press(page, "near", "ArrowDown")  # seven layers lie outside that plane
-    assert parts(page) == {"depth": "7", "width": "768", "ratio": "3"}
-    assert page.evaluate("document.activeElement.dataset.control") == "network"
-    page.keyboard.press("ArrowRight")
-    told = page.locator("[data-control=network]").get_attribute("aria-valuetext")
-    assert told == "7 layers of width 832"
-    press(page, "network", *["ArrowUp"] * 30)
-    assert computed(page, "parameters") < 80e6, "the keys keep the circle in sight"
 
 
 def test_the_network_is_drawn_layer_by_layer(page):

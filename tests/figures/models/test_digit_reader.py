@@ -53,12 +53,6 @@ def test_the_caption_is_computed_alike():
     torch.testing.assert_close(maps[:, 0], true_maps, atol=1e-5, rtol=0)
 
 
-def test_a_head_can_be_chosen(page):
-    page.select_option("[data-control=look]", "0 2")
-    stays = computed(page, "maps")[0][2][0][0]
-    assert f"{stays:.2f} of the weight stays" in page.locator(".vb-live").inner_text()
-
-
 def test_mistakes_are_named(show):
     with torch.no_grad():
         read = digits_model()(digits().float() / 127.5 - 1).argmax(-1)

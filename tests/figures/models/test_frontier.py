@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from reading import computed, parts, pick, press, reached, said
 from vitbook.figures import frontier
 from vitbook.figures.frontier import labels
 from vitbook.figures.frontier.labels import SIDES, flow, place_labels, width_of
-from vitbook.figures.parts.axes import best_within, stairs_of, told
+from vitbook.figures.parts.axes import told
 
 NAMES = ["tiny <1>", "small", "deep", "wide", "large", "lost", "huge"]
 COSTS = ("parameters", "macs", "time")
@@ -49,16 +48,6 @@ def lines(page):
     return [each.replace("\xa0", " ") for each in page.locator(".vb-terms > div").all_inner_texts()]
 
 
-def test_the_steps_by_hand():
-    stairs = [[NAMES[i] for i in axis["stairs"]] for axis in DATA["axes"]]
-    assert stairs[0] == stairs[1] == ["tiny <1>", "small", "deep", "wide", "large", "huge"]
-    assert stairs[2] == ["tiny <1>", "small", "wide", "large", "huge"]
-    better = {model["name"]: model["better"] for model in DATA["models"]}
-    assert better["deep"] == [None, None, NAMES.index("wide")]
-    assert better["lost"] == [NAMES.index("wide")] * 3
-    assert all(better[name] == [None] * 3 for name in NAMES if name not in ("deep", "lost"))
-
-
 @settings(deadline=None)  # a busy machine is no fault
 @given(
     st.lists(
@@ -91,12 +80,6 @@ def test_a_budget_buys_what_a_search_finds(numbers):
             )
         }  # fmt: skip
         assert set(axis["stairs"]) == free == set(axis["bought"])
-
-
-def test_of_equals_the_one_that_takes_least_and_then_the_first():
-    rows = [dict(accuracy=0.8, macs=m) for m in (3, 2, 2)]
-    assert best_within(rows, "macs", 5) == 1 and best_within(rows, "macs", 1) is None
-    assert stairs_of(rows, "macs") == [1]
 
 
 def test_only_an_interval_that_lies_lower_takes_less():
@@ -135,14 +118,6 @@ def test_what_is_read_is_what_is_compared():
     at = axis["values"].index(0.501)
     assert axis["told"][at] == "0.501\xa0G" and axis["bought"][at] == 1
     assert axis["bought"][at - 1] == 0
-
-
-def test_numbers_of_numpy_and_other_sequences_are_numbers():
-    plain, rows = frontier(costs()).data, costs()
-    for row in rows:
-        row |= {"macs": np.int64(row["macs"]), "accuracy": np.float64(row["accuracy"])}
-        row["time"] = [row["time"]] * 3
-    assert frontier(rows).data == plain
 
 
 def test_it_starts_as_its_caption_says(page):
@@ -198,29 +173,6 @@ def test_a_budget_of_another_cost_is_what_the_lit_model_takes(page):
         assert knob.get_attribute("aria-valuetext") == model["costs"][axis]
 
 
-@pytest.mark.parametrize("width", [900, 390])
-def test_the_budget_follows_the_mouse(page, width):
-    page.set_viewport_size({"width": width, "height": 900})
-    layout = DATA["layouts"][width < 560]
-    page.wait_for_selector(f".vb-plot[viewBox^='0 0 {layout['size'][0]} ']")
-    axis, box = DATA["axes"][1], page.locator(".vb-plot").bounding_box()
-    left, _, right, _ = layout["box"]
-    unit = box["width"] / layout["size"][0]
-
-    def at(across):
-        return box["x"] + unit * (left + across * (right - left))
-
-    y = box["y"] + 0.6 * box["height"]
-    page.mouse.move(at(axis["places"][int(parts(page)["budget"])]), y)
-    page.mouse.down()
-    for step in (3, 20, 50):
-        page.mouse.move(at(axis["places"][step]), y)
-        assert parts(page)["budget"] == str(step)
-    page.mouse.move(box["x"] + 3 * box["width"], y)
-    assert parts(page)["budget"] == str(len(axis["places"]) - 1)
-    page.mouse.up()
-
-
 def test_a_dot_that_is_pointed_at_is_told(page):
     note = page.locator(".vb-plot + .vb-note")
     assert note.inner_text().startswith("Steps: no other model is better")
@@ -246,7 +198,6 @@ def test_one_model_alone_and_too_many(show):
 # Names stand beside their dots, and cover nothing.
 
 AREA = (0, 0, 300, 200)
-RIGHT_THEN_LEFT = (1, 2)
 
 
 def test_a_legend_goes_on_in_the_next_line():
@@ -256,21 +207,6 @@ def test_a_legend_goes_on_in_the_next_line():
     assert places[0] == (0, 0) and places[1] == (round(wide + 16, 1), 0)
     assert places[2] == (0, 20) and places[3][1] == 20
     assert flow(["longer than the line"], 10) == [(0, 0)]
-
-
-def test_a_name_moves_to_where_there_is_room():
-    """The second dot lies where the first one's name would stand; the third is hemmed in."""
-    dots, names = [(100, 50), (130, 50), (290, 100), (10, 100)], ["first", "b", "right", "left"]
-    order = dict.fromkeys(range(4), RIGHT_THEN_LEFT)
-    assert place_labels(dots, names, order, AREA) == [2, 1, 2, 1]
-    dots += [(80, 50)]  # now the left is taken too
-    assert place_labels(dots, [*names, "e"], order, AREA)[0] == -1
-
-
-def test_the_first_in_the_order_chooses_first():
-    dots, names = [(100, 50), (100, 60)], ["aaaa", "bbbb"]
-    assert place_labels(dots, names, {0: (1,), 1: (1,)}, AREA) == [1, -1]
-    assert place_labels(dots, names, {1: (1,), 0: (1,)}, AREA) == [-1, 1]
 
 
 @given(

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from reading import middle, parts, press, reached, said, state
+from reading import parts, press, reached, said, state
 from reading import pick as choose
 
 from vitbook.figures import layer_gradients
@@ -137,18 +137,6 @@ def test_every_depth_shows_its_blocks_on_one_axis(page, number):
     assert parts(page)["depth"] == "24", "it ends there"
 
 
-def test_the_top_rung_ends_on_the_curve(page):
-    for key in ("ArrowUp", "ArrowDown", "ArrowDown"):
-        climb(page, key)
-        at = DEPTHS.index(int(parts(page)["depth"]))
-        for norm in range(2):
-            bar = page.locator(f".vb-live .vb-norm{norm}").last.bounding_box()
-            dot = page.locator(".vb-live .vb-top-dot").nth(norm * len(DEPTHS) + at).bounding_box()
-            end = bar["x"] + bar["width"], bar["y"] + bar["height"] / 2
-            tip = dot["x"] + dot["width"] / 2, dot["y"] + dot["height"] / 2
-            assert tip == pytest.approx(end, abs=1)
-
-
 def test_the_task_is_reached_at_half_and_says_what_became_of_the_rival(page):
     asked = "smallest depth at which the last block of Pre-LN has at most half of its gradient at "
     assert asked + "depth 1." in page.locator(".vb-task").inner_text()
@@ -158,34 +146,6 @@ def test_the_task_is_reached_at_half_and_says_what_became_of_the_rival(page):
         "✓ Reached: at depth 4 Pre-LN's last block has 0.50 of the gradient at depth 1, and "
         "Post-LN's has 1.00 of its own."
     )
-
-
-def test_the_knob_follows_the_mouse(page):
-    layout, box = DATA["layouts"][0], page.locator("svg.vb-ladder").bounding_box()
-    unit = box["width"] / layout["size"][0]
-    x, y = middle(page, "[data-control=depth]")
-    page.mouse.move(x, y)
-    page.mouse.down()
-    for depth in (16, 24, 6, 1):
-        y = box["y"] + unit * (layout["bottom"] - depth * layout["pitch"])
-        page.mouse.move(x, y)
-        assert state(page) == f"depth={depth} initialisation=0"
-        assert middle(page, "[data-control=depth]") == pytest.approx((x, y), abs=1)
-    page.mouse.move(x, box["y"] - 500)
-    assert state(page).startswith("depth=24"), "beyond the drawing it stays at the end"
-    page.mouse.up()
-    page.mouse.move(x, box["y"] + 300)
-    assert state(page).startswith("depth=24"), "and a mouse without its button moves nothing"
-
-
-def test_a_screen_reader_hears_the_depth(page):
-    handle = page.locator("[data-control=depth]")
-    assert handle.get_attribute("role") == "slider"
-    assert handle.get_attribute("aria-valuetext") == "12 blocks"
-    climb(page, "ArrowDown", 20)
-    assert handle.get_attribute("aria-valuetext") == "1 block"
-    limits = [handle.get_attribute(f"aria-value{each}") for each in ("min", "now", "max")]
-    assert limits == ["1", "1", "24"]
 
 
 # px of the box of words that hold no letters: above and below a line, and around it.
@@ -209,16 +169,6 @@ def test_the_drawing_changes_with_the_room_and_no_words_cover_each_other(page):
                 above = any(one["y"] + one["height"] <= other["y"] + ROOM for one, other in pairs)
                 assert beside or above, (a, b)
     assert page.evaluate("document.activeElement.dataset.control") == "depth", "the focus stays"
-
-
-def test_a_link_gives_only_what_was_measured(js):
-    data = {"depths": DEPTHS, "names": NAMES}
-    for text, expected in [
-        ("depth=8&initialisation=1", {"depth": 8, "initialisation": 1}),
-        ("depth=5&initialisation=3", {}), ("depth=24.5&x=1&toString=2", {}),
-        ("depth=1", {"depth": 1}),
-    ]:  # fmt: skip
-        assert js("layer_gradients", "measuredState(text, data)", text=text, data=data) == expected
 
 
 def test_the_places_of_the_page_are_those_of_the_logarithm(js):
@@ -245,16 +195,6 @@ def test_a_norm_that_never_falls_to_half_leaves_no_task():
 def test_the_start_is_never_the_end_of_the_task():
     data = layer_gradients(pulls((3, 8, 12, 24))).data
     assert data["goals"][0] == 12 and data["start"]["depth"] == 8
-
-
-def test_what_was_measured_is_drawn(show):
-    found = {1: [0.5], 2: [0.41, 0.3], 4: [0.32, 0.27, 0.2, 0.11]}
-    figure = layer_gradients({("pre", "large"): [found], ("post", "large"): [found]})
-    page = show(figure)
-    climb(page, "ArrowUp", 5)
-    low, high = figure.data["axis"]
-    places = [(math.log10(each) - low) / (high - low) * 288 for each in found[4]]
-    assert [bar[0] for bar in rungs(page, 0)] == pytest.approx(places, abs=0.5)
 
 
 @pytest.mark.parametrize("row", [[1, 2, 3], [[1, 2]], [1, math.nan], [1, 0], [-1, 2]])

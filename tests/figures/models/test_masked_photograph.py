@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from reading import FIGURE, pick, press, said, terms
+from reading import FIGURE, pick, said, terms
 from reading import parts as words
 from small_inputs import loud, seeded
 from torch import nn
@@ -16,7 +16,6 @@ from vitbook import create_model, layers
 from vitbook.analysis import capture_attention
 from vitbook.figures import masked_photograph
 from vitbook.figures.masked_photograph.color_guesses import (
-    answers,
     color_classes,
     counts,
     mean_colors,
@@ -308,34 +307,6 @@ def test_a_click_masks_and_another_shows_again(page):
     assert "The model sees row 2, column 3: mask it" in said(page)
 
 
-def test_a_drag_masks_all_on_its_way_and_shows_them_again(page):
-    page.click("[data-control=clear]")
-    for row in ([], [6, 7, 8, 9, 10, 11]):
-        page.mouse.move(*place(page, 11 if row else 6))
-        page.mouse.down()
-        page.mouse.move(*place(page, 6 if row else 11))  # in one step, over all between
-        page.mouse.up()
-        page.mouse.move(*place(page, 20))
-        assert masked_in(page) == ([] if row else [6, 7, 8, 9, 10, 11])
-    page.mouse.move(*place(page, 0))
-    page.mouse.down(button="right")
-    page.mouse.up(button="right")
-    assert masked_in(page) == []
-
-
-def test_keys_walk_mask_and_ask(page):
-    page.click("[data-control=clear]")
-    press(page, "masked", "Space", "ArrowRight", "ArrowDown", "Enter")
-    assert masked_in(page) == [0, 7] and words(page)["patch"] == "7"
-    press(page, "patch", "ArrowUp", "ArrowLeft")
-    assert words(page)["patch"] == "0" and masked_in(page) == [0, 7]
-    found = computed(page)[0]
-    told = " ".join(map(str, levels(found["top"][0][0], 3)))
-    assert said(page).startswith(f"In row 1, column 1 the model thinks {told} likeliest, with ")
-    names = [cell(page, patch, "patch").get_attribute("aria-label") for patch in (0, 1)]
-    assert names[0].startswith("row 1, column 1: guessed ") and names[1].endswith(": shown")
-
-
 def test_bars_tell_the_touched_patch(page):
     patch = START["masked"][3]
     cell(page, patch, "patch").click()
@@ -435,16 +406,3 @@ def test_models_that_the_page_does_not_compute_are_refused():
         masked_photograph(other, photos)
     with pytest.raises(ValueError, match="'mask' holds NaN, infinity or numbers beyond 65,504: "):
         halves({"mask": torch.tensor([1e6])})
-
-
-def test_answers_have_places_from_one():
-    weights = page_weights(learner().model, head=False) | halves(
-        {"mask": learner().mask, "predictor.weight": learner().predictor.weight,
-         "predictor.bias": learner().predictor.bias}
-    )  # fmt: skip
-    mask = list(range(PATCHES))
-    shares, _ = torchs(learner(), landscapes()[0], mask)
-    best, worst = shares.argmax(-1).numpy(), shares.argmin(-1).numpy()
-    for truth, rank in ((best, 1), (worst, 512)):
-        found = answers(weights, 4, landscapes()[0].numpy(), truth, mask)
-        assert {answer["rank"] for answer in found.values()} == {rank}
