@@ -55,27 +55,19 @@ def test_from_a_folder_to_a_row_that_knows_its_data(pets, tmp_path, told):
         assert last == f"{row.accuracy:.2%} of 6 images of {row.dataset}, test"
 
 
-@pytest.mark.parametrize(
-    ("command", "kind"), [("linear-probe", "linear_probe"), ("moves", "moves")]
-)
-def test_other_commands_take_the_folder(command, kind, pets, tmp_path, monkeypatch, told):
-    trained(told, pets, tmp_path / "runs")
-    (checkpoint,) = (tmp_path / "runs").glob("*.safetensors")
-    body = load_checkpoint(checkpoint).model
-    loaded = Pretrained("small", body, (), {"digest": "d", "learned": "w"}, (0.5,) * 3, (0.5,) * 3)
-    monkeypatch.setattr(probe, "load_pretrained", lambda *given, **named: loaded)
-    words = {
-        "linear-probe": [pets, "--model", "small"],
-        "moves": [checkpoint, "--dataset", pets, "--most", 1],
-    }[command]
-    told("measure", command, *words, "--out", tmp_path / "seen")
-    (row,) = runs.measurements(kind, folder=tmp_path / "seen")
-    assert re.search(NAME, row.subject) and "/" not in row.subject
-
-
-def test_a_run_on_a_folder_starts_from_weights_that_have_learned(pets, tmp_path, told):
+def test_what_has_learned_from_a_folder_is_measured_on_it_and_learns_on(
+    pets, tmp_path, monkeypatch, told
+):
     trained(told, pets, tmp_path / "runs")
     (first,) = (tmp_path / "runs").glob("*.safetensors")
+    body = load_checkpoint(first).model
+    loaded = Pretrained("small", body, (), {"digest": "d", "learned": "w"}, (0.5,) * 3, (0.5,) * 3)
+    monkeypatch.setattr(probe, "load_pretrained", lambda *given, **named: loaded)
+    seen = tmp_path / "seen"
+    told("measure", "linear-probe", pets, "--model", "small", "--out", seen)
+    told("measure", "moves", first, "--dataset", pets, "--most", 1, "--out", seen)
+    for row in runs.measurements(folder=seen):
+        assert re.search(NAME, row.subject) and "/" not in row.subject
     words = ["--from", first, "--recipe", "fine_tuning", "--set", "image_size=8"]
     trained(told, pets, tmp_path / "more", *words)
     (row,) = runs.read(tmp_path / "more", tuned=True)

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import tarfile
 import threading
 import zipfile
@@ -307,15 +306,3 @@ def small(cifar10, tmp_path):
     converted = convert_cifar10(tmp_path / "archive.tar.gz")
     write_converted(root / "cifar10", converted, {"train": 2})
     return root
-
-
-@pytest.fixture
-def names_of():
-    """The class names in a Parquet file's schema, read without our help."""
-    import pyarrow.parquet as pq
-
-    def names_of(path):
-        about = json.loads(pq.read_schema(path).metadata[b"huggingface"])
-        return about["info"]["features"]["label"]["names"]
-
-    return names_of

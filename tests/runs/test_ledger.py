@@ -112,10 +112,6 @@ def test_what_no_row_can_say_is_neither_read_nor_written(change, said, tmp_path)
     (tmp_path / "x.json").write_text(json.dumps(ROW | change))
     with pytest.raises(LedgerError, match=f"x.json is no row of the ledger [(]{said}"):
         runs.read(tmp_path)
-    for text in ("{", "[]", "{}"):
-        (tmp_path / "x.json").write_text(text)
-        with pytest.raises(LedgerError, match="x.json is no row of the ledger"):
-            runs.read(tmp_path)
     (tmp_path / "x.json").unlink()
     if change.keys() & {"accuracy", "share"}:
         row = Result(**ROW)
@@ -123,6 +119,13 @@ def test_what_no_row_can_say_is_neither_read_nor_written(change, said, tmp_path)
         with pytest.raises(LedgerError, match=said):
             runs.record(row, tmp_path)
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_file_that_is_no_row(text, tmp_path):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(LedgerError, match="x.json is no row of the ledger"):
+        runs.read(tmp_path)
 
 
 def test_a_run_of_an_older_vitbook_stands_beside_measurements(tmp_path):

@@ -180,16 +180,7 @@ def test_a_row_of_a_recipe_that_has_changed_answers_nothing():
     assert PlannedRun.of(replace(row, recipe=row.recipe | {"vanished": 1.0})) is None
 
 
-def test_the_command_is_the_run():
-    for experiment in read_experiments():
-        for planned in experiment.runs:
-            words = list(planned.command)
-            changes = [w for before, w in pairwise(words) if before == "--set"]
-            assert words[:3] == ["train", planned.model, planned.dataset]
-            assert len(changes) == len({change.split("=")[0] for change in changes})
-
-
-def test_the_books_own_list():
+def test_the_books_own_list_and_the_commands_that_make_it():
     size = {"cifar10": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
     size |= {"cluttered_digits": 32} | dict.fromkeys(PLACED_DIGITS, 12)
     experiments = read_experiments(check=check_run)
@@ -197,6 +188,10 @@ def test_the_books_own_list():
     for experiment in experiments:
         for planned in experiment.runs:
             assert planned.images > 0
+            words = list(planned.command)
+            changes = [word for before, word in pairwise(words) if before == "--set"]
+            assert words[:3] == ["train", planned.model, planned.dataset]
+            assert len(changes) == len({change.split("=")[0] for change in changes})
             own = planned.recipe.image_size or default_image_size(planned.model)
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
             if planned.teacher:

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
 
 from vitbook import datasets
@@ -163,10 +163,13 @@ class PlannedRun:
 
     @property
     def images_an_epoch(self) -> int:
-        if self.recipe.epoch_images:
-            shown = self.recipe.epoch_images
-        elif self.dataset in IMAGE_SETS:
-            shown = IMAGE_SETS[self.dataset].splits["train"] * self.share * self.recipe.repeats
-        else:  # inside a package, and small
-            shown = len(datasets.load(self.dataset, "train")) * self.share * self.recipe.repeats
-        return int(shown) // self.recipe.batch_size * self.recipe.batch_size
+        recipe = self.recipe
+        whole = recipe.epoch_images or _training_images(self.dataset) * self.share * recipe.repeats
+        return int(whole) // recipe.batch_size * recipe.batch_size
+
+
+@cache
+def _training_images(dataset: str) -> int:
+    if dataset in IMAGE_SETS:
+        return IMAGE_SETS[dataset].splits["train"]
+    return len(datasets.load(dataset, "train"))  # inside a package, and small
