@@ -54,6 +54,11 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_micro_patch1_8": 136_138 - 3 * 64 + 48 * 64,
     "vit_micro_patch4_8": 136_138 + 12 * 64 - 12 * 64,
     "vit_postnorm_micro_patch2_8": 136_138 - 2 * 64,
+    "vit_nano_patch1_8": 17_088 + 64 + 32 + 65 * 32 + 64 + 330,  # two blocks, and the rest
+    "vit_nano_patch2_8": 17_088 + 160 + 32 + 17 * 32 + 64 + 330,
+    "vit_nano_patch4_8": 17_088 + 544 + 32 + 5 * 32 + 64 + 330,
+    "vit_postnorm_nano_patch2_8": 17_088 + 160 + 32 + 17 * 32 + 330,
+    "vit_nopos_nano_patch2_8": 17_088 + 160 + 32 + 64 + 330,
     "vit_nopos_tiny_patch4_32": 2_679_946,  # less 65 x 192
     "vit_pos2d_tiny_patch4_32": 2_681_674,  # and then (8 + 8) x 96 + 192
     "vit_sinusoid_tiny_patch4_32": 2_679_946,

@@ -20,6 +20,7 @@ from vitbook.figures.distance_meter import distance_meter
 from vitbook.figures.frontier import frontier
 from vitbook.figures.hearing_map import hearing_map
 from vitbook.figures.layer_gradients import layer_gradients
+from vitbook.figures.learn import learn
 from vitbook.figures.locality_dial import locality_dial
 from vitbook.figures.masked_photograph import masked_photograph
 from vitbook.figures.missing_quarters import missing_quarters
@@ -52,6 +53,7 @@ __all__ = [
     "frontier",
     "hearing_map",
     "layer_gradients",
+    "learn",
     "locality_dial",
     "masked_photograph",
     "missing_quarters",

@@ -10,9 +10,8 @@ export function trainer(scope) {
   const MOST_KEPT = 60; // states of a run, to go back to
   let run = null, going = false, again = null;
 
-  /** Uniform numbers from 0 up to 1, the same for the same seed (mulberry32). */
-  function random(seed) {
-    let state = Math.imul(seed + 1, 0x9e3779b9) >>> 0;
+  /** Uniform numbers from 0 up to 1, the same for the same seed (mulberry32), or from a state on. */
+  function random(seed, state = Math.imul(seed + 1, 0x9e3779b9) >>> 0) {
     const uniform = () => {
       state = (state + 0x6d2b79f5) >>> 0;
       let t = Math.imul(state ^ (state >>> 15), state | 1);
@@ -28,7 +27,7 @@ export function trainer(scope) {
       }
       return order;
     };
-    return { uniform, normal, shuffled };
+    return { uniform, normal, shuffled, now: () => state };
   }
 
   /** Names and shapes of the parameters, in the order in which they lie: the library's `state_dict`. */
@@ -216,17 +215,38 @@ export function trainer(scope) {
     again = setTimeout(slice, 0);
   }
 
+  /** One of the parameters, or nothing where the model has none of this name. */
+  function part(name) {
+    let from = 0;
+    for (const [other, shape] of layout(run.settings)) {
+      const count = shape.reduce((a, b) => a * b, 1);
+      if (other === name) return run.model.parameters().slice(from, from + count);
+      from += count;
+    }
+    return null;
+  }
+
   const answers = {
-    /** `settings` of the model and its training; `data` and `held` as {images, labels}; `values` to go on from. */
-    start({ number, settings, data, held, values }) {
+    /**
+     * `settings` of the model and its training; `data` and `held` as {images, labels}; `values` to begin with,
+     * or a `state` to go on from, as `state` gave it.
+     */
+    start({ number, settings, data, held, values, state }) {
       going = false;
       clearTimeout(again);
       const shapes = layout(settings), model = build(settings), chance = random(settings.seed + 1);
       model.parameters().set(values ?? first(shapes, settings.seed));
-      if (settings.shuffle) model.arrange(chance.shuffled(model.tokens - 1));
+      const places = settings.shuffle ? chance.shuffled(model.tokens - 1) : null;
+      if (places) model.arrange(places);
       const labels = settings.shuffledLabels ? rows(data.labels, 1, chance.shuffled(data.labels.length)) : data.labels;
-      run = { number, settings, model, data: { images: data.images, labels }, held, random: chance, order: [], next: 0, step: 0,
+      run = { number, settings, model, data: { images: data.images, labels }, held, places, random: chance, order: [], next: 0, step: 0,
         losses: [], kept: [], every: settings.every, seconds: 0, since: performance.now() };
+      if (state) {
+        const { values: then, moments, order, next, step, every, seconds } = state;
+        model.parameters().set(then);
+        model.moments().forEach((each, i) => each.set(moments[i]));
+        Object.assign(run, { order, next, step, every, seconds, random: random(0, state.random) });
+      }
       scope.postMessage({ kind: "started", run: number, parameters: model.count, shapes });
       tell();
       answers.go();
@@ -243,19 +263,30 @@ export function trainer(scope) {
       run.since = performance.now();
       slice();
     },
-    /** Where the class token looks in an image (numbers from -1 to 1), and its logits, at a kept step or now. */
+    /**
+     * Where the class token looks in an image (numbers from -1 to 1), and its logits, at a kept step or now; with the
+     * filters of its patches and its table of positions.
+     */
     look({ image, step }) {
       const { model, settings } = run, now = model.parameters().slice();
       const then = run.kept.find((each) => each.step === step);
       if (then) model.parameters().set(then.values);
       const logits = model.forward(image, settings.shuffle).slice();
       const maps = Array.from({ length: settings.depth }, (_, layer) => model.looks(layer, 0));
+      const parts = Object.fromEntries(["tokenizer.projection.weight", "position.table"].map((name) => [name, part(name)]));
       model.parameters().set(now);
-      scope.postMessage({ kind: "look", run: run.number, step: then ? step : run.step, logits, maps });
+      scope.postMessage({ kind: "look", run: run.number, step: then ? step : run.step, logits, maps,
+        filters: parts["tokenizer.projection.weight"], table: parts["position.table"] });
+    },
+    /** All that it takes to go on in another page as if nothing had been. */
+    state() {
+      const { settings: { wasm, ...settings }, model, order, next, step, every, seconds, number } = run;
+      scope.postMessage({ kind: "state", run: number, state: { settings, values: model.parameters().slice(),
+        moments: model.moments().map((each) => each.slice()), order, next, step, every, seconds, random: run.random.now() } });
     },
     weights({ step }) {
       const then = run.kept.find((each) => each.step === step);
-      scope.postMessage({ kind: "weights", run: run.number, step: then ? step : run.step,
+      scope.postMessage({ kind: "weights", run: run.number, step: then ? step : run.step, places: run.places,
         shapes: layout(run.settings), values: then ? then.values.slice() : run.model.parameters().slice() });
     },
   };

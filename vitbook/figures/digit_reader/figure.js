@@ -4,8 +4,8 @@ import { argmax, softmax } from "../parts/numbers.js";
 import { canvas, classBars, div, image, label, labelled, photo } from "../parts/parts.js";
 import { live } from "../parts/live.js";
 import { address, linkTo, restored } from "../parts/address.js";
-import { lettersOf, lettersOfLevels, MOST_POINTS, pixelsOf, pixelsOfLetters, strokesOf } from "./ink.js";
-import { drawingPad } from "./pad.js";
+import { lettersOf, lettersOfLevels, MOST_POINTS, pixelsOf, pixelsOfLetters, strokesOf } from "../parts/ink.js";
+import { drawingPad } from "../parts/pad.js";
 import { load, read } from "../parts/vision_transformer.js";
 
 const UNREADABLE = "The link's drawing could not be read, so it was left out. ";

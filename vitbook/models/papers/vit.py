@@ -216,6 +216,8 @@ SMALL_IMAGES = {"patch4_32": CIFAR10, "patch8_64": TINY_IMAGENET, "patch8_128": 
 TINY = {patches: images | dict(body=TINY_BODY) for patches, images in SMALL_IMAGES.items()}
 MINI = {patches: images | dict(body=MINI_BODY) for patches, images in SMALL_IMAGES.items()}
 MICRO = DIGITS | dict(body=MICRO_BODY)
+# Learns in a page within seconds.
+NANO = DIGITS | dict(body=Body(width=32, depth=2, num_heads=4, mlp_width=64))
 MICRO_PIXELS = MICRO | dict(patch_size=1)
 
 POST_NORM = dict(make_block=PostNormBlock)
@@ -258,6 +260,8 @@ VIT_MODELS = (
     | {f"vit_mini_{name}": MINI["patch4_32"] | other for name, other in MINI_NEIGHBOURS.items()}
     | {"vit_micro_patch2_8": MICRO, "vit_postnorm_micro_patch2_8": MICRO | POST_NORM}
     | {f"vit_micro_{name}": MICRO | other for name, other in MICRO_NEIGHBOURS.items()}
+    | {f"vit_nano_patch{patch}_8": NANO | dict(patch_size=patch) for patch in (1, 2, 4)}
+    | {"vit_postnorm_nano_patch2_8": NANO | POST_NORM}
 )
 
 MODELS = {vit: VIT_MODELS}

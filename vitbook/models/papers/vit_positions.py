@@ -20,7 +20,7 @@ from vitbook.layers import (
     SinusoidPosition2D,
 )
 from vitbook.layers.shapes import Size
-from vitbook.models.papers.vit import MICRO, TINY, Body, VisionTransformer, make_encoder, vit
+from vitbook.models.papers.vit import MICRO, NANO, TINY, Body, VisionTransformer, make_encoder, vit
 
 MakePositions = Callable[[tuple[int, int], int, int], list[nn.Module]]
 
@@ -122,6 +122,7 @@ STEM_POSITION_MODELS = _of_both_bodies(
     f"vit_nopos_micro_patch{patch}_8": MICRO | dict(patch_size=patch, make_position=NoPosition)
     for patch in (1, 4)
 }
+STEM_POSITION_MODELS |= {"vit_nopos_nano_patch2_8": NANO | dict(make_position=NoPosition)}
 
 # Settings of `vit_every_layer`.
 LAYER_POSITION_MODELS = _of_both_bodies(

@@ -1,7 +1,7 @@
-import { node, set } from "../parts/page.js";
-import { paint } from "../parts/paint.js";
-import { inside, inWords } from "../parts/numbers.js";
-import { canvas, grid } from "../parts/parts.js";
+import { node, set } from "./page.js";
+import { paint } from "./paint.js";
+import { inside, inWords } from "./numbers.js";
+import { canvas, grid } from "./parts.js";
 import { countPoints, crossed, ERASER, erased, MOST_POINTS, PEN, pointOf, SIDE, simpler } from "./ink.js";
 
 /**

@@ -1,4 +1,4 @@
-import { clamp } from "../parts/numbers.js";
+import { clamp } from "./numbers.js";
 
 // Ink is a list of strokes, and a stroke a list of points [x, y], whole numbers from 0 to SIDE - 1
 // over the pad: so a link holds it to the last bit, and it can be moved and scaled without blur.

@@ -1,0 +1,72 @@
+"""A Vision Transformer that learns in the reader's browser."""
+
+from importlib.resources import files
+
+import numpy as np
+
+from vitbook.figures.parts.drawing import CIVIDIS, base64
+from vitbook.figures.parts.figure import Figure
+
+_LEVELS = 16  # of the digits' ink
+# A rate is that of the steepest of its cosine; `model` is the name in the library's catalogue.
+_SIZES = {
+    "small": dict(model="nano", width=32, depth=2, heads=4, hidden=64, rate=2e-3, warmup=50),
+    "micro": dict(model="micro", width=64, depth=4, heads=4, hidden=128, rate=2e-3, warmup=100),
+}
+_STEPS = 2500  # of 32 images
+
+
+def packed(digits) -> dict:
+    """Digits as text, a letter a level of ink: all first pixels, then all second ones.
+
+    Of a class each comes after the one most alike to it, which makes a page smaller; a model that
+    learns sees them shuffled.
+    """
+    levels = np.rint(digits.images.flatten(1).numpy() * (_LEVELS / 255)).astype(int)
+    labels, order = digits.labels.numpy(), []
+    for label in range(len(digits.class_names)):
+        left = list(np.flatnonzero(labels == label))
+        order.append(left.pop(0))
+        while left:
+            away = np.abs(levels[left] - levels[order[-1]]).sum(1)
+            order.append(left.pop(int(away.argmin())))
+    letters = (levels[order].T + ord("a")).astype(np.uint8).tobytes().decode("ascii")
+    return {"letters": letters, "counts": np.bincount(labels).tolist()}
+
+
+def learn(
+    train,
+    held_out,
+    *,
+    change: str | None = None,
+    task: str | None = None,
+    title: str = "A Vision Transformer learns while you watch",
+    description: str = (
+        "A fresh Vision Transformer, its forward and backward pass and its optimiser run in this "
+        "page, on one core of your machine; nothing leaves it. Held-out digits are never trained "
+        "on. The thin orange line is the loss, from its first value down to 0."
+    ),
+) -> Figure:
+    """Train a small Vision Transformer on digits, in the page, and look into it on the way.
+
+    Args:
+        train: a data set of grey digits of 8 x 8 pixels and 17 levels, as
+            ``datasets.load("digits", "train")``.
+        held_out: what its accuracy is measured on.
+        change: what differs in a second model that learns beside the first, such as "positions",
+            and then the only one that is offered; by default the reader chooses.
+    """
+    room = files("vitbook.trainer")
+    worker = (
+        (room / "trainer.js").read_text(encoding="utf-8").replace("export function", "function")
+    )
+    step = (room / "trainer.wasm").read_bytes()
+    data = {
+        "worker": worker, "wasm": base64(np.frombuffer(step, np.uint8)),
+        "side": train.images.shape[-1], "levels": _LEVELS, "classes": list(train.class_names),
+        "sizes": _SIZES, "steps": _STEPS, "train": packed(train), "held": packed(held_out),
+        "change": change, "ramp": CIVIDIS,
+        "task": "Train it until it reads nine of ten digits that it has never seen. Then draw one "
+                "for it." if task is None else task,
+    }  # fmt: skip
+    return Figure("learn", data, title, description)

@@ -1,0 +1,387 @@
+import { node, set } from "../parts/page.js";
+import { argmax, bytes, softmax } from "../parts/numbers.js";
+import { between, heat, paint, rgb, twoSided } from "../parts/paint.js";
+import { canvas, classBars, div, image, label, labelled, note } from "../parts/parts.js";
+import { live } from "../parts/live.js";
+import { pixelsOf } from "../parts/ink.js";
+import { drawingPad } from "../parts/pad.js";
+import { curves } from "./curves.js";
+import { asFile, fromFile, shelved } from "./keeping.js";
+
+const BATCH = 32;
+const SHOWN_WRONG = 24;
+const GOALS = [0.5, 0.75, 0.9, 0.95, 0.97];
+// What differs in a second model: its name, how its run is told, and what that is to the trainer.
+const CHANGES = {
+  positions: ["No positions", "without positions", { positions: false }],
+  shuffle: ["Patches in one shuffled order", "with its patches shuffled", { shuffle: true }],
+  patch1: ["Patches of 1 × 1 pixel", "with patches of 1 × 1 pixel", { patch: 1 }],
+  patch4: ["Patches of 4 × 4 pixels", "with patches of 4 × 4 pixels", { patch: 4 }],
+  patch8: ["One patch, the whole digit", "with one patch", { patch: 8 }],
+  post: ["Norms behind the branches (Post-LN)", "as Post-LN", { post: true }],
+  warmup: ["No warm-up", "without warm-up", { warmup: 0 }],
+  fast: ["Ten times the learning rate", "at ten times the rate", { times: 10 }],
+  slow: ["A tenth of the learning rate", "at a tenth of the rate", { times: 0.1 }],
+  few10: ["10 digits to learn from", "with 10 digits", { few: 10 }],
+  few100: ["100 digits to learn from", "with 100 digits", { few: 100 }],
+  labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true }],
+};
+const GUESSES = { more: "more", same: "about as many", fewer: "fewer" };
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const counted = (number) => number.toLocaleString("en");
+
+/** Digits as they were packed: ink from 0 to the levels, a row each, and labels. */
+export function unpacked({ letters, counts }, pixels) {
+  const many = letters.length / pixels, ink = new Uint8Array(letters.length);
+  for (let i = 0; i < many; i++) {
+    for (let p = 0; p < pixels; p++) ink[i * pixels + p] = letters.charCodeAt(p * many + i) - 97;
+  }
+  return { ink, labels: Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit))) };
+}
+
+/** Weights of a model that cuts digits into 16 patches of 4 pixels. */
+const countWeights = ({ width, depth, hidden }) => width * (1 + 5 + 17 + 2 + 10) + 10 +
+  depth * (4 * width * width + 2 * width * hidden + 9 * width + hidden);
+
+/** The rows of a few digits, as many of each class. */
+function sample(labels, classes, count) {
+  return Array.from({ length: classes }, (_, digit) =>
+    Array.from({ length: count / classes }, (_, i) => labels.indexOf(digit) + i)).flat();
+}
+
+/**
+ * @param {HTMLElement} root
+ * @param {{worker: string, wasm: string, side: number, levels: number, classes: string[], sizes: object,
+ *   steps: number, train: {letters: string, counts: number[]}, held: {letters: string, counts: number[]},
+ *   change: ?string, ramp: string[], task: string}} data
+ */
+export function render(root, data) {
+  const { side, levels, classes, sizes, steps } = data, pixels = side * side, color = heat(data.ramp);
+  const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
+  const [train, held] = [data.train, data.held].map((packed) => unpacked(packed, pixels));
+  const numbers = (ink) => Float32Array.from(ink, (level) => Math.round(level * 255 / levels) / 127.5 - 1);
+  const digits = sample(held.labels, classes.length, classes.length);
+  const start = { size: Object.keys(sizes)[0], change: data.change ?? "none", seed: 0, guess: null, back: -1, shown: 0, digit: 4, strokes: [] };
+  const figure = live(root, data, start);
+  const { state, change } = figure;
+  let phase = "fresh", runs = [], number = 0, trouble = "", hidden = false;
+  const store = shelved(data.change ?? "learn");
+
+  // --- runs, each with a worker of its own -----------------------------------------------------------------
+  /** A run that tells of itself by `hear`; `given` are values or a state to begin with. */
+  function run(kind, given) {
+    const worker = new Worker(URL.createObjectURL(new Blob([`${data.worker}\ntrainer(self);`], { type: "text/javascript" })));
+    const mine = { kind, told: [], kept: [], seen: null, ended: "", number: ++number, size: state.size, seed: state.seed };
+    const tell = {
+      started: ({ parameters }) => (mine.parameters = parameters),
+      told: (message) => {
+        mine.told.push(message);
+        mine.kept = message.kept;
+        ask(mine);
+      },
+      look: (message) => (mine.seen = message),
+      done: () => (mine.ended = "done"),
+      diverged: ({ step, back }) => {
+        mine.ended = "diverged";
+        trouble = `At step ${step} the loss is no number any more: the rate is too high. Shown is step ${back}, the last one kept. `;
+      },
+      failed: ({ reason }) => {
+        mine.ended = "failed";
+        trouble = `The training could not go on (${reason}). Start over, or take the smaller model. `;
+      },
+      weights: (message) => mine.wanted?.(message),
+      state: ({ state: now }) => mine.stored?.(now),
+    };
+    worker.onmessage = ({ data: message }) => {
+      if (message.run !== undefined && message.run !== mine.number) return;
+      tell[message.kind]?.(message);
+      if (runs.every((each) => each.ended) && phase === "training") phase = "done";
+      if (["told", "look", "done", "diverged", "failed"].includes(message.kind)) change({});
+    };
+    worker.onerror = ({ message }) => (tell.failed({ reason: message ?? "its worker did not start" }), change({}));
+    mine.post = (kind, more = {}) => worker.postMessage({ kind, ...more });
+    mine.stop = () => worker.terminate();
+    mine.ask = (kind, more, answer) => new Promise((resolve) => {
+      mine[answer] = resolve;
+      mine.post(kind, more);
+    });
+    const { times = 1, few, ...changed } = kind === "none" ? {} : CHANGES[kind][2];
+    const { rate, ...size } = sizes[mine.size];
+    const settings = { batch: BATCH, patch: 2, side, classes: classes.length, positions: true, post: false, decay: 0.05,
+      smoothing: 0, vary: true, every: 50, steps, seed: mine.seed, rate: rate * times, ...size, ...changed };
+    const rows = few ? sample(train.labels, classes.length, few) : null;
+    const taken = !rows ? train : { labels: Int32Array.from(rows, (row) => train.labels[row]),
+      ink: Uint8Array.from(rows.flatMap((row) => [...train.ink.subarray(row * pixels, (row + 1) * pixels)])) };
+    mine.settings = settings;
+    mine.post("start", { number: mine.number, settings: { ...settings, wasm: bytes(data.wasm) }, ...given,
+      data: { images: numbers(taken.ink), labels: taken.labels }, held: { images: numbers(held.ink), labels: held.labels } });
+    return mine;
+  }
+  const drawn = () => state.strokes.length > 0;
+  const shownInk = () => drawn() ? Array.from(pixelsOf(state.strokes, [side, side], levels), (p) => p / 255 * levels)
+    : [...held.ink.subarray(digits[state.digit] * pixels, (digits[state.digit] + 1) * pixels)];
+  const looked = () => runs[Math.min(state.shown, runs.length - 1)];
+  /** What a run had told at the step that is shown. */
+  const then = (each) => each && (state.back < 0 || !each.kept.length ? each.told.at(-1)
+    : each.told.find(({ step }) => step === each.kept[Math.min(state.back, each.kept.length - 1)]));
+  function ask(each = looked()) {
+    if (each?.told.length) each.post("look", { image: numbers(shownInk()), step: then(each).step });
+  }
+
+  function begin(kinds, given = {}) {
+    const wasm = bytes(data.wasm);
+    if (typeof Worker === "undefined" || typeof WebAssembly === "undefined" || !WebAssembly.validate(wasm)) {
+      phase = "failed";
+      trouble = "This browser cannot train it: that needs workers, and WebAssembly with SIMD, as Chrome 91, Firefox 89 " +
+        "and Safari 16.4 have them. The other figures work without. ";
+      return change({});
+    }
+    const others = document.querySelectorAll('[data-figure="learn"][data-phase="training"]');
+    if ([...others].some((other) => other !== root) && !window.confirm?.(
+      "Another model is learning on this page, and two share the machine. Start this one too?")) return;
+    runs.forEach((each) => each.stop());
+    [trouble, phase] = ["", "training"];
+    runs = kinds.map((kind) => run(kind, given));
+    change({ back: -1, shown: runs.length - 1 });
+  }
+  const both = (guess) => (change({ guess }), begin(["none", state.change]));
+  function press() {
+    if (phase === "training") pause();
+    else if (phase === "paused") go();
+    else begin(state.change === "none" ? ["none"] : ["none", state.change]);
+  }
+  function pause() {
+    phase = "paused";
+    runs.forEach((each) => each.ended || each.post("pause"));
+    keep();
+    change({});
+  }
+  function go() {
+    phase = "training";
+    runs.forEach((each) => each.ended || each.post("go"));
+    change({ back: -1 });
+  }
+  // A page that nobody sees does not compute, nor does one on the last of a battery.
+  document.addEventListener?.("visibilitychange", () => {
+    if (document.hidden && phase === "training") [hidden] = [true, pause()];
+    else if (!document.hidden && hidden) [hidden] = [false, phase === "paused" && go()];
+  });
+  globalThis.navigator?.getBattery?.().then((battery) => battery.addEventListener("levelchange", () => {
+    if (phase !== "training" || battery.charging || battery.level > 0.15) return;
+    trouble = "The battery is low, so the training waits. ";
+    pause();
+  }), () => {});
+
+  // --- what is kept: in the browser, so that a closed tab loses nothing, and in a file ------------------------
+  let keeping = false;
+  async function keep() {
+    if (keeping || !runs.length || runs.some((each) => each.ended === "failed")) return;
+    keeping = true;
+    const states = await Promise.all(runs.map((each) => each.ask("state", {}, "stored")));
+    const { size, change: which, seed, guess } = state;
+    const kept = { size, change: which, seed, guess, runs: runs.map(({ kind, told, ended }, i) => ({ kind, told, ended, state: states[i] })) };
+    trouble = await store.put(kept) ? trouble : "This browser keeps nothing for this page, so a closed tab loses the run. ";
+    keeping = false;
+  }
+  if (globalThis.setInterval && root.isConnected) setInterval(() => phase === "training" && keep(), 4000);
+  store.get().then((kept) => {
+    if (!kept || phase !== "fresh" || !(kept.size in sizes)) return;
+    Object.assign(state, { size: kept.size, change: kept.change, seed: kept.seed, guess: kept.guess });
+    runs = kept.runs.map(({ kind, told, ended, state: then }) => {
+      const mine = run(kind, { state: then });
+      mine.told.push(...told.slice(0, -1));
+      mine.post("pause");
+      mine.ended = ended;
+      return mine;
+    });
+    phase = runs.every((each) => each.ended) ? "done" : "paused";
+    trouble = "Your run was kept when the page was closed. ";
+    change({ shown: runs.length - 1 });
+  });
+  async function save() {
+    const each = looked(), { places, shapes, values, step } = await each.ask("weights", { step: then(each).step }, "wanted");
+    const { size, told, settings, seed } = each;
+    const { bytes: file, name } = asFile({ shapes, values, places, classes, side, settings, size: sizes[size].model,
+      about: { step, seed, images: step * BATCH, accuracy: told.find((t) => t.step === step).accuracy } });
+    const link = node("a", { href: URL.createObjectURL(new Blob([file])), download: name });
+    link.click();
+    trouble = `Kept as ${name}: in Python, vitbook.load_checkpoint("${name}") is your model. `;
+    change({});
+  }
+  async function take(file) {
+    try {
+      const { size, values } = fromFile(await file.arrayBuffer(), sizes, { side, classes: classes.length });
+      change({ size, change: "none" });
+      begin(["none"], { values });
+      trouble = `It learns on from ${file.name}. `;
+    } catch (error) {
+      trouble = `${file.name} could not be taken: ${error.message}. `;
+      change({});
+    }
+  }
+
+  // --- what is drawn ------------------------------------------------------------------------------------------
+  const button = figure.button("train", "Train", press);
+  button.classList.add("vb-train");
+  /** Nothing runs any more, and nothing is kept. */
+  function clear(part = {}) {
+    runs.forEach((each) => each.stop());
+    [runs, phase, trouble] = [[], "fresh", ""];
+    store.put(null);
+    change({ back: -1, guess: null, shown: 0, ...part });
+  }
+  const over = figure.button("reset", "Reset", () => clear(start));
+  const size = figure.select("size", "size of the model", Object.entries(sizes).map(([name, { depth, width }]) =>
+    [name, `${name}: ${depth} blocks of width ${width}`]));
+  const choice = figure.select("change", "what differs in a second model", [["none", "one model learns"],
+    ["beside it, a second one:", Object.entries(CHANGES).map(([name, [words]]) => [name, words])]]);
+  const seed = figure.select("seed", "first weights", [0, 1, 2, 3, 4].map((i) => [i, `first weights ${i + 1}`]),
+    { part: (value) => ({ seed: Number(value) }) });
+  for (const each of [size, choice, seed]) each.addEventListener("change", () => phase !== "fresh" && clear());
+  const guess = div("vb-controls", node("span", {}), ...Object.entries(GUESSES).map(([key, words]) =>
+    figure.button(`guess-${key}`, `${words[0].toUpperCase()}${words.slice(1)}`, () => both(key))));
+  const status = note(), chart = curves(steps * BATCH), tabs = [0, 1].map((i) => figure.toggle(`shown-${i}`, "", {
+    on: () => state.shown === i, part: () => (queueMicrotask(() => ask()), { shown: i }) }));
+  const which = div("vb-controls", node("span", {}, "Shown below:"), ...tabs);
+  const slider = figure.slider("back", "Back in time", { max: 1,
+    at: () => state.back < 0 ? Math.max((looked()?.kept.length ?? 1) - 1, 0) : state.back,
+    tell: () => then(looked()) ? `after ${counted(then(looked()).images)} images` : "not begun",
+    part: (i) => (queueMicrotask(() => ask()), { back: i >= looked()?.kept.length - 1 ? -1 : i }) });
+  const [, range] = slider.children;
+  const faces = Array.from({ length: SHOWN_WRONG }, () => {
+    const sheet = canvas(), read = node("span");
+    return { sheet, read, box: node("div", { role: "img" }, sheet, read) };
+  });
+  const wrong = div("vb-wrongs", ...faces.map(({ box }) => box)), wrongTold = label();
+  const maps = div("vb-layers"), bars = classBars(classes), filters = canvas(), alike = canvas();
+  const pad = drawingPad([side, side], {
+    ink: () => ({ strokes: state.strokes, pixels: drawn() ? null : shownInk().map((v) => v * 255 / levels) }),
+    erasing: () => false,
+    changed: ({ strokes }) => (change({ strokes }), ask()),
+  });
+  const thumb = (sheet, row) => paint(sheet, side, side, (p) => Array(3).fill(held.ink[row * pixels + p] * 255 / levels));
+  const examples = figure.chooser("digit", "a held-out digit", classes.map((name) => `a ${name}`), {
+    face: (i) => {
+      const sheet = canvas();
+      thumb(sheet, digits[i]);
+      return sheet;
+    },
+    at: () => drawn() ? -1 : state.digit, part: (digit) => (queueMicrotask(() => ask()), { digit, strokes: [] }) });
+  const file = node("input", { type: "file", accept: ".safetensors", hidden: true, onchange: () => {
+    if (file.files[0]) take(file.files[0]);
+    file.value = "";
+  } });
+  const filed = (kind, words, onclick) => node("button", { type: "button", class: kind, onclick }, words);
+  const kept = div("vb-controls", filed("vb-save", "Keep this model as a file", save),
+    filed("vb-take", "Train on from a file", () => file.click()), file);
+
+  const mixed = Array.from(held.labels, (_, i) => i * 97 % held.labels.length); // not all zeros first
+  function mistakes(now) {
+    const rows = now ? mixed.filter((i) => now.answers[i] !== held.labels[i]) : [];
+    faces.forEach(({ sheet, read, box }, i) => {
+      const row = rows[i];
+      box.hidden = row === undefined;
+      if (box.hidden) return;
+      thumb(sheet, row);
+      read.textContent = classes[now.answers[row]];
+      set(box, { "aria-label": `a ${classes[held.labels[row]]}, read as ${classes[now.answers[row]]}` });
+    });
+    wrongTold.textContent = !now ? "What it reads wrong will stand here"
+      : `${rows.length} of ${held.labels.length} digits are read wrong${rows.length > SHOWN_WRONG ? `, ${SHOWN_WRONG} of them here` : ""}; ` +
+        "below each, what is read";
+  }
+  /** Where the class token looks, layer by layer, and what the first layer and the positions have become. */
+  function inside(each) {
+    const seen = each?.seen;
+    inner.hidden = !seen;
+    if (!seen) return maps.replaceChildren();
+    const grid = side / each.settings.patch, patch = each.settings.patch, width = each.settings.width;
+    maps.replaceChildren(...seen.maps.map((heads, layer) => {
+      const mean = Array.from({ length: grid * grid }, (_, i) => heads.reduce((sum, head) => sum + head[i + 1], 0) / heads.length);
+      const made = canvas(), top = Math.max(...mean);
+      paint(made, grid, grid, (i) => color(mean[i], top));
+      return labelled(`layer ${layer + 1}`, image(side, side, made));
+    }));
+    const columns = width / 4, cell = patch + 1, strongest = Math.max(...seen.filters.map(Math.abs));
+    paint(filters, 4 * cell - 1, columns * cell - 1, (_, row, column) => {
+      if (row % cell === patch || column % cell === patch) return [0, 0, 0, 0];
+      const filter = Math.floor(row / cell) * columns + Math.floor(column / cell);
+      return between(signs, twoSided(seen.filters[filter * patch * patch + row % cell * patch + column % cell], strongest));
+    });
+    const table = seen.table, count = table ? table.length / width : 0;
+    const row = (i) => table.subarray(i * width, (i + 1) * width);
+    const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+    likeness.hidden = count < 3;
+    if (count < 3) return;
+    paint(alike, count - 1, count - 1, (_, i, j) => {
+      const [a, b] = [row(i + 1), row(j + 1)];
+      return between(signs, twoSided(dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1), 1));
+    });
+  }
+  const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
+    note("cosines: orange is alike, blue opposite; four in a row are a row of patches"));
+  const inner = div("vb-pair", labelled("Its first layer: the filters of a patch", filters,
+    note("orange adds, blue takes away")), likeness);
+
+  const named = (kind) => kind === "none" ? "plain" : CHANGES[kind][1];
+  /** What came of two runs, against what the reader guessed. */
+  function verdict() {
+    if (runs.length < 2 || runs.some((each) => !each.ended)) return "";
+    const [plain, changed] = runs.map((each) => each.told.at(-1).accuracy);
+    const came = Math.abs(changed - plain) <= 0.01 ? "same" : changed > plain ? "more" : "fewer";
+    const told = `Plain ${percent(plain)}, ${named(runs[1].kind)} ${percent(changed)}. `;
+    return told + (!state.guess ? "" : state.guess === came ? "You guessed right. "
+      : `You guessed “${GUESSES[state.guess]}”, and it is “${GUESSES[came]}”. `);
+  }
+  /** What a screen reader is told: where something new has begun, not every number on the way. */
+  function milestones(now) {
+    if (trouble) return trouble;
+    if (phase === "fresh") return `Its ${counted(countWeights(sizes[state.size]))} weights are drawn by chance ` +
+      `(draw ${state.seed + 1} of 5): it guesses, and reads about one digit in ten.`;
+    if (!now) return "It starts.";
+    const passed = GOALS.filter((goal) => runs.at(-1).told.some((t) => t.accuracy >= goal)).at(-1);
+    if (phase === "done") return `${verdict()}${runs.length < 2 ? `After ${counted(now.images)} images it reads ` +
+      `${percent(runs[0].told.at(-1).accuracy)} of the held-out digits. ` : ""}It is yours: draw for it, go back in time, or keep it.`;
+    if (phase === "paused") return "Paused.";
+    return passed ? `It reads more than ${percent(passed)} of the held-out digits.` : "It learns.";
+  }
+
+  function draw() {
+    const each = looked(), now = then(each);
+    set(range, { max: Math.max((each?.kept.length ?? 1) - 1, 1) });
+    slider.hidden = !(each?.kept.length > 1);
+    button.textContent = { fresh: "Train", training: "Pause", paused: "Go on", done: "Train again", failed: "Try again" }[phase];
+    root.dataset.phase = phase;
+    const second = state.change !== "none";
+    button.hidden = second && phase === "fresh";
+    guess.hidden = !second || phase !== "fresh";
+    if (second) guess.firstChild.textContent = `Your guess first: ${named(state.change)}, it will read in the end`;
+    choice.hidden = Boolean(data.change);
+    which.hidden = runs.length < 2;
+    runs.forEach((run, i) => (tabs[i].textContent = named(run.kind)));
+    chart.show(runs, runs.map(({ kind }) => named(kind)), now);
+    status.textContent = !now ? "" : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
+      `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${held.labels.length} held-out digits right`;
+    mistakes(now);
+    inside(each);
+    pad.show();
+    const chances = each?.seen ? softmax([...each.seen.logits]) : Array(classes.length).fill(1 / classes.length);
+    bars.show(chances);
+    kept.firstChild.hidden = !now;
+    const ninety = runs[0]?.told.find((t) => t.accuracy >= 0.9);
+    return { says: milestones(now), reached: ninety && drawn() && `it reads nine of ten since ${counted(ninety.images)} images ` +
+      `(${ninety.seconds.toFixed(1)} s), and your drawing as ${classes[argmax(chances)]}.`,
+      told: { runs }, named: { size: state.size, change: state.change, seed: state.seed, phase, back: state.back, shown: state.shown, digit: state.digit, ink: state.strokes.length } };
+  }
+
+  const made = figure.stage(draw,
+    div("vb-controls", button, over, size, choice, seed), guess,
+    chart.element, status, slider, which,
+    wrongTold, wrong,
+    div("vb-reader",
+      div("vb-wide", label("Draw a digit for it, or take one"), pad.element, examples),
+      labelled("Where its class token looks", maps, note("mean of the heads; bright is much")),
+      labelled("What it reads", ...bars.elements)),
+    inner, kept);
+  chart.element.after(made.querySelector(".vb-readout")); // in sight of the button
+}
