@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 # Without what reads its settings when it is imported: matplotlib asks for the kernel's backend.
-AHEAD = ("torch", "torchvision", "timm", "scipy.stats", "sklearn.decomposition", "skimage.data",
-         "ipykernel.kernelapp", "ipywidgets")  # fmt: skip
+AHEAD = ("torch", "torch._dynamo", "torchvision", "timm", "scipy.stats", "sklearn.decomposition",
+         "skimage.data", "ipykernel.kernelapp", "ipywidgets")  # fmt: skip
 PLACE = "VITBOOK_KERNELS"
 
 

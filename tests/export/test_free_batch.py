@@ -59,7 +59,6 @@ def test_models_of_other_libraries(tmp_path):
     )  # fmt: skip
     body = transformers.ViTForImageClassification(config)
     models = {
-        "vit": timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, num_classes=3),
         "windows": timm.create_model(
             "swin_tiny_patch4_window7_224", img_size=32, window_size=4, patch_size=2,
             embed_dim=24, depths=(2, 1), num_heads=(2, 2), num_classes=3),
