@@ -75,7 +75,6 @@ def test_a_finished_run_is_not_replaced(tmp_path, refused):
         ("train", "vit_micro_patch2_8"),
         ("measure", "score", "no-such-checkpoint"),
         ("probe", "no-such-model"),
-        ("measure", "bench", "no-such-model"),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_found_first(words, tmp_path, monkeypatch, refused):

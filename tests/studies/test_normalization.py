@@ -10,8 +10,10 @@ import vitbook
 from vitbook import datasets
 from vitbook.layers import Encoder, PostNormBlock
 from vitbook.models.papers.vit import DIGITS, MICRO_BODY, vit
-from vitbook.plots.style import INK, ON_DARK, ON_LIGHT
+from vitbook.plots.style import INK
 from vitbook.studies.normalization import (
+    ON_DARK,
+    ON_LIGHT,
     gradient_norms,
     gradients_by_depth,
     residual_stream,

@@ -10,15 +10,12 @@ import seaborn as sns
 from einops import rearrange
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.text import Annotation
 from torch import Tensor
 
 from vitbook.plots.page import PHONE, is_narrow
 
 INK = "#333333"
-# Words on a coloured cell: not the paper's white and black, which turn over in the dark.
-ON_DARK, ON_LIGHT = "#FEFEFE", "#222222"
 # Okabe and Ito's colours, which colour-blind readers tell apart.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 HEAT = "cividis"
@@ -142,12 +139,3 @@ def draw_image(axes, image: Tensor) -> None:
     pixels = rearrange(image, "c h w -> h w c").squeeze(-1).cpu().numpy()
     axes.imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set(xticks=[], yticks=[])
-
-
-def mark_cell(axes, cell: tuple[int, int], size: tuple[float, float]) -> None:
-    """A frame around one cell (row, column) of a grid, whose first pixel has its centre at 0."""
-    corner = (cell[1] * size[1] - 0.5, cell[0] * size[0] - 0.5)
-    for color, width in (("white", 4.5), (COLORS[1], 2.5)):
-        axes.add_patch(
-            Rectangle(corner, size[1], size[0], fill=False, edgecolor=color, linewidth=width)
-        )

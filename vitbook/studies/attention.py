@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from vitbook.plots.page import for_pages
-from vitbook.plots.style import COLORS, HEAT, INK, draw_image, finish, fitted, in_line, mark_cell
+from vitbook.plots.style import COLORS, HEAT, INK, draw_image, finish, fitted, in_line
 
 
 @for_pages
@@ -81,11 +81,20 @@ def photo_and_maps(
     )
     rows, columns = next(iter(maps.values())).shape
     draw_image(axes[0], image)
-    mark_cell(axes[0], query, (image.shape[1] / rows, image.shape[2] / columns))
+    _mark_cell(axes[0], query, (image.shape[1] / rows, image.shape[2] / columns))
     axes[0].set_title("the question")
     for axis, (name, values) in zip(axes[1:], maps.items(), strict=True):
         drawn = axis.imshow(values.cpu().numpy(), cmap=HEAT, vmin=0)
-        mark_cell(axis, query, (1.0, 1.0))
+        _mark_cell(axis, query, (1.0, 1.0))
         axis.set(xticks=[], yticks=[], title=name)
         figure.colorbar(drawn, ax=axis, shrink=0.8)
     return finish(figure, title)
+
+
+def _mark_cell(axes, cell: tuple[int, int], size: tuple[float, float]) -> None:
+    """A frame around one cell (row, column) of a grid, whose first pixel has its centre at 0."""
+    corner = (cell[1] * size[1] - 0.5, cell[0] * size[0] - 0.5)
+    for color, width in (("white", 4.5), (COLORS[1], 2.5)):
+        axes.add_patch(
+            Rectangle(corner, size[1], size[0], fill=False, edgecolor=color, linewidth=width)
+        )

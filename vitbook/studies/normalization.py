@@ -16,8 +16,10 @@ from vitbook.analysis.capture.running import as_model_takes, batches
 from vitbook.devices import to_float64
 from vitbook.model_utilities import evaluating
 from vitbook.plots.page import for_pages, is_narrow
-from vitbook.plots.style import HEAT, INK, ON_DARK, ON_LIGHT, finish, fitted, wrapped
+from vitbook.plots.style import HEAT, INK, finish, fitted, wrapped
 
+# Words on a coloured cell: not the paper's white and black, which turn over in the dark.
+ON_DARK, ON_LIGHT = "#FEFEFE", "#222222"
 Settings = tuple[float | int, float | int]
 
 
