@@ -41,7 +41,7 @@ def kept(page, tmp_path):
 
 def test_digits_are_packed_without_loss(js):
     figure, held = sample(), digits("test")
-    packed = js("learn", "unpacked(packed, 64)", packed=figure.data["held"])
+    packed = js("run", "unpacked(packed, 64)", packed=figure.data["held"])
     ink = torch.tensor(packed["ink"]).view(355, 64)
     theirs = (held.images.flatten(1).float() * 16 / 255).round().int()
     assert sorted(map(tuple, ink.tolist())) == sorted(map(tuple, theirs.tolist()))

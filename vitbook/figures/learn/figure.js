@@ -1,53 +1,24 @@
 import { node, set } from "../parts/page.js";
 import { argmax, bytes, softmax } from "../parts/numbers.js";
-import { between, heat, paint, rgb, twoSided } from "../parts/paint.js";
-import { canvas, classBars, div, image, label, labelled, note } from "../parts/parts.js";
+import { paint } from "../parts/paint.js";
+import { canvas, classBars, div, label, labelled, note } from "../parts/parts.js";
 import { live } from "../parts/live.js";
 import { pixelsOf } from "../parts/ink.js";
 import { drawingPad } from "../parts/pad.js";
 import { curves } from "./curves.js";
+import { insideOf } from "./inside.js";
 import { asFile, fromFile, shelved } from "./keeping.js";
+import { BATCH, CHANGES, numbersOf, runOf, sample, unpacked } from "./run.js";
 
-const BATCH = 32;
 const SHOWN_WRONG = 24;
 const GOALS = [0.5, 0.75, 0.9, 0.95, 0.97];
-// What differs in a second model: its name, how its run is told, and what that is to the trainer.
-const CHANGES = {
-  positions: ["No positions", "without positions", { positions: false }],
-  shuffle: ["Patches in one shuffled order", "with its patches shuffled", { shuffle: true }],
-  patch1: ["Patches of 1 × 1 pixel", "with patches of 1 × 1 pixel", { patch: 1 }],
-  patch4: ["Patches of 4 × 4 pixels", "with patches of 4 × 4 pixels", { patch: 4 }],
-  patch8: ["One patch, the whole digit", "with one patch", { patch: 8 }],
-  post: ["Norms behind the branches (Post-LN)", "as Post-LN", { post: true }],
-  warmup: ["No warm-up", "without warm-up", { warmup: 0 }],
-  fast: ["Ten times the learning rate", "at ten times the rate", { times: 10 }],
-  slow: ["A tenth of the learning rate", "at a tenth of the rate", { times: 0.1 }],
-  few10: ["10 digits to learn from", "with 10 digits", { few: 10 }],
-  few100: ["100 digits to learn from", "with 100 digits", { few: 100 }],
-  labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true }],
-};
 const GUESSES = { more: "more", same: "about as many", fewer: "fewer" };
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const counted = (number) => number.toLocaleString("en");
 
-/** Digits as they were packed: ink from 0 to the levels, a row each, and labels. */
-export function unpacked({ letters, counts }, pixels) {
-  const many = letters.length / pixels, ink = new Uint8Array(letters.length);
-  for (let i = 0; i < many; i++) {
-    for (let p = 0; p < pixels; p++) ink[i * pixels + p] = letters.charCodeAt(p * many + i) - 97;
-  }
-  return { ink, labels: Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit))) };
-}
-
 /** Weights of a model that cuts digits into 16 patches of 4 pixels. */
 const countWeights = ({ width, depth, hidden }) => width * (1 + 5 + 17 + 2 + 10) + 10 +
   depth * (4 * width * width + 2 * width * hidden + 9 * width + hidden);
-
-/** The rows of a few digits, as many of each class. */
-function sample(labels, classes, count) {
-  return Array.from({ length: classes }, (_, digit) =>
-    Array.from({ length: count / classes }, (_, i) => labels.indexOf(digit) + i)).flat();
-}
 
 /**
  * @param {HTMLElement} root
@@ -56,66 +27,30 @@ function sample(labels, classes, count) {
  *   change: ?string, ramp: string[], task: string}} data
  */
 export function render(root, data) {
-  const { side, levels, classes, sizes, steps } = data, pixels = side * side, color = heat(data.ramp);
-  const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
+  const { side, levels, classes, sizes, steps } = data, pixels = side * side;
   const [train, held] = [data.train, data.held].map((packed) => unpacked(packed, pixels));
-  const numbers = (ink) => Float32Array.from(ink, (level) => Math.round(level * 255 / levels) / 127.5 - 1);
   const digits = sample(held.labels, classes.length, classes.length);
   const start = { size: Object.keys(sizes)[0], change: data.change ?? "none", seed: 0, guess: null, back: -1, shown: 0, digit: 4, strokes: [] };
   const figure = live(root, data, start);
   const { state, change } = figure;
-  let phase = "fresh", runs = [], number = 0, trouble = "", hidden = false;
+  let phase = "fresh", runs = [], trouble = "", hidden = false;
   const store = shelved(data.change ?? "learn");
 
-  // --- runs, each with a worker of its own -----------------------------------------------------------------
-  /** A run that tells of itself by `hear`; `given` are values or a state to begin with. */
+  // --- runs ---------------------------------------------------------------------------------------------------
   function run(kind, given) {
-    const worker = new Worker(URL.createObjectURL(new Blob([`${data.worker}\ntrainer(self);`], { type: "text/javascript" })));
-    const mine = { kind, told: [], kept: [], seen: null, ended: "", number: ++number, size: state.size, seed: state.seed };
-    const tell = {
-      started: ({ parameters }) => (mine.parameters = parameters),
-      told: (message) => {
-        mine.told.push(message);
-        mine.kept = message.kept;
-        ask(mine);
-      },
-      look: (message) => (mine.seen = message),
-      done: () => (mine.ended = "done"),
-      diverged: ({ step, back }) => {
-        mine.ended = "diverged";
-        trouble = `At step ${step} the loss is no number any more: the rate is too high. Shown is step ${back}, the last one kept. `;
-      },
-      failed: ({ reason }) => {
-        mine.ended = "failed";
-        trouble = `The training could not go on (${reason}). Start over, or take the smaller model. `;
-      },
-      weights: (message) => mine.wanted?.(message),
-      state: ({ state: now }) => mine.stored?.(now),
-    };
-    worker.onmessage = ({ data: message }) => {
-      if (message.run !== undefined && message.run !== mine.number) return;
-      tell[message.kind]?.(message);
-      if (runs.every((each) => each.ended) && phase === "training") phase = "done";
-      if (["told", "look", "done", "diverged", "failed"].includes(message.kind)) change({});
-    };
-    worker.onerror = ({ message }) => (tell.failed({ reason: message ?? "its worker did not start" }), change({}));
-    mine.post = (kind, more = {}) => worker.postMessage({ kind, ...more });
-    mine.stop = () => worker.terminate();
-    mine.ask = (kind, more, answer) => new Promise((resolve) => {
-      mine[answer] = resolve;
-      mine.post(kind, more);
+    const { size, seed } = state;
+    const made = runOf(data, train, held, { kind, size, seed }, given, (what, { step, back, reason }) => {
+      if (!runs.includes(made)) return;
+      if (what === "told") ask(made);
+      if (what === "diverged") trouble = `At step ${step} the loss is no number any more: the rate is too high. Shown is step ${back}, the last one kept. `;
+      if (what === "failed") trouble = `The training could not go on (${reason}). Press Reset, or take the smaller model. `;
+      if (phase === "training" && runs.every((each) => each.ended)) {
+        phase = "done";
+        keep();
+      }
+      change({});
     });
-    const { times = 1, few, ...changed } = kind === "none" ? {} : CHANGES[kind][2];
-    const { rate, ...size } = sizes[mine.size];
-    const settings = { batch: BATCH, patch: 2, side, classes: classes.length, positions: true, post: false, decay: 0.05,
-      smoothing: 0, vary: true, every: 50, steps, seed: mine.seed, rate: rate * times, ...size, ...changed };
-    const rows = few ? sample(train.labels, classes.length, few) : null;
-    const taken = !rows ? train : { labels: Int32Array.from(rows, (row) => train.labels[row]),
-      ink: Uint8Array.from(rows.flatMap((row) => [...train.ink.subarray(row * pixels, (row + 1) * pixels)])) };
-    mine.settings = settings;
-    mine.post("start", { number: mine.number, settings: { ...settings, wasm: bytes(data.wasm) }, ...given,
-      data: { images: numbers(taken.ink), labels: taken.labels }, held: { images: numbers(held.ink), labels: held.labels } });
-    return mine;
+    return made;
   }
   const drawn = () => state.strokes.length > 0;
   const shownInk = () => drawn() ? Array.from(pixelsOf(state.strokes, [side, side], levels), (p) => p / 255 * levels)
@@ -125,7 +60,7 @@ export function render(root, data) {
   const then = (each) => each && (state.back < 0 || !each.kept.length ? each.told.at(-1)
     : each.told.find(({ step }) => step === each.kept[Math.min(state.back, each.kept.length - 1)]));
   function ask(each = looked()) {
-    if (each?.told.length) each.post("look", { image: numbers(shownInk()), step: then(each).step });
+    if (each?.told.length) each.post("look", { image: numbersOf(shownInk(), levels), step: then(each).step });
   }
 
   function begin(kinds, given = {}) {
@@ -157,7 +92,7 @@ export function render(root, data) {
     change({});
   }
   function go() {
-    phase = "training";
+    [phase, trouble] = ["training", ""];
     runs.forEach((each) => each.ended || each.post("go"));
     change({ back: -1 });
   }
@@ -177,9 +112,9 @@ export function render(root, data) {
   async function keep() {
     if (keeping || !runs.length || runs.some((each) => each.ended === "failed")) return;
     keeping = true;
-    const states = await Promise.all(runs.map((each) => each.ask("state", {}, "stored")));
+    const states = await Promise.all(runs.map((each) => each.ask("state")));
     const { size, change: which, seed, guess } = state;
-    const kept = { size, change: which, seed, guess, runs: runs.map(({ kind, told, ended }, i) => ({ kind, told, ended, state: states[i] })) };
+    const kept = { size, change: which, seed, guess, runs: runs.map(({ kind, told, ended }, i) => ({ kind, told, ended, state: states[i].state })) };
     trouble = await store.put(kept) ? trouble : "This browser keeps nothing for this page, so a closed tab loses the run. ";
     keeping = false;
   }
@@ -199,7 +134,7 @@ export function render(root, data) {
     change({ shown: runs.length - 1 });
   });
   async function save() {
-    const each = looked(), { places, shapes, values, step } = await each.ask("weights", { step: then(each).step }, "wanted");
+    const each = looked(), { places, shapes, values, step } = await each.ask("weights", { step: then(each).step });
     const { size, told, settings, seed } = each;
     const { bytes: file, name } = asFile({ shapes, values, places, classes, side, settings, size: sizes[size].model,
       about: { step, seed, images: step * BATCH, accuracy: told.find((t) => t.step === step).accuracy } });
@@ -253,7 +188,7 @@ export function render(root, data) {
     return { sheet, read, box: node("div", { role: "img" }, sheet, read) };
   });
   const wrong = div("vb-wrongs", ...faces.map(({ box }) => box)), wrongTold = label();
-  const maps = div("vb-layers"), bars = classBars(classes), filters = canvas(), alike = canvas();
+  const bars = classBars(classes), inside = insideOf(side, data.ramp);
   const pad = drawingPad([side, side], {
     ink: () => ({ strokes: state.strokes, pixels: drawn() ? null : shownInk().map((v) => v * 255 / levels) }),
     erasing: () => false,
@@ -290,39 +225,6 @@ export function render(root, data) {
       : `${rows.length} of ${held.labels.length} digits are read wrong${rows.length > SHOWN_WRONG ? `, ${SHOWN_WRONG} of them here` : ""}; ` +
         "below each, what is read";
   }
-  /** Where the class token looks, layer by layer, and what the first layer and the positions have become. */
-  function inside(each) {
-    const seen = each?.seen;
-    inner.hidden = !seen;
-    if (!seen) return maps.replaceChildren();
-    const grid = side / each.settings.patch, patch = each.settings.patch, width = each.settings.width;
-    maps.replaceChildren(...seen.maps.map((heads, layer) => {
-      const mean = Array.from({ length: grid * grid }, (_, i) => heads.reduce((sum, head) => sum + head[i + 1], 0) / heads.length);
-      const made = canvas(), top = Math.max(...mean);
-      paint(made, grid, grid, (i) => color(mean[i], top));
-      return labelled(`layer ${layer + 1}`, image(side, side, made));
-    }));
-    const columns = width / 4, cell = patch + 1, strongest = Math.max(...seen.filters.map(Math.abs));
-    paint(filters, 4 * cell - 1, columns * cell - 1, (_, row, column) => {
-      if (row % cell === patch || column % cell === patch) return [0, 0, 0, 0];
-      const filter = Math.floor(row / cell) * columns + Math.floor(column / cell);
-      return between(signs, twoSided(seen.filters[filter * patch * patch + row % cell * patch + column % cell], strongest));
-    });
-    const table = seen.table, count = table ? table.length / width : 0;
-    const row = (i) => table.subarray(i * width, (i + 1) * width);
-    const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
-    likeness.hidden = count < 3;
-    if (count < 3) return;
-    paint(alike, count - 1, count - 1, (_, i, j) => {
-      const [a, b] = [row(i + 1), row(j + 1)];
-      return between(signs, twoSided(dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1), 1));
-    });
-  }
-  const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
-    note("cosines: orange is alike, blue opposite; four in a row are a row of patches"));
-  const inner = div("vb-pair", labelled("Its first layer: the filters of a patch", filters,
-    note("orange adds, blue takes away")), likeness);
-
   const named = (kind) => kind === "none" ? "plain" : CHANGES[kind][1];
   /** What came of two runs, against what the reader guessed. */
   function verdict() {
@@ -363,7 +265,7 @@ export function render(root, data) {
     status.textContent = !now ? "" : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
       `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${held.labels.length} held-out digits right`;
     mistakes(now);
-    inside(each);
+    inside.show(each);
     pad.show();
     const chances = each?.seen ? softmax([...each.seen.logits]) : Array(classes.length).fill(1 / classes.length);
     bars.show(chances);
@@ -380,8 +282,8 @@ export function render(root, data) {
     wrongTold, wrong,
     div("vb-reader",
       div("vb-wide", label("Draw a digit for it, or take one"), pad.element, examples),
-      labelled("Where its class token looks", maps, note("mean of the heads; bright is much")),
+      inside.looks,
       labelled("What it reads", ...bars.elements)),
-    inner, kept);
+    inside.learned, kept);
   chart.element.after(made.querySelector(".vb-readout")); // in sight of the button
 }

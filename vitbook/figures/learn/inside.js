@@ -1,0 +1,42 @@
+import { between, heat, paint, rgb, twoSided } from "../parts/paint.js";
+import { canvas, div, image, labelled, note } from "../parts/parts.js";
+
+const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
+
+/** Where the class token looks, layer by layer, and what the first layer and the positions have become. */
+export function insideOf(side, ramp) {
+  const color = heat(ramp), maps = div("vb-layers"), filters = canvas(), alike = canvas();
+  const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
+    note("cosines: orange is alike, blue opposite; four in a row are a row of patches"));
+  const learned = div("vb-pair", labelled("Its first layer: the filters of a patch", filters,
+    note("orange adds, blue takes away")), likeness);
+
+  function show(run) {
+    const seen = run?.seen;
+    learned.hidden = !seen;
+    if (!seen) return maps.replaceChildren();
+    const { patch, width } = run.settings, grid = side / patch;
+    maps.replaceChildren(...seen.maps.map((heads, layer) => {
+      const mean = Array.from({ length: grid * grid }, (_, i) => heads.reduce((sum, head) => sum + head[i + 1], 0) / heads.length);
+      const made = canvas(), top = Math.max(...mean);
+      paint(made, grid, grid, (i) => color(mean[i], top));
+      return labelled(`layer ${layer + 1}`, image(side, side, made));
+    }));
+    const columns = width / 4, cell = patch + 1, strongest = Math.max(...seen.filters.map(Math.abs));
+    paint(filters, 4 * cell - 1, columns * cell - 1, (_, row, column) => {
+      if (row % cell === patch || column % cell === patch) return [0, 0, 0, 0];
+      const filter = Math.floor(row / cell) * columns + Math.floor(column / cell);
+      return between(signs, twoSided(seen.filters[filter * patch * patch + row % cell * patch + column % cell], strongest));
+    });
+    const count = seen.table ? seen.table.length / width - 1 : 0;
+    likeness.hidden = count < 2;
+    if (count < 2) return;
+    const row = (i) => seen.table.subarray((i + 1) * width, (i + 2) * width);
+    const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+    paint(alike, count, count, (_, i, j) => {
+      const [a, b] = [row(i), row(j)];
+      return between(signs, twoSided(dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1), 1));
+    });
+  }
+  return { looks: labelled("Where its class token looks", maps, note("mean of the heads; bright is much")), learned, show };
+}

@@ -1,0 +1,83 @@
+import { bytes } from "../parts/numbers.js";
+
+export const BATCH = 32;
+// What differs in a second model: its name, how its run is told, and what that is to the trainer.
+export const CHANGES = {
+  positions: ["No positions", "without positions", { positions: false }],
+  shuffle: ["Patches in one shuffled order", "with its patches shuffled", { shuffle: true }],
+  patch1: ["Patches of 1 × 1 pixel", "with patches of 1 × 1 pixel", { patch: 1 }],
+  patch4: ["Patches of 4 × 4 pixels", "with patches of 4 × 4 pixels", { patch: 4 }],
+  patch8: ["One patch, the whole digit", "with one patch", { patch: 8 }],
+  post: ["Norms behind the branches (Post-LN)", "as Post-LN", { post: true }],
+  warmup: ["No warm-up", "without warm-up", { warmup: 0 }],
+  fast: ["Ten times the learning rate", "at ten times the rate", { times: 10 }],
+  slow: ["A tenth of the learning rate", "at a tenth of the rate", { times: 0.1 }],
+  few10: ["10 digits to learn from", "with 10 digits", { few: 10 }],
+  few100: ["100 digits to learn from", "with 100 digits", { few: 100 }],
+  labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true }],
+};
+
+/** Digits as they were packed: ink from 0 to the levels, a row each, and labels. */
+export function unpacked({ letters, counts }, pixels) {
+  const many = letters.length / pixels, ink = new Uint8Array(letters.length);
+  for (let i = 0; i < many; i++) {
+    for (let p = 0; p < pixels; p++) ink[i * pixels + p] = letters.charCodeAt(p * many + i) - 97;
+  }
+  return { ink, labels: Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit))) };
+}
+
+/** The rows of a few digits, as many of each class. */
+export function sample(labels, classes, count) {
+  return Array.from({ length: classes }, (_, digit) =>
+    Array.from({ length: count / classes }, (_, i) => labels.indexOf(digit) + i)).flat();
+}
+
+/** Ink as the numbers from -1 to 1 that the library's models take. */
+export const numbersOf = (ink, levels) => Float32Array.from(ink, (level) => Math.round(level * 255 / levels) / 127.5 - 1);
+
+let address = null; // of the worker's text
+let count = 0; // of the runs of this page
+
+/**
+ * A model that learns in a worker of its own. `kind` says what differs, `given` are values or a state to begin with;
+ * `changed(kind, message)` is called when it has told something.
+ */
+export function runOf({ worker: text, wasm, side, levels, classes, sizes, steps }, train, held, { kind, size, seed }, given, changed) {
+  const { times = 1, few, ...other } = kind === "none" ? {} : CHANGES[kind][2], { rate, ...body } = sizes[size];
+  const settings = { batch: BATCH, patch: 2, side, classes: classes.length, positions: true, post: false, decay: 0.05,
+    smoothing: 0, vary: true, every: 50, steps, seed, rate: rate * times, ...body, ...other };
+  address ??= URL.createObjectURL(new Blob([`${text}\ntrainer(self);`], { type: "text/javascript" }));
+  const worker = new Worker(address), number = ++count, waiting = {};
+  const run = { kind, size, seed, settings, told: [], kept: [], seen: null, ended: "" };
+  const hear = {
+    told: (message) => {
+      run.told.push(message);
+      run.kept = message.kept;
+    },
+    look: (message) => (run.seen = message),
+    done: () => (run.ended = "done"),
+    diverged: () => (run.ended = "diverged"),
+    failed: () => (run.ended = "failed"),
+  };
+  worker.onmessage = ({ data: message }) => {
+    if (message.run !== undefined && message.run !== number) return;
+    hear[message.kind]?.(message);
+    waiting[message.kind]?.(message);
+    if (message.kind in hear) changed(message.kind, message);
+  };
+  worker.onerror = ({ message }) => worker.onmessage({ data: { kind: "failed", reason: message ?? "its worker did not start" } });
+  run.post = (what, more = {}) => worker.postMessage({ kind: what, ...more });
+  run.stop = () => worker.terminate();
+  /** What the worker answers when it is asked for it. */
+  run.ask = (what, more) => new Promise((resolve) => {
+    waiting[what] = resolve;
+    run.post(what, more);
+  });
+  const pixels = side * side, rows = few && sample(train.labels, classes.length, few);
+  const taken = !few ? train : { labels: Int32Array.from(rows, (row) => train.labels[row]),
+    ink: Uint8Array.from(rows.flatMap((row) => [...train.ink.subarray(row * pixels, (row + 1) * pixels)])) };
+  run.post("start", { number, settings: { ...settings, wasm: bytes(wasm) }, ...given,
+    data: { images: numbersOf(taken.ink, levels), labels: taken.labels },
+    held: { images: numbersOf(held.ink, levels), labels: held.labels } });
+  return run;
+}
