@@ -1,5 +1,5 @@
-"""What a run learns to answer: labels, a teacher, or what images tell without labels.
+"""What a run learns to answer: labels, a teacher, or what a `Learner` asks of images alone.
 
-A file has one objective: its question of a batch, its loss, what it adds to a body, and a null.
-How steps are taken belongs in `engine`.
+Here is what every run needs of it. Each learner, its question of a batch, its loss and its null,
+stands in the study of its chapter. How steps are taken belongs in `engine`.
 """
