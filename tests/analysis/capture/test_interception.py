@@ -130,17 +130,8 @@ def talking_heads(q, k, v):
     return (weights - 0.5 * weights.roll(1, dims=1)) @ v
 
 
-def two_maps_mixed(q, k, v):
-    return (0.5 * scores(q, k).softmax(-1) + 0.5 * scores(k, q).softmax(-1)) @ v
-
-
 def between_channels(q, k, v):
     return ((q.mT @ k).softmax(-1) @ v.mT).mT
-
-
-def by_hand(q, k, v):
-    raised = scores(q, k).exp()
-    return raised / raised.sum(-1, keepdim=True) @ v
 
 
 def in_place(q, k, v):

@@ -13,8 +13,6 @@ from vitbook.models.weights import linear_heads, pretrained
 from vitbook.models.weights.linear_heads import HeadError, LinearHead, read_head, save_head
 from vitbook.training.transfer.linear_probe import accuracy_interval, fit_linear_probe
 
-MICRO = "digits-vit_micro_patch2_8-digits-seed0"
-
 
 def test_it_finds_what_is_there_and_nothing_where_nothing_is():
     torch.manual_seed(0)
