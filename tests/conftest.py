@@ -7,6 +7,12 @@ from pathlib import Path
 
 import pytest
 
+# Files of more than 20 seconds come first: else one process waits for the last of them.
+LONG = {
+    "test_reference", "test_wheel", "test_pretended_gpu", "test_onnx_file", "test_resume",
+    "test_experiments", "test_every_figure", "test_photo_reader", "test_attention_gallery",
+    "test_free_size", "test_score", "test_distillation", "test_interception",
+}  # fmt: skip
 # Takes a minute to make: what shares one of a file runs in one process (`--dist loadgroup`).
 COSTLY = {"built", "learned", "stranger", "wheel"}
 
@@ -19,6 +25,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker("browser")
         if COSTLY & set(item.fixturenames):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: item.path.stem not in LONG)
 
 
 @pytest.fixture(scope="session")
