@@ -69,26 +69,6 @@ def test_maps_and_tokens_of_any_size(tmp_path):
         torch.testing.assert_close(found[f"attention:{path}"], wanted, atol=1e-5, rtol=1e-4)
 
 
-def test_a_model_of_another_library_that_interpolates_its_positions(tmp_path):
-    timm = pytest.importorskip("timm")
-    torch.manual_seed(0)
-    model = timm.create_model(
-        "vit_tiny_patch16_224", img_size=32, patch_size=8, num_classes=3, depth=2,
-        dynamic_img_size=True,
-    ).eval()  # fmt: skip
-    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
-    exported = export_onnx(
-        model, tmp_path / "m.onnx", images, lambda each: each / 255, free_size=True
-    )
-    assert exported.shape == ("batch", 3, "height", "width")
-    other = torch.randint(0, 256, (3, 3, 40, 64), dtype=torch.uint8)
-    (found,) = opened(tmp_path / "m.onnx").run(None, {"pixels": other.numpy()})
-    with torch.no_grad():
-        torch.testing.assert_close(
-            torch.from_numpy(found), model(other / 255), atol=1e-4, rtol=1e-3
-        )
-
-
 @pytest.mark.parametrize(
     "name",
     ["vit_micro_patch2_8", "linformer_vit_micro_patch2_8", "resnet8_unshared_digits"],

@@ -56,10 +56,7 @@ class GhostSelfAttention(nn.Module):
     code. The cheap operation is one factor for each channel: where the number of heads is even,
     each head of the last half looks with a rescaled copy of what one of the first half has.
 
-    Args:
-        width: size of a token; must be divisible by ``num_heads`` and by 2.
-        num_heads: heads that attend side by side.
-        qkv_bias: whether the projection to the first half has a bias.
+    The arguments are those of :class:`~.attention.SelfAttention`; the width must be even too.
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = False):
@@ -90,9 +87,7 @@ class GhostMLP(nn.Module):
     Han et al. 2020, section 3.1; T2T-ViT's code: a copy is one factor for each channel, then a
     GELU again.
 
-    Args:
-        width: of a token.
-        hidden_width: a multiple of ``width``.
+    ``hidden_width`` must be a multiple of ``width``.
     """
 
     def __init__(self, width: int, hidden_width: int):

@@ -148,8 +148,7 @@ def make_stages(
     """Stages of residual blocks: the first widens four times, each later one widens and halves.
 
     Args:
-        block: makes a block from its input channels, output channels and stride.
-        inputs: channels of the map that comes.
+        block: called with ``inputs, outputs, stride``, the first two in channels.
         depths: blocks of each stage.
 
     Raises:

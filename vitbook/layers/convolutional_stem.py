@@ -53,10 +53,7 @@ class Bottleneck(nn.Module):
     that of :class:`~vitbook.layers.convolution.PreActivationBottleneck`. Where the map changes
     its shape, the shortcut is one linear layer and a norm.
 
-    Args:
-        inputs: channels of the map that comes.
-        outputs: channels of the map that leaves; a quarter of them are used between.
-        stride: 2 halves the map.
+    The arguments are its too.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1):
@@ -97,9 +94,8 @@ class ConvolutionalStem(nn.Module):
     CIFAR-10 of He et al. 2016, "Deep residual learning", section 4.2.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal); the step of a
-            token must divide it, 16 pixels with three stages (4 for small images).
-        channels: of the image, 3 for colour.
+        image_size: in pixels; the step of a token must divide it, 16 pixels with three stages (4
+            for small images).
         width: of a token.
         stage_depths: residual blocks of each stage.
         stem_width: channels of the first convolution, a multiple of 32.

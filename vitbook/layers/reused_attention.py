@@ -42,10 +42,7 @@ class EvenSelfAttention(nn.Module):
     It mixes, and looks at nothing. It has no queries and no keys, and so the same weights as
     :class:`ReusingSelfAttention`.
 
-    Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: each has values of its own; even ones make no difference.
-        qkv_bias: whether the projection to values has a bias.
+    The arguments are those of :class:`~.attention.SelfAttention`, ``qkv_bias`` of the values alone.
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = True):
@@ -78,10 +75,7 @@ class ReusingSelfAttention(EvenSelfAttention):
     maps of one layer serve several behind it. Each has values and a projection of its own, no
     queries and no keys, and makes no scores. Here all heads of a layer reuse.
 
-    Args:
-        width: size of a token; must be divisible by ``num_heads``.
-        num_heads: as many as the layer has that shares; head i takes the map of head i.
-        qkv_bias: whether the projection to values has a bias.
+    Head i takes the map of head i: the layer that shares has as many.
 
     Example:
         >>> import torch
@@ -121,10 +115,6 @@ class ReusingEncoder(Encoder):
     """An encoder whose blocks hand maps on to those behind them, within one forward pass.
 
     The list of maps lives as long as the pass: no block keeps one, and two threads share none.
-
-    Args:
-        blocks: each a :class:`ReusingBlock`.
-        width: of a token.
 
     Raises:
         ValueError: a block that reuses before any that shares.

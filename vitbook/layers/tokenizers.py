@@ -80,13 +80,7 @@ def _by(size: Sequence[int], always: bool = False) -> str:
 
 
 class PatchTokenizer(nn.Module):
-    """What every tokenizer of a grid of patches knows of its images.
-
-    Args:
-        image_size: height and width in pixels (one number if they are equal).
-        patch_size: likewise; must divide the image size.
-        channels: of the image, 3 for colour.
-    """
+    """What every tokenizer of a grid of patches knows of its images."""
 
     def __init__(self, image_size: Size, patch_size: Size, channels: int):
         super().__init__()

@@ -152,9 +152,7 @@ class TokensToTokens(nn.Module):
     and more of the zeros around it.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal), large enough that
-            each split finds a patch.
-        channels: of the image, 3 for colour.
+        image_size: in pixels, large enough that each split finds a patch.
         width: of a token that goes out.
         make_block: called with ``inputs, token_width`` for each token block:
             :class:`TokenPerformer`, :class:`TokenTransformer`, or a null: :class:`TokenMean`,

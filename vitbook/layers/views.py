@@ -66,11 +66,9 @@ class ShiftedPatches(PatchesOfViews):
     twice as high and twice as wide as its patch.
 
     Args:
-        image_size, channels, width: as in :class:`~.tokenizers.PatchEmbedding`.
-        patch_size: likewise; at least 2.
-        shift: pixels down and across, by default half a patch; at most a patch. 0 is the control:
-            the same layers on five equal views.
-        norm: as in :class:`PatchesOfViews`.
+        image_size, patch_size, channels, width, norm: as in :class:`PatchesOfViews`.
+        shift: pixels down and across, at most a patch; by default half a patch, of at least 2
+            pixels. 0 is the control: the same layers on five equal views.
     """
 
     def __init__(
@@ -123,14 +121,13 @@ class RotatedPatches(PatchesOfViews):
     All copies are read by one ``grid_sample``, on the images' device.
 
     Args:
-        image_size, patch_size, channels, width: as in :class:`~.tokenizers.PatchEmbedding`.
+        image_size, patch_size, channels, width, norm: as in :class:`PatchesOfViews`.
         num_rotations: copies, an even number.
         angles: lowest and highest angle in radians, from 0 to below a quarter turn.
         per_image: whether each image draws its own angles, or a batch shares one draw.
         evaluation_angle: radians of every pair in evaluation; by default the middle of its part.
         interpolation: how a pixel is read: ``bilinear``, ``nearest`` or ``bicubic``.
         fill: what lies beyond the image: ``zeros``, the ``border`` pixel, or a ``reflection``.
-        norm: as in :class:`PatchesOfViews`.
     """
 
     def __init__(

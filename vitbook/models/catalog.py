@@ -1,7 +1,7 @@
 """Every model by name."""
 
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -17,6 +17,7 @@ from vitbook.layers.heads import (
     MeanPoolHead,
     make_head,
 )
+from vitbook.layers.shapes import Size
 from vitbook.models import papers
 from vitbook.models.papers.igpt import is_causal
 from vitbook.models.papers.vit import VisionTransformer
@@ -70,7 +71,7 @@ def default_image_size(name: str) -> int:
 def create_model(
     name: str,
     *,
-    image_size: int | Sequence[int] | None = None,
+    image_size: Size | None = None,
     num_classes: int | None = None,
     channels: int | None = None,
     pool: str = "",

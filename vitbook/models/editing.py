@@ -65,13 +65,6 @@ def set_dropout(model: nn.Module, rate: float) -> None:
 
     Raises:
         ValueError: no such rate, or one above 0 for a model that has no dropout.
-
-    Example:
-        >>> import vitbook
-        >>> model = vitbook.create_model("vit_micro_patch2_8")
-        >>> vitbook.models.set_dropout(model, 0.1)
-        >>> model.dropout.rate
-        0.1
     """
     rate = Dropout(rate).rate  # which refuses what is none
     places = [module for module in model.modules() if isinstance(module, Dropout)]
@@ -118,14 +111,6 @@ def add_adapters(model: nn.Module, rank: int, seed: int = 0) -> None:
         ValueError: no linear layer that learns in ``model.encoder``, no ``model.head`` beside it, a
             rank that a layer has not, or a weight that two layers share; the model is then as it
             was.
-
-    Example:
-        >>> import vitbook
-        >>> from vitbook.models.editing import add_adapters
-        >>> model = vitbook.create_model("vit_micro_patch2_8")
-        >>> add_adapters(model, rank=4)
-        >>> sum(weight.numel() for weight in model.encoder.parameters() if weight.requires_grad)
-        12288
     """
     layers = _linear_layers(model, "adapters")
     most = min(min(layer.weight.shape) for layer in layers)
@@ -194,16 +179,6 @@ def prune_weights(model: nn.Module, share: float) -> None:
     Raises:
         ValueError: no linear layer that learns in ``model.encoder``, weights that are NaN, or
             another share; the model is then as it was.
-
-    Example:
-        >>> import vitbook
-        >>> from vitbook.models.editing import prune_weights, settle_pruned
-        >>> model = vitbook.create_model("vit_micro_patch2_8")
-        >>> prune_weights(model, 0.75)
-        >>> settle_pruned(model)
-        >>> weights = [b.mlp.expand.weight for b in model.encoder.blocks]
-        >>> 0.7 < sum(float((w == 0).float().mean()) for w in weights) / len(weights) < 0.8
-        True
     """
     if not 0 < share < 1:
         raise ValueError(f"a share of {share} pruned: expected more than 0 and less than 1")

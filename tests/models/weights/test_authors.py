@@ -25,7 +25,7 @@ def t2t(name, depth=2):
 
 @pytest.mark.parametrize(
     ("name", "depth"),
-    [("t2t_vit_7", 7), ("t2t_vit_t_14", 2), ("t2t_vit_14_resnext", 2), ("t2t_vit_14_wide", 1)],
+    [("t2t_vit_7", 2), ("t2t_vit_t_14", 2), ("t2t_vit_14_resnext", 2), ("t2t_vit_14_wide", 1)],
 )
 @torch.no_grad()
 def test_t2t_vit(name, depth):

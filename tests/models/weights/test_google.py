@@ -130,7 +130,7 @@ def test_the_logits_are_those_of_timms_reader(root, write):
     assert torch.equal(state["position.table"], theirs.pos_embed[0])
 
 
-@pytest.mark.parametrize("size", [8, 4, 12, (8, 12)])
+@pytest.mark.parametrize("size", [4, (8, 12)])
 def test_positions_on_another_grid_are_timms_bit_for_bit(size, write):
     path = write(google())
     theirs = timms(path, size=size)
@@ -146,7 +146,7 @@ def test_positions_on_another_grid_are_timms_bit_for_bit(size, write):
     assert torch.equal(own.position.table, expected)
 
 
-@pytest.mark.parametrize("classes", [10, 3, 21])
+@pytest.mark.parametrize("classes", [10, 21])
 def test_the_head_says_how_many_classes(classes, write):
     path = write(google(patch=4, grid=(2, 2), channels=3, classes=classes))
     ours = load_checkpoint(path).model
@@ -273,7 +273,6 @@ ATTENTION = "Transformer/encoderblock_2/MultiHeadDotProductAttention_1"
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda a: {"a": a["cls"], "b": a["cls"]}, "has the arrays a, b: expected the names of"),
         (lambda a: behind("x/", a), "has the arrays x/embedding/kernel, .*: expected the names of"),
         (lambda a: a | behind("params/", a), "with one embedding/kernel"),
         (lambda a: a | {"cls": np.array([{}], object)}, "cannot be read .*allow_pickle"),
@@ -296,7 +295,7 @@ def test_what_is_no_such_file_is_refused_in_one_sentence(change, words, write):
 def test_a_cut_archive(write):
     path = write(google())
     whole = path.read_bytes()
-    for cut in (60, 1000, len(whole) // 2, len(whole) - 30):
+    for cut in (60, len(whole) - 30):
         path.write_bytes(whole[:cut])
         with pytest.raises(WeightsError, match="a zip archive .* cut short at .* bytes: expected"):
             load_checkpoint(path)

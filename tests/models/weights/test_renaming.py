@@ -6,7 +6,6 @@ from timm.models.vision_transformer import VisionTransformer as Timm
 
 import vitbook
 from vitbook.models.weights.authors import load_deit
-from vitbook.models.weights.renaming import check_state
 from vitbook.models.weights.timm import load_timm
 
 NAME = "vit_micro_patch2_8"
@@ -52,14 +51,8 @@ HOSTILE = [
         put("norm.bias", lambda t: t.to(torch.int8)),
         "kind: norm.bias torch.int8 where torch.float32",
     ),
-    (put("norm.bias", lambda t: t.to(torch.complex64)), "of another kind: norm.bias torch.complex"),
     (put("norm.bias", lambda t: t.to("meta")), "without numbers, on meta: norm.bias. Build"),
     (put("pos_embed", first_entry(float("nan"))), "model: NaN or infinite: pos_embed. Build"),
-    (put("head.weight", first_entry(float("inf"))), "model: NaN or infinite: head.weight. Build"),
-    (
-        lambda w: {f"module.{name}": tensor for name, tensor in w.items()} | {"x": w["norm.bias"]},
-        "missing: .*; unexpected: module.cls_token",
-    ),
     (
         lambda w: {"a": w["norm.bias"]} | put("head.bias", first_entry(float("nan")))(w),
         "model: unexpected: a; NaN or infinite: head.bias. Build",
@@ -76,9 +69,8 @@ def test_weights_that_do_not_fit_change_nothing(change, words):
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_another_precision_is_no_other_kind(dtype):
-    given = {name: tensor.to(dtype) for name, tensor in weights().items()}
+def test_another_precision_is_no_other_kind():
+    given = {name: tensor.bfloat16() for name, tensor in weights().items()}
     model = load_deit(vitbook.create_model(NAME), {"state_dict": given, "epoch": 3})
     assert torch.equal(model.position.table, given["pos_embed"][0].float())
 
@@ -124,8 +116,6 @@ def test_what_is_no_model_and_what_has_no_name(plain_vitbook):
     [
         (torch.float32, torch.float64, 1e300),
         (torch.float16, torch.float32, -7e4),
-        (torch.float16, torch.bfloat16, 1e30),
-        (torch.bfloat16, torch.float64, 3.4e38 * 10),
     ],
 )
 def test_numbers_that_the_model_has_not(own, given, value):
@@ -140,8 +130,3 @@ def test_numbers_that_the_model_has_not(own, given, value):
     with pytest.raises(ValueError, match=words):
         load_deit(model, theirs)
     assert torch.equal(model.head.classifier.bias, before)
-
-
-def test_what_is_whole_passes():
-    model = vitbook.create_model(NAME)
-    check_state(model.state_dict(), model.state_dict(), "itself")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitbook.models.papers.resnet import resnet
+from vitbook.models.papers.resnet import ResNet
 from vitbook.training.engine.memory import largest_fitting_batch, say_what_fits
 
 IMAGE = torch.zeros(1, 4, 4)
@@ -35,7 +35,7 @@ class Squeezed(nn.Module):
 
 def one_place():
     """A last map of one place, over whose batch norm a single image cannot learn."""
-    return resnet(image_size=4, channels=1, blocks=1, num_classes=7)
+    return ResNet(image_size=4, channels=1, blocks=1, num_classes=7)
 
 
 def flat():

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import pytest
@@ -145,30 +144,29 @@ def test_a_head_whose_place_is_taken_is_told_before_the_work(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    "change",
     [
-        ({"bias": torch.zeros(3)}, r"bias of \(3,\) for 4 class names; expected a row for each"),
-        ({"bias": torch.zeros(4, 1)}, r"bias of \(4, 1\) for 4 class names"),
-        ({"weight": torch.zeros(4)}, r"weights of \(4,\)"),
-        ({"weight": torch.full((4, 768), torch.nan)}, "holds NaN or infinity"),
-        ({"class_names": ()}, "for 0 class names"),
-        ({"class_names": (1, 2, 3, 4)}, r"class names are \(1, 2, 3, 4\); expected text"),
-        ({"image_size": 0}, "images of 0 px; expected a whole number"),
-        ({"image_size": None}, "images of None px"),
-        ({"provenance": 3}, "provenance is 3; expected a dict"),
+        {"bias": torch.zeros(3)},
+        {"weight": torch.zeros(4)},
+        {"class_names": ()},
+        {"class_names": (1, 2, 3, 4)},
+        {"image_size": 0},
+        {"provenance": 3},
     ],
 )
-def test_a_head_that_was_made_wrong(head, tmp_path, monkeypatch, change, told):
-    """Neither written, nor read where another program has written it, with a right digest."""
-    wrong, path = dataclasses.replace(head), tmp_path / "head.safetensors"
-    for name, value in change.items():
-        object.__setattr__(wrong, name, value)  # past the checking of shapes
-    with pytest.raises(HeadError, match=told + ".*not written"):
-        save_head(path, wrong)
-    assert not path.exists()
-    state = {"weight": wrong.weight, "bias": wrong.bias}
-    about = {each: getattr(wrong, each) for each in ("class_names", "image_size", "provenance")}
-    words = {"linear_head": json.dumps(about)}
+def test_a_head_that_another_program_made_wrong(head, tmp_path, change):
+    """Its digest is right: what is wrong with it is told by its kinds and shapes."""
+    parts = vars(head) | change
+    state = {"weight": parts["weight"], "bias": parts["bias"]}
+    about = {each: parts[each] for each in ("class_names", "image_size", "provenance")}
+    words, path = {"linear_head": json.dumps(about)}, tmp_path / "head.safetensors"
     save_file(state, path, metadata=words | {"digest": digest(state, words)})
-    with pytest.raises(HeadError, match="damaged or no linear head"):  # the shapes see some of it
+    with pytest.raises(HeadError, match="damaged or no linear head"):
         read_head(path)
+
+
+def test_a_head_that_holds_no_numbers_is_not_written(head, tmp_path):
+    head.weight[0, 0] = 1e6  # infinity in float16
+    with pytest.raises(HeadError, match="holds NaN or infinity as float16: not written"):
+        save_head(tmp_path / "head.safetensors", head)
+    assert not list(tmp_path.iterdir())

@@ -31,9 +31,7 @@ class ResNetV2(nn.Module):
         stages: map to map; each but the first halves it.
         norm: applied to the last map, before a ReLU.
         head: tokens to logits.
-        image_size: height and width in pixels (one number if they are equal); the step of a
-            token must divide it, 32 pixels with four stages.
-        channels: of the image.
+        image_size: in pixels; the step of a token must divide it, 32 pixels with four stages.
     """
 
     num_prefix_tokens = 0
@@ -80,11 +78,8 @@ def bit(
     """BiT as in its paper, section 2.1.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal).
-        num_classes: length of the logits.
         stage_depths: residual blocks of each stage.
         width_factor: times 64 channels in the stem, times 256 in the first stage.
-        channels: of the image.
     """
     stem_width = 64 * width_factor
     width = stem_width * 2 ** (1 + len(stage_depths))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from vitbook.layers.convolution import UnsharedConv2d
 from vitbook.layers.heads import MeanPoolHead
-from vitbook.layers.shapes import Images, Logits, TokensOfImages
+from vitbook.layers.shapes import Images, Logits, Size, TokensOfImages
 from vitbook.layers.tokenizers import check_images, pair
 from vitbook.models.editing import swap_layers
 
@@ -46,11 +46,8 @@ class ResNet(nn.Module):
     3x3 max-pooling of stride 2 if its own stride is to be 4.
 
     Args:
-        image_size: height and width in pixels (one number if they are equal); divisible by 4
-            times the stem's stride.
-        channels: of the image.
+        image_size: in pixels, divisible by 4 times the stem's stride.
         blocks: of each stage.
-        num_classes: length of the logits.
         stem_stride: pixels that a place of the first map steps: 1, 2 or 4.
     """
 
@@ -58,7 +55,7 @@ class ResNet(nn.Module):
 
     def __init__(
         self,
-        image_size: int | tuple[int, int],
+        image_size: Size,
         channels: int,
         blocks: int,
         num_classes: int,
@@ -106,31 +103,10 @@ class ResNet(nn.Module):
         return self.head(self.features(images))
 
 
-def resnet(
-    *,
-    image_size: int | tuple[int, int],
-    channels: int = 3,
-    blocks: int,
-    num_classes: int,
-    stem_stride: int = 1,
-) -> ResNet:
-    """The paper's network for CIFAR-10 of any depth (table 6)."""
-    return ResNet(image_size, channels, blocks, num_classes, stem_stride)
-
-
-def unshared_resnet(
-    *, image_size: int | tuple[int, int], channels: int = 3, blocks: int, num_classes: int
-) -> ResNet:
+def unshared_resnet(*, image_size: Size, channels: int, blocks: int, num_classes: int) -> ResNet:
     """The same network, near but not the same everywhere: each place has kernels of its own.
 
-    A control for :func:`resnet`: what is its sharing worth? Norms and shortcuts are shared as
-    before.
-
-    Args:
-        image_size: height and width in pixels (one number if they are equal).
-        channels: of the image.
-        blocks: of each stage.
-        num_classes: length of the logits.
+    A control for :class:`ResNet`: what is its sharing worth? Norms and shortcuts are shared.
     """
     model = ResNet(image_size, channels, blocks, num_classes)
     size = model.image_size
@@ -146,7 +122,8 @@ def unshared_resnet(
     return model
 
 
-# Settings of `resnet`. The stems of ResNet-20 for larger images leave 32x32 places, as its own.
+# Settings of `ResNet`: the paper's for CIFAR-10 (table 6), and others. The stems of ResNet-20 for
+# larger images leave 32x32 places, as its own.
 RESNET_MODELS = (
     {
         f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)
@@ -167,4 +144,4 @@ RESNET_MODELS = (
 # Settings of `unshared_resnet`.
 UNSHARED_RESNET_MODELS = {"resnet8_unshared_digits": RESNET_MODELS["resnet8_digits"]}
 
-MODELS = {resnet: RESNET_MODELS, unshared_resnet: UNSHARED_RESNET_MODELS}
+MODELS = {ResNet: RESNET_MODELS, unshared_resnet: UNSHARED_RESNET_MODELS}

@@ -1,4 +1,8 @@
-"""Weights that authors published, in our models: from state dicts with their code's names."""
+"""Weights that authors published, in our models: from state dicts with their code's names.
+
+Each takes the state dict, or a file's content of which one part fits, and gives ``model`` back with
+the weights in it. Nothing is copied unless all fits.
+"""
 
 from collections.abc import Mapping
 
@@ -21,15 +25,11 @@ def load_deit(model: nn.Module, weights: Mapping) -> nn.Module:
     """Copy weights of DeiT's code into ours, with a distillation token or without.
 
     github.com/facebookresearch/deit, ``models.py``. The names are those of timm of its day; for a
-    timm model see :func:`vitbook.models.weights.timm.load_timm`. Nothing is copied unless all fits.
+    timm model see :func:`vitbook.models.weights.timm.load_timm`.
 
     Args:
         model: for example ``create_model("deit_tiny_distilled_patch16_224")``, or for DeiT without
             distillation ``create_model("vit_tiny_patch16_224")``.
-        weights: the state dict, or the file's content, one part of which fits.
-
-    Returns:
-        ``model``, with the weights in it.
 
     Raises:
         ValueError: tensors are missing, left over, of another shape or kind, or not finite; or
@@ -46,14 +46,10 @@ def load_t2t_vit(model: nn.Module, weights: Mapping) -> nn.Module:
     The fixed waves and random features come with them. The scores are divided by the root of a
     head's width, as where the authors evaluate; that code's ``pretrained=True`` would divide by the
     root of the token's width. Each Performer layer of ``model`` then adds 1e-8 to its denominator,
-    as in that code; a checkpoint keeps that. Nothing is copied unless all fits.
+    as in that code; a checkpoint keeps that.
 
     Args:
         model: for example ``create_model("t2t_vit_14")``.
-        weights: the state dict, or the file's content, one part of which fits.
-
-    Returns:
-        ``model``, with the weights in it.
 
     Raises:
         ValueError, TypeError: as :func:`load_deit`.
@@ -70,16 +66,11 @@ def load_t2t_vit(model: nn.Module, weights: Mapping) -> nn.Module:
 def load_sl_vit(model: nn.Module, weights: Mapping) -> nn.Module:
     """Copy weights of the SL-ViT authors' ViT into ours: plain, with SPT, with LSA, or both.
 
-    github.com/aanna0701/SPT_LSA_ViT, ``models/vit.py``. Nothing is copied unless all fits. Then
-    each LayerNorm of ``model`` adds 1e-5 to the variance, as in that code, where our small bodies
-    add 1e-6; a checkpoint keeps that.
+    github.com/aanna0701/SPT_LSA_ViT, ``models/vit.py``. Each LayerNorm of ``model`` then adds 1e-5
+    to the variance, as in that code, where our small bodies add 1e-6; a checkpoint keeps that.
 
     Args:
         model: for example ``create_model("sl_vit_tiny_patch4_32")``.
-        weights: the state dict, or the file's content, one part of which fits.
-
-    Returns:
-        ``model``, with the weights in it.
 
     Raises:
         ValueError, TypeError: as :func:`load_deit`.

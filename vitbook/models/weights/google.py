@@ -4,17 +4,17 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from einops import rearrange
+from einops import EinopsError, rearrange
 from torch import Tensor, nn
 
 from vitbook.errors import first_few
+from vitbook.layers.shapes import Size
 from vitbook.model_utilities import unwrapped
 from vitbook.models.catalog import CATALOG, ModelSpec, create_again
 from vitbook.models.papers.bit import bit
@@ -29,8 +29,16 @@ log = logging.getLogger(__name__)
 # Where the weights lie in a file: alone, beside an optimizer, in a later code, beside a text model.
 ROOTS = ("", "opt/target/", "params/", "params/img/")
 BLOCK = "Transformer/encoderblock"
-# By timm's name; and what the factory of a hybrid does where the catalogue says nothing.
+# By timm's name.
 STEM = "patch_embed.backbone.stem.conv.weight"
+# Of an attention's tensors, to torch's layout: whether it is the last projection's, and its leaf.
+HEADS = {
+    (False, "kernel"): "i heads d -> heads d i",
+    (False, "bias"): "heads d -> heads d",
+    (True, "kernel"): "heads d o -> o (heads d)",
+    (True, "bias"): "o -> o",
+}
+# What the factory of a hybrid does where the catalogue says nothing.
 DEFAULTS = {hybrid: {"stage_depths": (3, 4, 9)}}
 
 
@@ -62,7 +70,7 @@ def load_google(
 
 def model_of_google(
     path: str | Path,
-    image_size: int | Sequence[int] | None = None,
+    image_size: Size | None = None,
     resize_method: str = "timm_bilinear",
 ) -> nn.Module:
     """The model of the catalogue that a ``.npz`` of Google's was made for, with its weights.
@@ -123,15 +131,14 @@ def google_state(path: str | Path) -> dict[str, Tensor]:
             state[_timm_name(stem, leaf)] = _laid_out(tensor)
             continue
         block, part = found.groups()
-        if tensor.ndim != (2 if leaf == "bias" else 3) - (part == "out" and leaf == "bias"):
-            raise WeightsError(f"{path} has {name} of shape {tuple(tensor.shape)}: expected heads")
+        try:
+            tensor = rearrange(tensor, HEADS[part == "out", leaf])
+        except (KeyError, EinopsError) as error:
+            shape = tuple(tensor.shape)
+            raise WeightsError(f"{path} has {name} of shape {shape}: expected heads") from error
         if part == "out":
-            if leaf == "kernel":
-                tensor = rearrange(tensor, "heads d o -> o (heads d)")
             state[f"blocks.{block}.attn.proj.{_leaf(leaf)}"] = tensor
         else:
-            if leaf == "kernel":
-                tensor = rearrange(tensor, "i heads d -> heads d i")
             state["num_heads"] = torch.tensor(len(tensor))
             three = parts.setdefault(f"blocks.{block}.attn.qkv.{_leaf(leaf)}", {})
             three[part] = tensor.flatten(0, 1)

@@ -28,8 +28,6 @@ TENSOR_BYTES = 97_146_884
 DEPTH = 12
 
 _DECODER = "decoder."
-# Files that this process has compared with the digest, by what tells a changed one.
-_CHECKED: set[tuple[int, ...] | None] = set()
 
 
 def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -62,40 +60,20 @@ def _whole(path: Path) -> dict[str, Tensor] | None:
     """All weights of a kept file; None where there is none, or a damaged one."""
     if not path.is_file():  # a pipe would be waited for
         return None
-    seen = _identity(path)
     try:
         state = load_file(path)
     except (OSError, SafetensorError):
         return None
-    if seen not in _CHECKED:
-        if digest(state) != DIGEST:
-            return None
-        _CHECKED.add(seen)
-    return state
-
-
-def _identity(path: Path) -> tuple[int, ...] | None:
-    """Of a file and what was last written to it."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+    return state if digest(state) == DIGEST else None
 
 
 def is_complete(path: Path) -> bool:
-    """Whether a kept file has its full length: quick, where a damaged byte is not asked for.
-
-    The digest is compared when the weights are read.
-    """
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            return False
-        with path.open("rb") as file:
-            header = int.from_bytes(file.read(8), "little")
-        return path.stat().st_size == 8 + header + TENSOR_BYTES
-    except OSError:
+    """Whether a kept file has its full length; its digest is compared when the weights are read."""
+    if not path.is_file():  # a pipe would be waited for
         return False
+    with path.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    return path.stat().st_size == 8 + header + TENSOR_BYTES
 
 
 def kept(folder: Path) -> Path:

@@ -1,19 +1,21 @@
 """Linear heads on frozen bodies, on disk: small, with what they were fitted on."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
+from msgspec import Meta
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from vitbook.errors import is_whole_number
 from vitbook.files import data_folder, write_atomically
 from vitbook.model_utilities import digest
 from vitbook.models.weights.formats import refusal
+from vitbook.typed import typed
 
 
 class HeadError(ValueError):
@@ -39,25 +41,27 @@ class LinearHead:
     provenance: dict
 
 
+@dataclass
+class _Words:
+    """What stands beside the weights."""
+
+    class_names: list[str]
+    image_size: Annotated[int, Meta(ge=1)]
+    provenance: dict
+
+
 def save_head(path: str | Path, head: LinearHead) -> Path:
     """Write a head in float16, whole or not at all.
 
     Raises:
-        HeadError: weights that are NaN or infinite, maybe only in float16, rows that are not one
-            for each class, or an image size that is none.
+        HeadError: weights that are NaN or infinite, maybe only in float16.
         OSError: the file could not be written.
     """
-    if fault := _fault(head):
-        raise HeadError(f"{fault}: not written")
     state = {"weight": head.weight.half().contiguous(), "bias": head.bias.half()}
     if not all(tensor.isfinite().all() for tensor in state.values()):
         raise HeadError(f"the head of {path} holds NaN or infinity as float16: not written")
-    about = {
-        "class_names": list(head.class_names),
-        "image_size": head.image_size,
-        "provenance": head.provenance,
-    }
-    words = {"linear_head": json.dumps(about)}
+    about = _Words(list(head.class_names), head.image_size, head.provenance)
+    words = {"linear_head": json.dumps(asdict(about))}
     return write_atomically(path, save(state, metadata=words | {"digest": digest(state, words)}))
 
 
@@ -75,20 +79,12 @@ def read_head(path: str | Path) -> LinearHead:
             words = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}
         text = words["linear_head"]
-        whole = words["digest"] == digest(state, {"linear_head": text})
-        about = json.loads(text)
-        if not whole:
+        if words["digest"] != digest(state, {"linear_head": text}):
             raise HeadError("its bytes are not those that were written")
-        head = LinearHead(
-            state["weight"].float(),
-            state["bias"].float(),
-            tuple(about["class_names"]),
-            about["image_size"],
-            about["provenance"],
-        )
-        if fault := _fault(head):
-            raise HeadError(fault)
-        return head
+        about = typed(json.loads(text), _Words)
+        rows = (len(about.class_names),)
+        if not state["weight"].shape[:-1] == state["bias"].shape == rows:
+            raise HeadError("it has not one row for each class")
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         damaged = (
             f"{path} is damaged or no linear head ({error}): copy it again, or fit one with "
@@ -96,29 +92,13 @@ def read_head(path: str | Path) -> LinearHead:
         )
         expected = "a head that `vitbook measure linear-probe` fitted"
         raise HeadError(refusal(path, expected, damaged)) from error
-
-
-def _fault(head: LinearHead) -> str | None:
-    """What is wrong with a head, in words."""
-    rows, size = len(head.class_names), head.image_size
-    if (
-        head.weight.ndim != 2
-        or not rows
-        or not (head.bias.shape == head.weight.shape[:1] == (rows,))
-    ):
-        return (
-            f"a head with weights of {tuple(head.weight.shape)} and bias of "
-            f"{tuple(head.bias.shape)} for {rows} class names; expected a row for each class"
-        )
-    if not all(isinstance(name, str) for name in head.class_names):
-        return f"a head whose class names are {head.class_names}; expected text"
-    if not is_whole_number(size) or size < 1:
-        return f"a head for images of {size!r} px; expected a whole number, 1 or more"
-    if not (head.weight.isfinite().all() and head.bias.isfinite().all()):
-        return "a head that holds NaN or infinity; expected finite numbers"
-    if not isinstance(head.provenance, dict):
-        return f"a head whose provenance is {head.provenance!r}; expected a dict"
-    return None
+    return LinearHead(
+        state["weight"].float(),
+        state["bias"].float(),
+        tuple(about.class_names),
+        about.image_size,
+        about.provenance,
+    )
 
 
 def shipped_heads(body: str) -> dict[str, Path]:

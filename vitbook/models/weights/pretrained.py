@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from vitbook.colors import say_colors
 from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
+from vitbook.layers.shapes import Size
 from vitbook.layers.tokenizers import pair
 from vitbook.model_utilities import weights_digest
 from vitbook.models.catalog import ModelSpec, create_again, create_model, list_models
@@ -121,7 +121,7 @@ def load_pretrained(
     name: str,
     *,
     head: str | Path | None = None,
-    image_size: int | Sequence[int] | None = None,
+    image_size: Size | None = None,
     resize_method: str | None = None,
 ) -> Pretrained:
     """A model with weights that others trained, fetched once.
@@ -232,7 +232,7 @@ def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
     return decoder.eval()
 
 
-def _of_timm(name: str, image_size: int | Sequence[int] | None, method: str) -> Pretrained:
+def _of_timm(name: str, image_size: Size | None, method: str) -> Pretrained:
     with from_extra("pretrained"):
         import timm
     known = timm.list_pretrained()
