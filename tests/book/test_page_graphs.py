@@ -33,6 +33,7 @@ def written(tmp_path_factory):
 
 
 @here
+@pytest.mark.slow
 def test_pieces_are_what_the_manifest_says(written):
     folder, manifest = written
     assert json.loads((folder / "manifest.json").read_text())["pieces"] == manifest["pieces"]
@@ -49,6 +50,7 @@ def test_pieces_are_what_the_manifest_says(written):
 
 
 @here
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_a_graph_with_the_shared_weights_computes_what_torch_does(written, size, tmp_path):
     folder, manifest = written

@@ -101,28 +101,18 @@ def test_corners_are_exact(angle):
 
 
 def test_angles_in_training_and_in_evaluation():
-    tokenizer = rotated((0.1, 0.5), num_rotations=4)
-    drawn = tokenizer.train().draw_angles(500, torch.device("cpu"))
+    tokenizer, here = rotated((0.1, 0.5), num_rotations=4), torch.device("cpu")
+    drawn = tokenizer.train().draw_angles(500, here)
     assert torch.equal(drawn[:, 1::2], -drawn[:, ::2])
     first, second = drawn[:, 0], drawn[:, 2]
     assert 0.1 <= first.min() < 0.11 and 0.29 < first.max() <= 0.3
     assert 0.3 <= second.min() < 0.31 and 0.49 < second.max() <= 0.5
     assert len(first.unique()) > 450
-    fixed = tokenizer.eval().draw_angles(3, torch.device("cpu"))
+    fixed = tokenizer.eval().draw_angles(3, here)
     assert fixed.tolist() == [pytest.approx([0.2, -0.2, 0.4, -0.4])] * 3
-
-
-def test_a_batch_may_share_its_angle():
-    shared = rotated((0.1, 0.5), per_image=False).train().draw_angles(8, torch.device("cpu"))
-    assert len(shared.unique(dim=0)) == 1
-    again = rotated((0.1, 0.5), per_image=False).train().draw_angles(8, torch.device("cpu"))
-    assert not torch.equal(shared, again)
-
-
-def test_the_angle_of_evaluation_can_be_chosen():
-    tokenizer = rotated((0.1, 0.5), evaluation_angle=0.0)
-    assert tokenizer.eval().draw_angles(2, torch.device("cpu")).abs().max() == 0
-    assert tokenizer.train().draw_angles(2, torch.device("cpu")).abs().min() >= 0.1
+    tokenizer.per_image, tokenizer.evaluation_angle = False, 0.0
+    assert not tokenizer.draw_angles(2, here).any()
+    assert len(tokenizer.train().draw_angles(8, here).unique(dim=0)) == 1
 
 
 @pytest.mark.parametrize("fill", ["border", "reflection"])

@@ -12,7 +12,6 @@ from vitbook.layers.cnn_designs import (
     SqueezedSelfAttention,
     SqueezeExcitation,
 )
-from vitbook.measure import count_parameters
 from vitbook.models.papers.t2t_vit import (
     T2T_VIT_DENSE_MODELS,
     T2T_VIT_MODELS,
@@ -40,6 +39,7 @@ COUNTS = {
     "t2t_vit_14_dense": (23_617_750, 197 * 128, 4096, 23_647_062),
     "t2t_vit_t_12_patch4_32": (6_484_928, 65 * 256, 0, 6_501_568),
 }
+PARAMETERS = {name: learned for name, (learned, *_) in COUNTS.items()}
 MODELS = {name: (t2t_vit, settings) for name, settings in T2T_VIT_MODELS.items()} | {
     name: (t2t_vit_dense, settings) for name, settings in T2T_VIT_DENSE_MODELS.items()
 }
@@ -56,12 +56,11 @@ def small(name, **changes):
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_parameters_and_frozen_numbers(name):
+def test_frozen_numbers(name):
     make, settings = MODELS[name]
     with torch.device("meta"):
         model = make(**settings)
     learned, positions, features, total = COUNTS[name]
-    assert count_parameters(model) == learned
     frozen = {path: buffer.numel() for path, buffer in model.named_buffers()}
     assert frozen.pop("position.table") == positions
     assert sum(frozen.values()) == features

@@ -81,34 +81,15 @@ def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], who
         ValueError: tensors are missing, left over, of another shape or kind, or not finite,
             maybe only in the model's dtype.
     """
-    both = {name: (given[name], own) for name, own in expected.items() if name in given}
     faults = {
         "missing": [name for name in expected if name not in given],
         "unexpected": [name for name in given if name not in expected],
-        "of another shape": [
-            f"{name} {tuple(theirs.shape)} where {tuple(own.shape)} fits"
-            for name, (theirs, own) in both.items()
-            if theirs.shape != own.shape
-        ],
-        "of another kind": [
-            f"{name} {theirs.dtype} where {own.dtype} fits"
-            for name, (theirs, own) in both.items()
-            if theirs.is_floating_point() != own.is_floating_point()
-        ],
-        "without numbers, on meta": [name for name in both if given[name].is_meta],
-        "NaN or infinite": [
-            name
-            for name, (theirs, _) in both.items()
-            if theirs.dtype.is_floating_point and not theirs.is_meta
-            if not theirs.isfinite().all()
-        ],
     }
-    faults["too large for the model's numbers"] = [
-        f"{name} up to {theirs.abs().max():.3g} where {own.dtype} fits"
-        for name, (theirs, own) in both.items()
-        if theirs.dtype != own.dtype and theirs.is_floating_point() and not theirs.is_meta
-        if theirs.isfinite().all() and not theirs.to(own.dtype).isfinite().all()
-    ]
+    both = [name for name in expected if name in given]
+    for name in both:
+        if fault := _fault(given[name], expected[name]):
+            what, numbers = fault
+            faults.setdefault(what, []).append(f"{name} {numbers}".rstrip())
     found = [f"{fault}: {first_few(names)}" for fault, names in faults.items() if names]
     if found:
         advice = (
@@ -120,6 +101,22 @@ def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], who
         raise ValueError(
             f"the weights of {whose} do not fit this model: {'; '.join(found)}. {advice}"
         )
+
+
+def _fault(theirs: Tensor, own: Tensor) -> tuple[str, str] | None:
+    """What is wrong with one tensor, and the numbers that show it."""
+    if theirs.shape != own.shape:
+        return "of another shape", f"{tuple(theirs.shape)} where {tuple(own.shape)} fits"
+    if theirs.is_floating_point() != own.is_floating_point():
+        return "of another kind", f"{theirs.dtype} where {own.dtype} fits"
+    if theirs.is_meta:
+        return "without numbers, on meta", ""
+    if theirs.is_floating_point() and not theirs.isfinite().all():
+        return "NaN or infinite", ""
+    if theirs.is_floating_point() and not theirs.to(own.dtype).isfinite().all():
+        largest = theirs.abs().max()
+        return "too large for the model's numbers", f"up to {largest:.3g} where {own.dtype} fits"
+    return None
 
 
 def _part_that_fits(weights: Mapping, wanted: Callable, whose: str) -> dict[str, Tensor]:
