@@ -182,21 +182,6 @@ def test_transposed_convolutions_have_a_scale_for_each_output_channel(tmp_path):
     assert any(name.endswith(":int8") for name in stored)
 
 
-class Named(nn.Module):
-    def __init__(self, states=False):
-        super().__init__()
-        self.states = states
-        transformers = pytest.importorskip("transformers")
-        self.config = transformers.ViTConfig(
-            hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
-            image_size=8, patch_size=4, num_channels=1,
-        )  # fmt: skip
-        self.inner = transformers.ViTForImageClassification(self.config)
-
-    def forward(self, images):
-        return self.inner(images, output_hidden_states=self.states)
-
-
 class Depends(nn.Module):
     def forward(self, images):
         return images.flatten(1) if images.sum() > 0 else images.flatten(1) * 2
@@ -207,7 +192,6 @@ class Depends(nn.Module):
     [
         (Fickle(), {}, "away from torch's, expected at most 0.0001 for float32"),
         (Parts("word"), {}, "Parts gives a dict: expected one tensor, or a dict of tensors"),
-        (Named(states=True), {}, "Named gives a ImageClassifierOutput: expected one tensor"),
         (Depends(), {}, "Depends cannot be traced"),
         (Linear(), {"attention": True}, "no attention ran"),
         (Linear(), {"tokens": True}, "Linear stacks no blocks: leave tokens out"),

@@ -196,7 +196,8 @@ def _compared(
     if BATCH in free:  # of one, a trace would not know that there may be more
         example = example.expand(2, -1, -1, -1).contiguous()
     graph = traced_graph(watched, example, list(pairs[0][1]), free)
-    STORED[precision](graph)
+    if precision in STORED:
+        STORED[precision](graph)
     for key, value in about.items():
         graph.metadata_props.add(key=key, value=value)
     errors = _differences(graph.SerializeToString(), pairs)

@@ -17,10 +17,6 @@ with from_extra("export"):
 LARGE = 1024
 
 
-def as_float32(graph: ModelProto) -> None:
-    """Leave the weights as they were traced."""
-
-
 def as_float16(graph: ModelProto) -> None:
     """Round each large weight to float16; one that is beyond its range stays as it is."""
     for weight in _large(graph):
@@ -52,7 +48,7 @@ def as_int8(graph: ModelProto) -> None:
         graph.graph.node.insert(0, scaled)
 
 
-STORED = {"float32": as_float32, "float16": as_float16, "int8": as_int8}
+STORED = {"float16": as_float16, "int8": as_int8}
 
 
 def _large(graph: ModelProto) -> list[TensorProto]:

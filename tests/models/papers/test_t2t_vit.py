@@ -43,7 +43,7 @@ PARAMETERS = {name: learned for name, (learned, *_) in COUNTS.items()}
 MODELS = {name: (t2t_vit, settings) for name, settings in T2T_VIT_MODELS.items()} | {
     name: (t2t_vit_dense, settings) for name, settings in T2T_VIT_DENSE_MODELS.items()
 }
-IDEAS = ["t2t_vit_7", "t2t_vit_t_14", "t2t_vit_14_se", "t2t_vit_14_ghost", "t2t_vit_14_dense"]
+IDEAS = ["t2t_vit_t_14", "t2t_vit_14_ghost", "t2t_vit_14_dense"]
 
 
 def small(name, **changes):
