@@ -12,7 +12,7 @@ from vitbook.analysis import capture_attention
 from vitbook.errors import UnknownNameError
 from vitbook.export import ExportError, export_onnx
 
-FAMILIES = ("vit_relpos2d", "sl_vit", "performer_vit")
+FAMILIES = ("vit_relpos2d", "sl_vit", "t2t_vit", "performer_vit", "linformer_vit")
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,7 @@ def micro(family="vit"):
     """Of two blocks: a file is written block by block."""
     torch.manual_seed(0)
     model = create_model(f"{family}_micro_patch2_8", num_classes=10).eval()
-    if family != "vit_dense":
-        del model.encoder.blocks[2:]
+    del model.encoder.blocks[2:]
     return model
 
 
