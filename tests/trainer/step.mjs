@@ -1,4 +1,5 @@
-// A line of JSON in, one out: three training steps from given weights, and what they were on the way.
+// A line of JSON in, one out: training steps from given weights, and what they were on the way; or as many steps
+// of the last model again, to be timed.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
@@ -6,8 +7,15 @@ const [, , home] = process.argv;
 const { trainer } = await import(`${home}/trainer.js`);
 const wasm = readFileSync(`${home}/trainer.wasm`);
 
+let again;
+
 for await (const line of createInterface({ input: process.stdin })) {
-  const { settings, values, images, labels, rate, decay, order } = JSON.parse(line);
+  const { settings, values, images, labels, rate, decay, order, times } = JSON.parse(line);
+  if (times) {
+    for (let i = 0; i < times; i++) again();
+    console.log("{}");
+    continue;
+  }
   const { build, layout } = trainer({ postMessage() {} });
   const model = build({ wasm, ...settings });
   model.parameters().set(values);
@@ -22,5 +30,12 @@ for await (const line of createInterface({ input: process.stdin })) {
     model.update(i + 1, rate, decay);
     once ??= [...model.parameters()];
   });
+  const batch = Float32Array.from(images[0]);
+  let step = images.length;
+  again = () => {
+    model.forward(batch, Boolean(order));
+    model.backward(labels[0], settings.smoothing);
+    model.update(++step, rate, decay);
+  };
   console.log(JSON.stringify({ shapes: layout(settings), losses, gradients, logits, once }));
 }
