@@ -13,7 +13,7 @@ from vitbook.typed import typed
 
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
-HOTTEST = 1e6  # from 1e7 on the rounding of the shares is as large as their difference
+HOTTEST = 10**6  # from 1e7 on the rounding of the shares is as large as their difference
 TWO_VIEWS = ("simclr", "byol")
 OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
 DECAYS = ("cosine", "linear")
