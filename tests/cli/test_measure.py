@@ -24,19 +24,16 @@ MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 OTHER = "digits-vit_micro_patch2_8-digits-seed1"
 UNLABELED = "self_supervision_digits-vit_micro_patch2_8-seed0-81831f17"
 COLORED = "poster-vit_mini_patch4_32-seed0-20290c65"
-NAMES = [
-    "ablate", "bench", "collages", "costs", "few-shot", "linear-probe", "mirrors", "moves",
-    "quantize", "rank", "redundancy", "score", "sharpness", "tasks",
-]  # fmt: skip
 
 
 def test_all_are_listed_with_a_sentence(capsys, monkeypatch):
-    assert list(measure.measures()) == NAMES
+    names = list(measure.measures())
+    assert {"costs", "few-shot", "sharpness"} < set(names)  # of the command line, and of a study
     monkeypatch.setattr("sys.argv", ["vitbook", "measure"])
     with pytest.raises(SystemExit):
         vitbook.__main__.main()
     told = capsys.readouterr().out
-    assert all(f" {name} " in told for name in NAMES) and "Say how far the mean loss rises" in told
+    assert all(f" {name} " in told for name in names) and "Say how far the mean loss rises" in told
 
 
 def test_what_lacks_a_package_is_named_and_the_others_are_there(monkeypatch, capsys):
@@ -45,8 +42,9 @@ def test_what_lacks_a_package_is_named_and_the_others_are_there(monkeypatch, cap
             raise ModuleNotFoundError("torchao is not installed: pip install it")
         return import_module(name)
 
+    names = list(measure.measures())
     monkeypatch.setattr(measure, "import_module", imported)
-    assert [*measure.measures.__wrapped__()] == [name for name in NAMES if name != "quantize"]
+    assert [*measure.measures.__wrapped__()] == [name for name in names if name != "quantize"]
     assert "quantization is left out: torchao is not installed" in capsys.readouterr().err
 
 
