@@ -68,7 +68,7 @@ format: $(INSTALLED) ## Mend what make lint can mend
 
 .PHONY: colab
 colab: $(INSTALLED) ## Run the slow tests, chapters as on Colab among them (ALL=1: all of it)
-	$(call step,1/1,What is slow,ALL=$(ALL) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests -m slow -rs --durations=15)
+	$(call step,1/1,What is slow,ALL=$(ALL) $(PARALLEL) tests -m slow -rs --durations=15)
 
 .PHONY: bench
 bench: $(INSTALLED) ## Measure the speed of our models against timm's

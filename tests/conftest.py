@@ -9,22 +9,18 @@ import pytest
 
 # Files of more than 20 seconds come first: else one process waits for the last of them.
 LONG = {
-    "test_reference", "test_wheel", "test_pretended_gpu", "test_onnx_file", "test_resume",
-    "test_experiments", "test_every_figure", "test_photo_reader", "test_attention_gallery",
-    "test_free_size", "test_score", "test_distillation", "test_interception",
+    "test_attention_gallery", "test_checkpoints", "test_colab", "test_distillation",
+    "test_every_figure", "test_experiments", "test_free_size", "test_interception",
+    "test_onnx_file", "test_photo_reader", "test_pretended_gpu", "test_processes",
+    "test_reference", "test_resume", "test_score", "test_wheel",
 }  # fmt: skip
-# Takes a minute to make: what shares one of a file runs in one process (`--dist loadgroup`).
-COSTLY = {"built", "learned", "stranger", "wheel"}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     """Mark what opens a page: `make pages` runs it, since that takes as long as all the rest."""
     for item in items:
         if {"browser", "visitor"} & set(item.fixturenames):
             item.add_marker("browser")
-        if COSTLY & set(item.fixturenames):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.path.stem not in LONG)
 
 
