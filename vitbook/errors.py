@@ -38,7 +38,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_temperature(value: object, highest: float = float("inf")) -> None:
+def check_temperature(value: object, highest: float | int = float("inf")) -> None:
     """Refuse what no logits can be divided by.
 
     Args:
