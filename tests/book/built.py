@@ -4,10 +4,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from browser import chromium
 from bs4 import BeautifulSoup
 
-BUILD = Path(__file__).resolve().parents[2] / "_build" / "html"
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "_build" / "html"
+CONTENTS = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
 PAGES = sorted(
     page.relative_to(BUILD).as_posix()
     for page in BUILD.rglob("*.html")

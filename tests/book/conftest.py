@@ -4,12 +4,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 from browser import FLAGS, Visitor, chromium, serve
-from built import BUILD
+from built import BUILD, CONTENTS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-CONTENTS = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
 # The appendix may hold notebooks too: tables to look things up in, which do not teach.
 APPENDIX = {
     page["file"] for part in CONTENTS if part["caption"] == "Appendix" for page in part["chapters"]

@@ -144,7 +144,7 @@ def test_a_place_that_is_taken_is_told_before_the_work(lengths, refused, tmp_pat
         ("rank digits", "Missing argument"),
         ("rank digits {MICRO} {MICRO}@08 --share 0.1", "of 8 pixels is there twice: name each"),
         ("rank digits {MICRO}@nine", "expected a name, or a name and pixels such as"),
-        ("rank digits vit_nano_patch2_8", "unknown weights, checkpoint or model 'vit_nano_pat"),
+        ("rank digits vit_atto_patch2_8", "unknown weights, checkpoint or model 'vit_atto_pat"),
         ("rank digits {MICRO} --width 0", "equal to 1"),
         ("rank digits {MICRO} --width 200 --share 0.1", "200 combinations of 128 features"),
         ("rank digits {MICRO} --share 0.007", "class 0 has one image"),

@@ -54,9 +54,9 @@ def test_a_shifted_token_sees_twice_its_patch_cut_at_the_border():
     assert seen[3, 3] == 64 and seen[0, 3] == 48 and seen[0, 0] == 36
 
 
-@pytest.mark.parametrize("overlap", [1, 2, 5])
-def test_an_overlapping_token_sees_the_pixels_around_its_patch(overlap):
-    seen = pixels_seen(OverlappingPatches(32, 4, 3, 8, overlap), (32, 32))
+def test_an_overlapping_token_sees_the_pixels_around_its_patch():
+    overlap = 2  # half a patch
+    seen = pixels_seen(OverlappingPatches(32, 4, 3, 8), (32, 32))
     side = window([(4 + 2 * overlap, 4)])
     assert side == 4 + 2 * overlap and seen[3 * 8 + 3].sum() == side**2
     for token, view in enumerate(seen):  # at the border the window is cut

@@ -1,11 +1,12 @@
 """A Vision Transformer that learns in the reader's browser."""
 
+import zlib
 from importlib.resources import files
 
 import numpy as np
 
 from vitbook.figures.parts.drawing import CIVIDIS, base64
-from vitbook.figures.parts.figure import Figure
+from vitbook.figures.parts.figure import Figure, piece_key
 
 _LEVELS = 16  # of the digits' ink
 # A rate is that of the steepest of its cosine; `model` is the name in the library's catalogue.
@@ -16,11 +17,10 @@ _SIZES = {
 _STEPS = 2500  # of 32 images
 
 
-def packed(digits) -> dict:
-    """Digits as text, a letter a level of ink: all first pixels, then all second ones.
+def in_order(digits) -> tuple[np.ndarray, np.ndarray]:
+    """Levels of ink "n pixels" and labels, by class; of a class each after the one most like it.
 
-    Of a class each comes after the one most alike to it, which makes a page smaller; a model that
-    learns sees them shuffled.
+    Neighbours are alike so, which makes a page smaller; a model that learns sees them shuffled.
     """
     levels = np.rint(digits.images.flatten(1).numpy() * (_LEVELS / 255)).astype(int)
     labels, order = digits.labels.numpy(), []
@@ -30,8 +30,11 @@ def packed(digits) -> dict:
         while left:
             away = np.abs(levels[left] - levels[order[-1]]).sum(1)
             order.append(left.pop(int(away.argmin())))
-    letters = (levels[order].T + ord("a")).astype(np.uint8).tobytes().decode("ascii")
-    return {"letters": letters, "counts": np.bincount(labels).tolist()}
+    return levels[order].astype(np.uint8), labels[order]
+
+
+def _deflated(raw: bytes) -> str:
+    return base64(np.frombuffer(zlib.compress(raw, 9), np.uint8))
 
 
 def learn(
@@ -60,13 +63,21 @@ def learn(
     worker = (
         (room / "trainer.js").read_text(encoding="utf-8").replace("export function", "function")
     )
-    step = (room / "trainer.wasm").read_bytes()
+    (ink, labels), (held, held_labels) = in_order(train), in_order(held_out)
+    pieces = {
+        # All first pixels, then all second ones.
+        "digits": _deflated(ink.T.tobytes() + held.T.tobytes()),
+        "wasm": _deflated((room / "trainer.wasm").read_bytes()),
+        "worker": _deflated(worker.replace("export function", "function").encode()),
+    }
+    first = np.searchsorted(held_labels, range(len(train.class_names)))
     data = {
-        "worker": worker, "wasm": base64(np.frombuffer(step, np.uint8)),
-        "side": train.images.shape[-1], "levels": _LEVELS, "classes": list(train.class_names),
-        "sizes": _SIZES, "steps": _STEPS, "train": packed(train), "held": packed(held_out),
-        "change": change, "ramp": CIVIDIS,
+        "pieces": {name: piece_key(text) for name, text in pieces.items()},
+        "counts": [np.bincount(each).tolist() for each in (labels, held_labels)],
+        "examples": held[first].tolist(), "side": train.images.shape[-1], "levels": _LEVELS,
+        "classes": list(train.class_names), "sizes": _SIZES, "steps": _STEPS, "change": change,
+        "ramp": CIVIDIS,
         "task": "Train it until it reads nine of ten digits that it has never seen. Then draw one "
                 "for it." if task is None else task,
     }  # fmt: skip
-    return Figure("learn", data, title, description)
+    return Figure("learn", data, title, description, tuple(pieces.values()))

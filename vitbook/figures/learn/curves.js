@@ -1,6 +1,6 @@
 import { node } from "../parts/page.js";
 
-const [WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM] = [640, 230, 44, 12, 8, 204];
+const [WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM] = [640, 230, 56, 12, 10, 204];
 
 /** Points as the path of an SVG. */
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");

@@ -1,14 +1,15 @@
 import { node, set } from "../parts/page.js";
-import { argmax, bytes, softmax } from "../parts/numbers.js";
+import { argmax, softmax } from "../parts/numbers.js";
 import { paint } from "../parts/paint.js";
 import { canvas, classBars, div, label, labelled, note } from "../parts/parts.js";
 import { live } from "../parts/live.js";
+import { shelf } from "../parts/pieces.js";
 import { pixelsOf } from "../parts/ink.js";
 import { drawingPad } from "../parts/pad.js";
 import { curves } from "./curves.js";
 import { insideOf } from "./inside.js";
 import { asFile, fromFile, shelved } from "./keeping.js";
-import { BATCH, CHANGES, numbersOf, runOf, sample, unpacked } from "./run.js";
+import { BATCH, CHANGES, numbersOf, runOf, unpacked } from "./run.js";
 
 const SHOWN_WRONG = 24;
 const GOALS = [0.5, 0.75, 0.9, 0.95, 0.97];
@@ -22,26 +23,46 @@ const countWeights = ({ width, depth, hidden }) => width * (1 + 5 + 17 + 2 + 10)
 
 /**
  * @param {HTMLElement} root
- * @param {{worker: string, wasm: string, side: number, levels: number, classes: string[], sizes: object,
- *   steps: number, train: {letters: string, counts: number[]}, held: {letters: string, counts: number[]},
- *   change: ?string, ramp: string[], task: string}} data
+ * @param {{pieces: {digits: string, wasm: string, worker: string}, counts: [number[], number[]], examples: number[][],
+ *   side: number, levels: number, classes: string[], sizes: object, steps: number, change: ?string, ramp: string[],
+ *   task: string}} data
  */
 export function render(root, data) {
   const { side, levels, classes, sizes, steps } = data, pixels = side * side;
-  const [train, held] = [data.train, data.held].map((packed) => unpacked(packed, pixels));
-  const digits = sample(held.labels, classes.length, classes.length);
+  const many = data.counts.map((counts) => counts.reduce((a, b) => a + b, 0));
   const start = { size: Object.keys(sizes)[0], change: data.change ?? "none", seed: 0, guess: null, back: -1, shown: 0, digit: 4, strokes: [] };
   const figure = live(root, data, start);
   const { state, change } = figure;
   let phase = "fresh", runs = [], trouble = "", hidden = false;
   const store = shelved(data.change ?? "learn");
 
+  // --- what a run needs, which comes when the first one begins ----------------------------------------------------
+  let parts = null, waiting = null;
+  const ask = shelf(root, arrived, (reason) => {
+    [phase, trouble] = ["failed", `What it needs could not be loaded (${reason}): load the page again. `];
+    change({});
+  });
+  function arrived() {
+    const [digits, wasm, worker] = ["digits", "wasm", "worker"].map((name) => ask(data.pieces[name], (raw) => raw));
+    if (!digits || !wasm || !worker) return;
+    const [train, held] = [digits.subarray(0, many[0] * pixels), digits.subarray(many[0] * pixels)].map((raw, i) =>
+      unpacked(raw, data.counts[i], pixels));
+    parts ??= { wasm, worker: new TextDecoder().decode(worker), train, held };
+    waiting?.();
+    waiting = null;
+  }
+  /** Do this once all is there. */
+  function ready(then) {
+    waiting = then;
+    arrived();
+  }
+
   // --- runs ---------------------------------------------------------------------------------------------------
   function run(kind, given) {
     const { size, seed } = state;
-    const made = runOf(data, train, held, { kind, size, seed }, given, (what, { step, back, reason }) => {
+    const made = runOf(data, parts, { kind, size, seed }, given, (what, { step, back, reason }) => {
       if (!runs.includes(made)) return;
-      if (what === "told") ask(made);
+      if (what === "told") look(made);
       if (what === "diverged") trouble = `At step ${step} the loss is no number any more: the rate is too high. Shown is step ${back}, the last one kept. `;
       if (what === "failed") trouble = `The training could not go on (${reason}). Press Reset, or take the smaller model. `;
       if (phase === "training" && runs.every((each) => each.ended)) {
@@ -54,30 +75,33 @@ export function render(root, data) {
   }
   const drawn = () => state.strokes.length > 0;
   const shownInk = () => drawn() ? Array.from(pixelsOf(state.strokes, [side, side], levels), (p) => p / 255 * levels)
-    : [...held.ink.subarray(digits[state.digit] * pixels, (digits[state.digit] + 1) * pixels)];
+    : data.examples[state.digit];
   const looked = () => runs[Math.min(state.shown, runs.length - 1)];
   /** What a run had told at the step that is shown. */
   const then = (each) => each && (state.back < 0 || !each.kept.length ? each.told.at(-1)
     : each.told.find(({ step }) => step === each.kept[Math.min(state.back, each.kept.length - 1)]));
-  function ask(each = looked()) {
+  function look(each = looked()) {
     if (each?.told.length) each.post("look", { image: numbersOf(shownInk(), levels), step: then(each).step });
   }
 
   function begin(kinds, given = {}) {
-    const wasm = bytes(data.wasm);
-    if (typeof Worker === "undefined" || typeof WebAssembly === "undefined" || !WebAssembly.validate(wasm)) {
-      phase = "failed";
-      trouble = "This browser cannot train it: that needs workers, and WebAssembly with SIMD, as Chrome 91, Firefox 89 " +
-        "and Safari 16.4 have them. The other figures work without. ";
-      return change({});
-    }
+    if (typeof Worker === "undefined" || typeof WebAssembly === "undefined") return refuse();
     const others = document.querySelectorAll('[data-figure="learn"][data-phase="training"]');
     if ([...others].some((other) => other !== root) && !window.confirm?.(
       "Another model is learning on this page, and two share the machine. Start this one too?")) return;
     runs.forEach((each) => each.stop());
-    [trouble, phase] = ["", "training"];
-    runs = kinds.map((kind) => run(kind, given));
-    change({ back: -1, shown: runs.length - 1 });
+    [runs, trouble, phase] = [[], "", "training"];
+    change({ back: -1, shown: kinds.length - 1 });
+    ready(() => {
+      if (!WebAssembly.validate(parts.wasm)) return refuse();
+      runs = kinds.map((kind) => run(kind, given));
+    });
+  }
+  function refuse() {
+    phase = "failed";
+    trouble = "This browser cannot train it: that needs workers, and WebAssembly with SIMD, as Chrome 91, Firefox 89 " +
+      "and Safari 16.4 have them. The other figures work without. ";
+    change({});
   }
   const both = (guess) => (change({ guess }), begin(["none", state.change]));
   function press() {
@@ -122,16 +146,18 @@ export function render(root, data) {
   store.get().then((kept) => {
     if (!kept || phase !== "fresh" || !(kept.size in sizes)) return;
     Object.assign(state, { size: kept.size, change: kept.change, seed: kept.seed, guess: kept.guess });
-    runs = kept.runs.map(({ kind, told, ended, state: then }) => {
-      const mine = run(kind, { state: then });
-      mine.told.push(...told.slice(0, -1));
-      mine.post("pause");
-      mine.ended = ended;
-      return mine;
+    ready(() => {
+      runs = kept.runs.map(({ kind, told, ended, state: then }) => {
+        const mine = run(kind, { state: then });
+        mine.told.push(...told.slice(0, -1));
+        mine.post("pause");
+        mine.ended = ended;
+        return mine;
+      });
+      phase = runs.every((each) => each.ended) ? "done" : "paused";
+      trouble = "Your run was kept when the page was closed. ";
+      change({ shown: runs.length - 1 });
     });
-    phase = runs.every((each) => each.ended) ? "done" : "paused";
-    trouble = "Your run was kept when the page was closed. ";
-    change({ shown: runs.length - 1 });
   });
   async function save() {
     const each = looked(), { places, shapes, values, step } = await each.ask("weights", { step: then(each).step });
@@ -149,6 +175,7 @@ export function render(root, data) {
       change({ size, change: "none" });
       begin(["none"], { values });
       trouble = `It learns on from ${file.name}. `;
+      change({});
     } catch (error) {
       trouble = `${file.name} could not be taken: ${error.message}. `;
       change({});
@@ -176,12 +203,12 @@ export function render(root, data) {
   const guess = div("vb-controls", node("span", {}), ...Object.entries(GUESSES).map(([key, words]) =>
     figure.button(`guess-${key}`, `${words[0].toUpperCase()}${words.slice(1)}`, () => both(key))));
   const status = note(), chart = curves(steps * BATCH), tabs = [0, 1].map((i) => figure.toggle(`shown-${i}`, "", {
-    on: () => state.shown === i, part: () => (queueMicrotask(() => ask()), { shown: i }) }));
+    on: () => state.shown === i, part: () => (queueMicrotask(() => look()), { shown: i }) }));
   const which = div("vb-controls", node("span", {}, "Shown below:"), ...tabs);
   const slider = figure.slider("back", "Back in time", { max: 1,
     at: () => state.back < 0 ? Math.max((looked()?.kept.length ?? 1) - 1, 0) : state.back,
     tell: () => then(looked()) ? `after ${counted(then(looked()).images)} images` : "not begun",
-    part: (i) => (queueMicrotask(() => ask()), { back: i >= looked()?.kept.length - 1 ? -1 : i }) });
+    part: (i) => (queueMicrotask(() => look()), { back: i >= looked()?.kept.length - 1 ? -1 : i }) });
   const [, range] = slider.children;
   const faces = Array.from({ length: SHOWN_WRONG }, () => {
     const sheet = canvas(), read = node("span");
@@ -192,16 +219,16 @@ export function render(root, data) {
   const pad = drawingPad([side, side], {
     ink: () => ({ strokes: state.strokes, pixels: drawn() ? null : shownInk().map((v) => v * 255 / levels) }),
     erasing: () => false,
-    changed: ({ strokes }) => (change({ strokes }), ask()),
+    changed: ({ strokes }) => (change({ strokes }), look()),
   });
-  const thumb = (sheet, row) => paint(sheet, side, side, (p) => Array(3).fill(held.ink[row * pixels + p] * 255 / levels));
+  const thumb = (sheet, ink) => paint(sheet, side, side, (p) => Array(3).fill(ink[p] * 255 / levels));
   const examples = figure.chooser("digit", "a held-out digit", classes.map((name) => `a ${name}`), {
     face: (i) => {
       const sheet = canvas();
-      thumb(sheet, digits[i]);
+      thumb(sheet, data.examples[i]);
       return sheet;
     },
-    at: () => drawn() ? -1 : state.digit, part: (digit) => (queueMicrotask(() => ask()), { digit, strokes: [] }) });
+    at: () => drawn() ? -1 : state.digit, part: (digit) => (queueMicrotask(() => look()), { digit, strokes: [] }) });
   const file = node("input", { type: "file", accept: ".safetensors", hidden: true, onchange: () => {
     if (file.files[0]) take(file.files[0]);
     file.value = "";
@@ -210,19 +237,19 @@ export function render(root, data) {
   const kept = div("vb-controls", filed("vb-save", "Keep this model as a file", save),
     filed("vb-take", "Train on from a file", () => file.click()), file);
 
-  const mixed = Array.from(held.labels, (_, i) => i * 97 % held.labels.length); // not all zeros first
+  const mixed = Array.from({ length: many[1] }, (_, i) => i * 97 % many[1]); // not all zeros first
   function mistakes(now) {
-    const rows = now ? mixed.filter((i) => now.answers[i] !== held.labels[i]) : [];
+    const held = parts?.held, rows = now ? mixed.filter((i) => now.answers[i] !== held.labels[i]) : [];
     faces.forEach(({ sheet, read, box }, i) => {
       const row = rows[i];
       box.hidden = row === undefined;
       if (box.hidden) return;
-      thumb(sheet, row);
+      thumb(sheet, held.ink.subarray(row * pixels, (row + 1) * pixels));
       read.textContent = classes[now.answers[row]];
       set(box, { "aria-label": `a ${classes[held.labels[row]]}, read as ${classes[now.answers[row]]}` });
     });
     wrongTold.textContent = !now ? "What it reads wrong will stand here"
-      : `${rows.length} of ${held.labels.length} digits are read wrong${rows.length > SHOWN_WRONG ? `, ${SHOWN_WRONG} of them here` : ""}; ` +
+      : `${rows.length} of ${many[1]} digits are read wrong${rows.length > SHOWN_WRONG ? `, ${SHOWN_WRONG} of them here` : ""}; ` +
         "below each, what is read";
   }
   const named = (kind) => kind === "none" ? "plain" : CHANGES[kind][1];
@@ -263,7 +290,7 @@ export function render(root, data) {
     runs.forEach((run, i) => (tabs[i].textContent = named(run.kind)));
     chart.show(runs, runs.map(({ kind }) => named(kind)), now);
     status.textContent = !now ? "" : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
-      `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${held.labels.length} held-out digits right`;
+      `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${many[1]} held-out digits right`;
     mistakes(now);
     inside.show(each);
     pad.show();

@@ -1,5 +1,3 @@
-import { bytes } from "../parts/numbers.js";
-
 export const BATCH = 32;
 // What differs in a second model: its name, how its run is told, and what that is to the trainer.
 export const CHANGES = {
@@ -17,13 +15,10 @@ export const CHANGES = {
   labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true }],
 };
 
-/** Digits as they were packed: ink from 0 to the levels, a row each, and labels. */
-export function unpacked({ letters, counts }, pixels) {
-  const many = letters.length / pixels, ink = new Uint8Array(letters.length);
-  for (let i = 0; i < many; i++) {
-    for (let p = 0; p < pixels; p++) ink[i * pixels + p] = letters.charCodeAt(p * many + i) - 97;
-  }
-  return { ink, labels: Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit))) };
+/** Digits from their piece: ink from 0 to the levels, a row each, and labels; of each class so many. */
+export function unpacked(raw, counts, pixels) {
+  const labels = Int32Array.from(counts.flatMap((count, digit) => Array(count).fill(digit))), many = labels.length;
+  return { labels, ink: Uint8Array.from({ length: many * pixels }, (_, i) => raw[i % pixels * many + Math.floor(i / pixels)]) };
 }
 
 /** The rows of a few digits, as many of each class. */
@@ -42,7 +37,7 @@ let count = 0; // of the runs of this page
  * A model that learns in a worker of its own. `kind` says what differs, `given` are values or a state to begin with;
  * `changed(kind, message)` is called when it has told something.
  */
-export function runOf({ worker: text, wasm, side, levels, classes, sizes, steps }, train, held, { kind, size, seed }, given, changed) {
+export function runOf({ side, levels, classes, sizes, steps }, { worker: text, wasm, train, held }, { kind, size, seed }, given, changed) {
   const { times = 1, few, ...other } = kind === "none" ? {} : CHANGES[kind][2], { rate, ...body } = sizes[size];
   const settings = { batch: BATCH, patch: 2, side, classes: classes.length, positions: true, post: false, decay: 0.05,
     smoothing: 0, vary: true, every: 50, steps, seed, rate: rate * times, ...body, ...other };
@@ -76,7 +71,7 @@ export function runOf({ worker: text, wasm, side, levels, classes, sizes, steps 
   const pixels = side * side, rows = few && sample(train.labels, classes.length, few);
   const taken = !few ? train : { labels: Int32Array.from(rows, (row) => train.labels[row]),
     ink: Uint8Array.from(rows.flatMap((row) => [...train.ink.subarray(row * pixels, (row + 1) * pixels)])) };
-  run.post("start", { number, settings: { ...settings, wasm: bytes(wasm) }, ...given,
+  run.post("start", { number, settings: { ...settings, wasm }, ...given,
     data: { images: numbersOf(taken.ink, levels), labels: taken.labels },
     held: { images: numbersOf(held.ink, levels), labels: held.labels } });
   return run;
