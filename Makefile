@@ -44,7 +44,7 @@ serve: $(BUILT) ## Show the built book on a port of this machine
 .PHONY: test
 test: $(INSTALLED) ## Run the unit tests and compare the chapters with their checked outputs
 	$(call step,1/2,Unit tests with the shapes checked,$(PARALLEL) tests -m "not slow and not browser")
-	$(call step,2/2,The chapters against their checked outputs,VITBOOK_STATIC=1 PYTHONPATH=tools $(PARALLEL) -p chapter_times -p fork_kernels -p keep_executed --nbval --nbval-current-env book)
+	$(call step,2/2,The chapters against their checked outputs,VITBOOK_STATIC=1 PYTHONPATH=tools $(PARALLEL) -p chapter_times -p keep_executed --nbval --nbval-current-env book)
 
 .PHONY: pages
 pages: $(BUILT) ## Open every built page and every live figure in Chromium
