@@ -202,9 +202,10 @@ export function render(root, data) {
   for (const each of [size, choice, seed]) each.addEventListener("change", () => phase !== "fresh" && clear());
   const guess = div("vb-controls", node("span", {}), ...Object.entries(GUESSES).map(([key, words]) =>
     figure.button(`guess-${key}`, `${words[0].toUpperCase()}${words.slice(1)}`, () => both(key))));
-  const status = note(), chart = curves(steps * BATCH), tabs = [0, 1].map((i) => figure.toggle(`shown-${i}`, "", {
-    on: () => state.shown === i, part: () => (queueMicrotask(() => look()), { shown: i }) }));
-  const which = div("vb-controls", node("span", {}, "Shown below:"), ...tabs);
+  const status = note(), chart = curves(steps * BATCH), tabs = [0, 1].map(() => node("span"));
+  const shown = figure.chooser("shown", "which of the two is shown below", ["the plain one", "the other one"], {
+    face: (i) => tabs[i], kind: "vb-choice", part: (i) => (queueMicrotask(() => look()), { shown: i }) });
+  const which = div(null, label("Shown below"), shown);
   const slider = figure.slider("back", "Back in time", { max: 1,
     at: () => state.back < 0 ? Math.max((looked()?.kept.length ?? 1) - 1, 0) : state.back,
     tell: () => then(looked()) ? `after ${counted(then(looked()).images)} images` : "not begun",
