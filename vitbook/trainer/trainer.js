@@ -74,6 +74,7 @@ export function trainer(scope) {
   /** A model in a heap of its own. */
   function build(settings) {
     const { wasm, batch, width, depth, heads, hidden, patch, side, classes, positions, post } = settings;
+    if (width % 4) throw new Error(`a width of ${width} came, expected a multiple of 4`);
     const made = new WebAssembly.Instance(new WebAssembly.Module(wasm), { env: { log: Math.log, exp: Math.exp } });
     const model = made.exports, memory = model.memory;
     const count = model.create(batch, width, depth, heads, hidden, patch, side, classes, positions ? 1 : 0, post ? 1 : 0);
@@ -200,6 +201,7 @@ export function trainer(scope) {
     do {
       if (!oneStep()) {
         going = false;
+        run.model.parameters().set(run.kept.at(-1).values); // no further than what can be shown
         return scope.postMessage({ kind: "diverged", run: run.number, step: run.step, back: run.kept.at(-1).step });
       }
       if (run.step % run.every === 0 || run.step === run.settings.steps) {
@@ -231,7 +233,7 @@ export function trainer(scope) {
      * `settings` of the model and its training; `data` and `held` as {images, labels}; `values` to begin with,
      * or a `state` to go on from, as `state` gave it.
      */
-    start({ number, settings, data, held, values, state }) {
+    start({ number, settings, data, held, values, state, paused }) {
       going = false;
       clearTimeout(again);
       const shapes = layout(settings), model = build(settings), chance = random(settings.seed + 1);
@@ -243,13 +245,18 @@ export function trainer(scope) {
         losses: [], kept: [], every: settings.every, seconds: 0, since: performance.now() };
       if (state) {
         const { values: then, moments, order, next, step, every, seconds } = state;
+        if (moments.length !== 2 || [then, ...moments].some((each) => each.length !== model.count) || !then.every(Number.isFinite) ||
+          order.some((i) => !(i >= 0 && i < labels.length)) || !(step >= 0) || !(every > 0)) {
+          throw new Error("what was kept is of another model");
+        }
         model.parameters().set(then);
         model.moments().forEach((each, i) => each.set(moments[i]));
         Object.assign(run, { order, next, step, every, seconds, random: random(0, state.random) });
       }
       scope.postMessage({ kind: "started", run: number, parameters: model.count, shapes });
       tell();
-      answers.go();
+      if (state?.losses) run.losses = [...state.losses];
+      if (!paused) answers.go();
     },
     pause() {
       if (going) run.seconds += (performance.now() - run.since) / 1000;
@@ -280,9 +287,10 @@ export function trainer(scope) {
     },
     /** All that it takes to go on in another page as if nothing had been. */
     state() {
-      const { settings: { wasm, ...settings }, model, order, next, step, every, seconds, number } = run;
+      const { settings: { wasm, ...settings }, model, order, next, step, every, losses, number } = run;
+      const seconds = run.seconds + (going ? (performance.now() - run.since) / 1000 : 0);
       scope.postMessage({ kind: "state", run: number, state: { settings, values: model.parameters().slice(),
-        moments: model.moments().map((each) => each.slice()), order, next, step, every, seconds, random: run.random.now() } });
+        moments: model.moments().map((each) => each.slice()), order, next, step, every, seconds, losses: [...losses], random: run.random.now() } });
     },
     weights({ step }) {
       const then = run.kept.find((each) => each.step === step);

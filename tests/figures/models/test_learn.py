@@ -1,5 +1,6 @@
 """A model learns in the page: it reads digits, is kept, goes on, and is the library's."""
 
+import json
 import zlib
 from base64 import b64decode
 
@@ -132,6 +133,89 @@ def test_a_checkpoint_of_the_book_learns_on(show):
     assert f"learns on from {CHECKPOINT}" in said(page)
     pick(page, "digit", 7)
     assert "digit=7" in state(page)
+
+
+def stored(header: dict, values: bytes = b"") -> bytes:
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + values
+
+
+def lying(**changed) -> bytes:
+    """A checkpoint of the smallest size, of which one tensor is described otherwise."""
+    torch.manual_seed(0)
+    state, header, values = vitbook.create_model("vit_nano_patch2_8").state_dict(), {}, b""
+    for name, tensor in state.items():
+        raw = tensor.numpy().tobytes()
+        offsets = [len(values), len(values) + len(raw)]
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": offsets}
+        values += raw
+    header["prefix"] |= changed
+    return stored(header, values)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (lying(), "nano"),
+        (b"", "no safetensors file"),
+        ((2**63).to_bytes(8, "little"), "no safetensors file"),
+        (stored({"__proto__": 1}), "a model of 0 blocks of width unknown"),
+        (lying(shape=[1, 31]), "its prefix is 1 × 31, expected 1 × 32"),
+        (lying(dtype="I8"), "its prefix is I8, expected F32 or F16"),
+        (lying(data_offsets=[-128, 0]), "cut off"),
+        (lying(data_offsets=[10**9, 10**9 + 128]), "cut off"),
+        (lying()[:-400], "cut off"),
+        (lying()[:-4] + b"\xff\xff\xff\x7f", "its head.classifier.bias holds NaN"),
+    ],
+)
+def test_a_file_that_lies_is_refused_by_what_is_wrong_with_it(js, content, says):
+    taken = "fromFile(Uint8Array.from(bytes).buffer, sizes, { side: 8, classes: 10 }).size"
+    tried = f"(() => {{ try {{ return {taken}; }} catch (error) {{ return error.message; }} }})()"
+    told = js("keeping", tried, bytes=list(content), sizes=sample().data["sizes"])
+    assert says in told
+
+
+PUT = """(kept) => new Promise((resolve) => {
+  const asked = indexedDB.open("vitbook-learn", 1);
+  asked.onupgradeneeded = () => asked.result.createObjectStore("runs");
+  asked.onsuccess = () => {
+    const done = asked.result.transaction("runs", "readwrite");
+    done.objectStore("runs").put(kept, "learn");
+    done.oncomplete = () => (asked.result.close(), resolve());
+  };
+})"""
+TOLD = {"answers": [0], "step": 0, "accuracy": 0.1, "seconds": 0, "loss": None, "images": 0}
+EMPTY = {"values": [], "moments": [[], []], "order": [], "next": 0, "step": 0, "every": 50}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "words",
+        {"size": "toString", "change": "none", "seed": 0, "runs": []},
+        {"size": "nano", "change": "none", "seed": 0, "runs": [{"kind": "none", "told": [None]}]},
+        {"size": "nano", "change": "none", "seed": 0,
+         "runs": [{"kind": "none", "ended": "", "told": [TOLD], "state": EMPTY}]},
+    ],
+)  # fmt: skip
+def test_what_was_kept_and_is_no_run_is_left(browser, tmp_path, kept):
+    (tmp_path / "learn.html").write_text(sample(100)._repr_html_(), encoding="utf-8")
+    context, troubles = browser.new_context(), []
+    page = context.new_page()
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.goto((tmp_path / "learn.html").as_uri())
+    page.evaluate(PUT, kept)
+    page.reload()
+    page.wait_for_timeout(500)
+    assert "phase=fresh" in state(page)
+    page.click("[data-control=train]")
+    until(page, "document.querySelector('.vitbook-figure').dataset.phase == 'done'")
+    page.click("[data-control=train]")
+    page.click("[data-control=train]")  # a pause, and at once a new beginning
+    page.click("[data-control=reset]")
+    assert "phase=fresh" in state(page) and troubles == []
+    context.close()
 
 
 @pytest.mark.browser

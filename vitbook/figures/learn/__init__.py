@@ -9,10 +9,10 @@ from vitbook.figures.parts.drawing import CIVIDIS, base64
 from vitbook.figures.parts.figure import Figure, piece_key
 
 _LEVELS = 16  # of the digits' ink
-# A rate is that of the steepest of its cosine; `model` is the name in the library's catalogue.
+# By their names in the library's catalogue; a rate is the largest of its cosine.
 _SIZES = {
-    "small": dict(model="nano", width=32, depth=2, heads=4, hidden=64, rate=2e-3, warmup=50),
-    "micro": dict(model="micro", width=64, depth=4, heads=4, hidden=128, rate=2e-3, warmup=100),
+    "nano": dict(width=32, depth=2, heads=4, hidden=64, rate=2e-3, warmup=50),
+    "micro": dict(width=64, depth=4, heads=4, hidden=128, rate=2e-3, warmup=100),
 }
 _STEPS = 2500  # of 32 images
 

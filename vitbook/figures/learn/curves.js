@@ -12,11 +12,12 @@ export function curves(most) {
   const ground = [0, 0.25, 0.5, 0.75, 0.9, 1].flatMap((share) => [
     node("svg:line", { class: share ? "vb-line" : "vb-axis", x1: LEFT, x2: WIDE - RIGHT, y1: y(share), y2: y(share) }),
     node("svg:text", { class: "vb-tick", x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, `${100 * share} %`)]);
-  const words = [[LEFT, "start", "held-out digits that are read right"],
+  const words = [[LEFT, "start", "thick: read right; orange: loss"],
     [WIDE - RIGHT, "end", `${most.toLocaleString("en")} images shown`]].map(([at, anchor, said]) =>
     node("svg:text", { class: "vb-tick vb-axis-word", x: at, y: BOTTOM + 20, "text-anchor": anchor }, said));
   /** Runs with their names; `now` is where the reader stands in time. */
   function show(runs, names, now) {
+    const ends = runs.map(({ told }) => told.at(-1)?.accuracy ?? 0), near = Math.abs(ends[0] - ends.at(-1)) < 0.15;
     element.replaceChildren(...ground, ...words, ...runs.flatMap(({ told }, i) => {
       const last = told.at(-1), main = i === runs.length - 1, losses = told.filter((t) => t.loss !== null);
       if (!last) return [];
@@ -25,8 +26,8 @@ export function curves(most) {
         ...(main && losses.length > 1 ? [node("svg:path", { class: "vb-loss", d: path(losses.map((t) =>
           [x(t.images), y(Math.min(t.loss / first, 1))])) })] : []),
         node("svg:path", { class: kind, d: path(told.map((t) => [x(t.images), y(t.accuracy)])) }),
-        ...(runs.length > 1 ? [node("svg:text", { class: "vb-told", "text-anchor": "end", x: Math.min(x(last.images), WIDE - RIGHT),
-          y: Math.max(y(last.accuracy) + (main ? 20 : -8), TOP + 10) }, names[i])] : []),
+        ...(runs.length > 1 ? [node("svg:text", { class: "vb-told", "text-anchor": last.images < most / 2 ? "start" : "end", x: Math.min(x(last.images), WIDE - RIGHT),
+          y: Math.max(y(last.accuracy) + (main ? 20 : near ? 38 : -8), TOP + 10) }, names[i])] : []),
       ];
     }), ...(now ? [node("svg:circle", { class: "vb-here", cx: x(now.images), cy: y(now.accuracy), r: 5 })] : []));
   }

@@ -8,12 +8,12 @@ import { pixelsOf } from "../parts/ink.js";
 import { drawingPad } from "../parts/pad.js";
 import { curves } from "./curves.js";
 import { insideOf } from "./inside.js";
-import { asFile, fromFile, shelved } from "./keeping.js";
+import { asFile, fromFile, isRun, nameOf, shelved } from "./keeping.js";
 import { BATCH, CHANGES, numbersOf, runOf, unpacked } from "./run.js";
 
 const SHOWN_WRONG = 24;
 const GOALS = [0.5, 0.75, 0.9, 0.95, 0.97];
-const GUESSES = { more: "more", same: "about as many", fewer: "fewer" };
+const GUESSES = { more: "more than plain", same: "about as many", fewer: "fewer than plain" };
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const counted = (number) => number.toLocaleString("en");
 
@@ -37,10 +37,10 @@ export function render(root, data) {
   const store = shelved(data.change ?? "learn");
 
   // --- what a run needs, which comes when the first one begins ----------------------------------------------------
-  let parts = null, waiting = null;
+  let parts = null, waiting = null, lost = "";
   const ask = shelf(root, arrived, (reason) => {
-    [phase, trouble] = ["failed", `What it needs could not be loaded (${reason}): load the page again. `];
-    change({});
+    lost = `What it needs could not be loaded (${reason}): load the page again. `;
+    fail(lost);
   });
   function arrived() {
     const [digits, wasm, worker] = ["digits", "wasm", "worker"].map((name) => ask(data.pieces[name], (raw) => raw));
@@ -48,11 +48,22 @@ export function render(root, data) {
     const [train, held] = [digits.subarray(0, many[0] * pixels), digits.subarray(many[0] * pixels)].map((raw, i) =>
       unpacked(raw, data.counts[i], pixels));
     parts ??= { wasm, worker: new TextDecoder().decode(worker), train, held };
-    waiting?.();
+    const then = waiting;
     waiting = null;
+    try {
+      then?.();
+    } catch (error) {
+      fail(`The training could not begin (${error.message}). `);
+    }
+  }
+  function fail(words) {
+    runs.forEach((each) => each.stop());
+    [runs, phase, trouble] = [[], "failed", words];
+    change({});
   }
   /** Do this once all is there. */
   function ready(then) {
+    if (lost) return fail(lost);
     waiting = then;
     arrived();
   }
@@ -60,12 +71,14 @@ export function render(root, data) {
   // --- runs ---------------------------------------------------------------------------------------------------
   function run(kind, given) {
     const { size, seed } = state;
+    const restored = Boolean(given.state);
     const made = runOf(data, parts, { kind, size, seed }, given, (what, { step, back, reason }) => {
       if (!runs.includes(made)) return;
       if (what === "told") look(made);
       if (what === "diverged") trouble = `At step ${step} the loss is no number any more: the rate is too high. Shown is step ${back}, the last one kept. `;
       if (what === "failed") trouble = `The training could not go on (${reason}). Press Reset, or take the smaller model. `;
-      if (phase === "training" && runs.every((each) => each.ended)) {
+      if (what === "failed" && restored && !made.kept.length) return clear(); // it was of another model
+      if ((phase === "training" || phase === "paused") && runs.every((each) => each.ended)) {
         phase = "done";
         keep();
       }
@@ -73,6 +86,7 @@ export function render(root, data) {
     });
     return made;
   }
+  const wipe = figure.button("clear", "Clear the pad", () => (change({ strokes: [] }), look()));
   const drawn = () => state.strokes.length > 0;
   const shownInk = () => drawn() ? Array.from(pixelsOf(state.strokes, [side, side], levels), (p) => p / 255 * levels)
     : data.examples[state.digit];
@@ -84,17 +98,18 @@ export function render(root, data) {
     if (each?.told.length) each.post("look", { image: numbersOf(shownInk(), levels), step: then(each).step });
   }
 
-  function begin(kinds, given = {}) {
+  function begin(kinds, given = {}, part = {}, words = "") {
     if (typeof Worker === "undefined" || typeof WebAssembly === "undefined") return refuse();
     const others = document.querySelectorAll('[data-figure="learn"][data-phase="training"]');
     if ([...others].some((other) => other !== root) && !window.confirm?.(
       "Another model is learning on this page, and two share the machine. Start this one too?")) return;
     runs.forEach((each) => each.stop());
-    [runs, trouble, phase] = [[], "", "training"];
-    change({ back: -1, shown: kinds.length - 1 });
+    [runs, trouble, phase] = [[], words, "training"];
+    change({ back: -1, shown: kinds.length - 1, ...part });
     ready(() => {
       if (!WebAssembly.validate(parts.wasm)) return refuse();
       runs = kinds.map((kind) => run(kind, given));
+      if (phase === "paused") runs.forEach((each) => each.post("pause")); // while it was loaded
     });
   }
   function refuse() {
@@ -103,7 +118,11 @@ export function render(root, data) {
       "and Safari 16.4 have them. The other figures work without. ";
     change({});
   }
-  const both = (guess) => (change({ guess }), begin(["none", state.change]));
+  function both(guess) {
+    change({ guess });
+    begin(["none", state.change]);
+    button.focus();
+  }
   function press() {
     if (phase === "training") pause();
     else if (phase === "paused") go();
@@ -115,15 +134,15 @@ export function render(root, data) {
     keep();
     change({});
   }
-  function go() {
+  function go(back = -1) {
     [phase, trouble] = ["training", ""];
     runs.forEach((each) => each.ended || each.post("go"));
-    change({ back: -1 });
+    change({ back });
   }
   // A page that nobody sees does not compute, nor does one on the last of a battery.
   document.addEventListener?.("visibilitychange", () => {
     if (document.hidden && phase === "training") [hidden] = [true, pause()];
-    else if (!document.hidden && hidden) [hidden] = [false, phase === "paused" && go()];
+    else if (!document.hidden && hidden) [hidden] = [false, phase === "paused" && go(state.back)];
   });
   globalThis.navigator?.getBattery?.().then((battery) => battery.addEventListener("levelchange", () => {
     if (phase !== "training" || battery.charging || battery.level > 0.15) return;
@@ -136,46 +155,54 @@ export function render(root, data) {
   async function keep() {
     if (keeping || !runs.length || runs.some((each) => each.ended === "failed")) return;
     keeping = true;
-    const states = await Promise.all(runs.map((each) => each.ask("state")));
+    const asked = runs, states = await Promise.all(runs.map((each) => each.ask("state")));
+    keeping = false;
+    if (asked !== runs || states.some((each) => !each)) return; // they were stopped meanwhile
     const { size, change: which, seed, guess } = state;
     const kept = { size, change: which, seed, guess, runs: runs.map(({ kind, told, ended }, i) => ({ kind, told, ended, state: states[i].state })) };
-    trouble = await store.put(kept) ? trouble : "This browser keeps nothing for this page, so a closed tab loses the run. ";
-    keeping = false;
+    if (await store.put(kept) || trouble) return;
+    trouble = "This browser keeps nothing for this page, so a closed tab loses the run. ";
+    change({});
   }
-  if (globalThis.setInterval && root.isConnected) setInterval(() => phase === "training" && keep(), 4000);
+  if (globalThis.setInterval && root.isConnected) setInterval(() => {
+    if (phase !== "training") return;
+    if (root.isConnected) keep();
+    else pause(); // its output was cleared
+  }, 4000);
   store.get().then((kept) => {
-    if (!kept || phase !== "fresh" || !(kept.size in sizes)) return;
-    Object.assign(state, { size: kept.size, change: kept.change, seed: kept.seed, guess: kept.guess });
+    if (phase !== "fresh" || !isRun(kept, sizes, steps)) return;
     ready(() => {
+      if (!WebAssembly.validate(parts.wasm)) return;
+      Object.assign(state, { size: kept.size, change: kept.change, seed: kept.seed, guess: kept.guess });
       runs = kept.runs.map(({ kind, told, ended, state: then }) => {
-        const mine = run(kind, { state: then });
-        mine.told.push(...told.slice(0, -1));
-        mine.post("pause");
+        const mine = run(kind, { state: then, paused: true });
+        mine.told.push(...told.filter(({ step }) => step <= then.step));
         mine.ended = ended;
         return mine;
       });
       phase = runs.every((each) => each.ended) ? "done" : "paused";
-      trouble = "Your run was kept when the page was closed. ";
+      trouble = "Your run was kept when the page was closed, and goes on from its last step. ";
       change({ shown: runs.length - 1 });
     });
   });
   async function save() {
-    const each = looked(), { places, shapes, values, step } = await each.ask("weights", { step: then(each).step });
+    const each = looked(), answer = await each.ask("weights", { step: then(each).step });
+    if (!answer) return;
+    const { places, shapes, values, step } = answer;
     const { size, told, settings, seed } = each;
-    const { bytes: file, name } = asFile({ shapes, values, places, classes, side, settings, size: sizes[size].model,
+    const { bytes: file, name } = asFile({ shapes, values, places, classes, side, settings, size,
       about: { step, seed, images: step * BATCH, accuracy: told.find((t) => t.step === step).accuracy } });
     const link = node("a", { href: URL.createObjectURL(new Blob([file])), download: name });
     link.click();
-    trouble = `Kept as ${name}: in Python, vitbook.load_checkpoint("${name}") is your model. `;
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    const found = nameOf(size, settings) ? `: in Python, vitbook.load_checkpoint("${name}") is your model` : ", a model that the library has no name for";
+    trouble = `Kept as ${name}${found}. `;
     change({});
   }
   async function take(file) {
     try {
       const { size, values } = fromFile(await file.arrayBuffer(), sizes, { side, classes: classes.length });
-      change({ size, change: "none" });
-      begin(["none"], { values });
-      trouble = `It learns on from ${file.name}. `;
-      change({});
+      begin(["none"], { values }, { size, change: "none" }, `It learns on from ${file.name}. `);
     } catch (error) {
       trouble = `${file.name} could not be taken: ${error.message}. `;
       change({});
@@ -188,7 +215,7 @@ export function render(root, data) {
   /** Nothing runs any more, and nothing is kept. */
   function clear(part = {}) {
     runs.forEach((each) => each.stop());
-    [runs, phase, trouble] = [[], "fresh", ""];
+    [runs, phase, trouble, waiting] = [[], "fresh", "", null];
     store.put(null);
     change({ back: -1, guess: null, shown: 0, ...part });
   }
@@ -199,10 +226,10 @@ export function render(root, data) {
     ["beside it, a second one:", Object.entries(CHANGES).map(([name, [words]]) => [name, words])]]);
   const seed = figure.select("seed", "first weights", [0, 1, 2, 3, 4].map((i) => [i, `first weights ${i + 1}`]),
     { part: (value) => ({ seed: Number(value) }) });
-  for (const each of [size, choice, seed]) each.addEventListener("change", () => phase !== "fresh" && clear());
+  for (const each of [size, choice, seed]) each.addEventListener("change", () => (phase !== "fresh" || waiting) && clear());
   const guess = div("vb-controls", node("span", {}), ...Object.entries(GUESSES).map(([key, words]) =>
     figure.button(`guess-${key}`, `${words[0].toUpperCase()}${words.slice(1)}`, () => both(key))));
-  const status = note(), chart = curves(steps * BATCH), tabs = [0, 1].map(() => node("span"));
+  const status = note(" "), chart = curves(steps * BATCH), tabs = [0, 1].map(() => node("span"));
   const shown = figure.chooser("shown", "which of the two is shown below", ["the plain one", "the other one"], {
     face: (i) => tabs[i], kind: "vb-choice", part: (i) => (queueMicrotask(() => look()), { shown: i }) });
   const which = div(null, label("Shown below"), shown);
@@ -246,34 +273,40 @@ export function render(root, data) {
       box.hidden = row === undefined;
       if (box.hidden) return;
       thumb(sheet, held.ink.subarray(row * pixels, (row + 1) * pixels));
-      read.textContent = classes[now.answers[row]];
-      set(box, { "aria-label": `a ${classes[held.labels[row]]}, read as ${classes[now.answers[row]]}` });
+      const [is, as] = [classes[held.labels[row]], classes[now.answers[row]]];
+      read.textContent = `${is} → ${as ?? "–"}`;
+      set(box, { "aria-label": `a ${is}, read as ${as ?? "nothing"}` });
     });
     wrongTold.textContent = !now ? "What it reads wrong will stand here"
       : `${rows.length} of ${many[1]} digits are read wrong${rows.length > SHOWN_WRONG ? `, ${SHOWN_WRONG} of them here` : ""}; ` +
-        "below each, what is read";
+        "below each, what it is → what is read";
   }
   const named = (kind) => kind === "none" ? "plain" : CHANGES[kind][1];
-  /** What came of two runs, against what the reader guessed. */
+  /** What came of two runs, against what the reader guessed: a difference within what chance makes is none. */
   function verdict() {
-    if (runs.length < 2 || runs.some((each) => !each.ended)) return "";
-    const [plain, changed] = runs.map((each) => each.told.at(-1).accuracy);
-    const came = Math.abs(changed - plain) <= 0.01 ? "same" : changed > plain ? "more" : "fewer";
-    const told = `Plain ${percent(plain)}, ${named(runs[1].kind)} ${percent(changed)}. `;
-    return told + (!state.guess ? "" : state.guess === came ? "You guessed right. "
-      : `You guessed “${GUESSES[state.guess]}”, and it is “${GUESSES[came]}”. `);
+    if (!runs.every((each) => each.told.length)) return "";
+    const [plain, other] = runs.map((each) => each.told.at(-1)), { labels } = parts.held, name = named(runs[1].kind);
+    const [up, down] = [[other, plain], [plain, other]].map(([one, two]) =>
+      labels.reduce((sum, label, i) => sum + (one.answers[i] === label && two.answers[i] !== label), 0));
+    const came = Math.abs(up - down) <= 2 * Math.sqrt(up + down) ? "same" : up > down ? "more" : "fewer";
+    const told = `Plain it reads ${percent(plain.accuracy)}, ${name} ${percent(other.accuracy)}` + (came !== "same" ? ". "
+      : up === down ? ": the same number. " : `: ${Math.abs(up - down)} digits of ${many[1]} apart, which other first weights may turn round. `);
+    const right = !state.guess ? "" : state.guess === came ? "You guessed right. " : `You guessed “${GUESSES[state.guess]}”, and it is “${GUESSES[came]}”. `;
+    return `${told}${right}${CHANGES[runs[1].kind][3]} `;
   }
   /** What a screen reader is told: where something new has begun, not every number on the way. */
-  function milestones(now) {
-    if (trouble) return trouble;
+  function milestones() {
+    const last = runs.at(-1)?.told.at(-1);
+    if (trouble && (phase !== "done" || !last)) return trouble;
     if (phase === "fresh") return `Its ${counted(countWeights(sizes[state.size]))} weights are drawn by chance ` +
-      `(draw ${state.seed + 1} of 5): it guesses, and reads about one digit in ten.`;
-    if (!now) return "It starts.";
+      `(first weights ${state.seed + 1} of 5): it guesses, and reads about one digit in ten. `;
+    if (!last) return "It starts. ";
+    const who = runs.length < 2 ? "It" : `The model ${named(runs[1].kind)}`;
     const passed = GOALS.filter((goal) => runs.at(-1).told.some((t) => t.accuracy >= goal)).at(-1);
-    if (phase === "done") return `${verdict()}${runs.length < 2 ? `After ${counted(now.images)} images it reads ` +
-      `${percent(runs[0].told.at(-1).accuracy)} of the held-out digits. ` : ""}It is yours: draw for it, go back in time, or keep it.`;
-    if (phase === "paused") return "Paused.";
-    return passed ? `It reads more than ${percent(passed)} of the held-out digits.` : "It learns.";
+    if (phase === "done") return `${trouble}${runs.length > 1 ? verdict() : `After ${counted(last.images)} images it reads ` +
+      `${percent(last.accuracy)} of the held-out digits. `}It is yours: draw for it, go back in time, or keep it. `;
+    if (phase === "paused") return "Paused. ";
+    return passed ? `${who} has passed ${Math.round(100 * passed)} %. ` : `${who} is in training. `;
   }
 
   function draw() {
@@ -285,33 +318,33 @@ export function render(root, data) {
     const second = state.change !== "none";
     button.hidden = second && phase === "fresh";
     guess.hidden = !second || phase !== "fresh";
-    if (second) guess.firstChild.textContent = `Your guess first: ${named(state.change)}, it will read in the end`;
+    if (second) guess.firstChild.textContent = `Your guess starts both. ${named(state.change).replace(/^./, (c) => c.toUpperCase())} it will in the end read`;
     choice.hidden = Boolean(data.change);
     which.hidden = runs.length < 2;
     runs.forEach((run, i) => (tabs[i].textContent = named(run.kind)));
     chart.show(runs, runs.map(({ kind }) => named(kind)), now);
-    status.textContent = !now ? "" : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
+    status.textContent = !now ? " " : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
       `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${many[1]} held-out digits right`;
     mistakes(now);
     inside.show(each);
     pad.show();
+    wipe.hidden = !drawn();
     const chances = each?.seen ? softmax([...each.seen.logits]) : Array(classes.length).fill(1 / classes.length);
     bars.show(chances);
     kept.firstChild.hidden = !now;
-    const ninety = runs[0]?.told.find((t) => t.accuracy >= 0.9);
-    return { says: milestones(now), reached: ninety && drawn() && `it reads nine of ten since ${counted(ninety.images)} images ` +
-      `(${ninety.seconds.toFixed(1)} s), and your drawing as ${classes[argmax(chances)]}.`,
+    return { says: milestones(), reached: now?.accuracy >= 0.9 && drawn() && `the model that is shown reads nine of ten, and your drawing as ${classes[argmax(chances)]}.`,
       told: { runs }, named: { size: state.size, change: state.change, seed: state.seed, phase, back: state.back, shown: state.shown, digit: state.digit, ink: state.strokes.length } };
   }
 
   const made = figure.stage(draw,
     div("vb-controls", button, over, size, choice, seed), guess,
-    chart.element, status, slider, which,
+    chart.element, status, slider, kept, which,
     wrongTold, wrong,
+    label("Take a held-out digit, or draw one for it"), examples,
     div("vb-reader",
-      div("vb-wide", label("Draw a digit for it, or take one"), pad.element, examples),
+      div("vb-wide", label("Draw here"), pad.element, wipe),
       inside.looks,
       labelled("What it reads", ...bars.elements)),
-    inside.learned, kept);
+    inside.learned);
   chart.element.after(made.querySelector(".vb-readout")); // in sight of the button
 }

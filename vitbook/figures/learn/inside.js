@@ -7,9 +7,9 @@ const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
 export function insideOf(side, ramp) {
   const color = heat(ramp), maps = div("vb-layers"), filters = canvas(), alike = canvas();
   const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
-    note("cosines: orange is alike, blue opposite; four in a row are a row of patches"));
+    note("cosines: orange is alike, blue opposite; position 1 is top left, and four are a row. Before it learns only the diagonal is orange"));
   const learned = div("vb-pair", labelled("Its first layer: the filters of a patch", filters,
-    note("orange adds, blue takes away")), likeness);
+    note("ink where it is orange raises a number of the token, where it is blue lowers it")), likeness);
 
   function show(run) {
     const seen = run?.seen;
@@ -18,11 +18,11 @@ export function insideOf(side, ramp) {
     const { patch, width } = run.settings, grid = side / patch;
     maps.replaceChildren(...seen.maps.map((heads, layer) => {
       const mean = Array.from({ length: grid * grid }, (_, i) => heads.reduce((sum, head) => sum + head[i + 1], 0) / heads.length);
-      const made = canvas(), top = Math.max(...mean);
+      const made = canvas(), top = Math.max(...mean, 2 / (grid * grid + 1));
       paint(made, grid, grid, (i) => color(mean[i], top));
       return labelled(`layer ${layer + 1}`, image(side, side, made));
     }));
-    const columns = width / 4, cell = patch + 1, strongest = Math.max(...seen.filters.map(Math.abs));
+    const columns = width / 4, cell = patch + 1, strongest = Math.max(...seen.filters.map(Math.abs)) || 1;
     paint(filters, 4 * cell - 1, columns * cell - 1, (_, row, column) => {
       if (row % cell === patch || column % cell === patch) return [0, 0, 0, 0];
       const filter = Math.floor(row / cell) * columns + Math.floor(column / cell);
@@ -38,5 +38,5 @@ export function insideOf(side, ramp) {
       return between(signs, twoSided(dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1), 1));
     });
   }
-  return { looks: labelled("Where its class token looks", maps, note("mean of the heads; bright is much")), learned, show };
+  return { looks: labelled("Where its class token looks", maps, note("the token that gives the answer: bright patches have much of its attention, mean of the heads")), learned, show };
 }

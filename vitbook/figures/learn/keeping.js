@@ -1,3 +1,5 @@
+import { CHANGES } from "./run.js";
+
 /** A shelf in the browser's store for what one figure keeps; without a store it keeps nothing and says so. */
 export function shelved(key) {
   const open = () => new Promise((resolve, reject) => {
@@ -22,6 +24,15 @@ export function shelved(key) {
     get: () => act("readonly", (shelf) => shelf.get(key)).catch(() => null),
     put: (value) => act("readwrite", (shelf) => shelf.put(value, key)).then(() => true, () => false),
   };
+}
+
+/** Whether what was kept is a run of this page: by an older or another page, or damaged, it is not. */
+export function isRun(kept, sizes, steps) {
+  const known = (kind) => kind === "none" || Object.hasOwn(CHANGES, kind);
+  return Boolean(kept) && Object.hasOwn(sizes, kept.size) && known(kept.change) && [0, 1, 2, 3, 4].includes(kept.seed) &&
+    Array.isArray(kept.runs) && kept.runs.length > 0 && kept.runs.length < 3 && kept.runs.every(({ kind, told, state }) =>
+    known(kind) && state?.step >= 0 && state.step <= steps && Array.isArray(told) &&
+    told.every((each) => each?.answers && each.step >= 0 && each.accuracy >= 0 && each.seconds >= 0));
 }
 
 /** The library's name of a model, or nothing where it has none. */
@@ -76,7 +87,7 @@ export function fromFile(buffer, sizes, { side, classes }) {
   } catch {
     throw new Error("it is no safetensors file");
   }
-  const shape = (name) => header[name]?.shape ?? [], depth = Object.keys(header).filter((name) => name.endsWith(".norm1.weight")).length;
+  const shape = (name) => Array.isArray(header?.[name]?.shape) ? header[name].shape : [], depth = Object.keys(header ?? {}).filter((name) => name.endsWith(".norm1.weight")).length;
   const [width] = shape("tokenizer.projection.weight");
   const [size] = Object.entries(sizes).find(([, each]) => each.width === width && each.depth === depth) ?? [];
   if (!size) throw new Error(`it holds a model of ${depth} blocks of width ${width ?? "unknown"}, and this page trains ` +
@@ -92,11 +103,11 @@ export function fromFile(buffer, sizes, { side, classes }) {
   const values = expected.flatMap(([name, wanted]) => {
     const found = header[name];
     if (!found) throw new Error(`it has no ${name}`);
-    if (`${found.shape}` !== `${wanted}`) throw new Error(`its ${name} is ${found.shape.join(" × ")}, expected ${wanted.join(" × ")}`);
-    const [from, to] = found.data_offsets, count = wanted.reduce((a, b) => a * b, 1);
+    if (`${shape(name)}` !== `${wanted}`) throw new Error(`its ${name} is ${shape(name).join(" × ")}, expected ${wanted.join(" × ")}`);
+    const [from, to] = Array.isArray(found.data_offsets) ? found.data_offsets : [], count = wanted.reduce((a, b) => a * b, 1);
     const bytes = { F32: 4, F16: 2 }[found.dtype];
     if (!bytes) throw new Error(`its ${name} is ${found.dtype}, expected F32 or F16`);
-    if (to - from !== bytes * count || start + to > buffer.byteLength) throw new Error("it is cut off");
+    if (!Number.isInteger(from) || from < 0 || to - from !== bytes * count || start + to > buffer.byteLength) throw new Error("it is cut off");
     const raw = buffer.slice(start + from, start + to);
     const numbers = bytes === 4 ? Array.from(new Float32Array(raw)) : Array.from(new Uint16Array(raw), half);
     if (!numbers.every(Number.isFinite)) throw new Error(`its ${name} holds NaN or infinity`);

@@ -1,18 +1,30 @@
 export const BATCH = 32;
-// What differs in a second model: its name, how its run is told, and what that is to the trainer.
+// What differs in a second model: its name, how its run is told, what that is to the trainer, and the reason to look for.
 export const CHANGES = {
-  positions: ["No positions", "without positions", { positions: false }],
-  shuffle: ["Patches in one shuffled order", "with its patches shuffled", { shuffle: true }],
-  patch1: ["Patches of 1 × 1 pixel", "with patches of 1 × 1 pixel", { patch: 1 }],
-  patch4: ["Patches of 4 × 4 pixels", "with patches of 4 × 4 pixels", { patch: 4 }],
-  patch8: ["One patch, the whole digit", "with one patch", { patch: 8 }],
-  post: ["Norms behind the branches (Post-LN)", "as Post-LN", { post: true }],
-  warmup: ["No warm-up", "without warm-up", { warmup: 0 }],
-  fast: ["Ten times the learning rate", "at ten times the rate", { times: 10 }],
-  slow: ["A tenth of the learning rate", "at a tenth of the rate", { times: 0.1 }],
-  few10: ["10 digits to learn from", "with 10 digits", { few: 10 }],
-  few100: ["100 digits to learn from", "with 100 digits", { few: 100 }],
-  labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true }],
+  positions: ["No positions", "without positions", { positions: false },
+    "Without places a digit is a bag of patches, and several digits have the same bag."],
+  shuffle: ["Patches in one shuffled order", "with its patches shuffled", { shuffle: true },
+    "Places are learned, so any order is as good as another if it is always the same."],
+  patch1: ["Patches of 1 × 1 pixel", "with patches of 1 × 1 pixel", { patch: 1 },
+    "A pixel alone says little: what belongs together must be found among 64 tokens."],
+  patch4: ["Patches of 4 × 4 pixels", "with patches of 4 × 4 pixels", { patch: 4 },
+    "The first layer sees a quarter of the digit at once, and attention has four tokens to mix."],
+  patch8: ["One patch, the whole digit", "with one patch", { patch: 8 },
+    "One token holds the whole digit, so attention has nothing to mix."],
+  post: ["Norms behind the branches (Post-LN)", "as Post-LN", { post: true },
+    "Where a norm stands decides how gradients reach the lower blocks; here there are few."],
+  warmup: ["No warm-up", "without warm-up", { warmup: 0 },
+    "The first steps rest on little evidence; warm-up makes them small."],
+  fast: ["Ten times the learning rate", "at ten times the rate", { times: 10 },
+    "A step that is too large jumps over what it aims at."],
+  slow: ["A tenth of the learning rate", "at a tenth of the rate", { times: 0.1 },
+    "It goes the same way in small steps, and the images may run out before it arrives."],
+  few10: ["10 digits to learn from", "with 10 digits", { few: 10 },
+    "Ten digits can be known by heart: see the loss, and what that is worth on others."],
+  few100: ["100 digits to learn from", "with 100 digits", { few: 100 },
+    "A hundred digits can be known by heart: see the loss, and what that is worth on others."],
+  labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true },
+    "There is nothing to understand in shuffled labels: they can only be known by heart."],
 };
 
 /** Digits from their piece: ink from 0 to the levels, a row each, and labels; of each class so many. */
@@ -44,15 +56,21 @@ export function runOf({ side, levels, classes, sizes, steps }, { worker: text, w
   address ??= URL.createObjectURL(new Blob([`${text}\ntrainer(self);`], { type: "text/javascript" }));
   const worker = new Worker(address), number = ++count, waiting = {};
   const run = { kind, size, seed, settings, told: [], kept: [], seen: null, ended: "" };
+  const unanswered = () => Object.values(waiting).forEach((resolve) => resolve(null));
   const hear = {
     told: (message) => {
+      const last = run.told.at(-1); // the same again, of a run that goes on from where it was kept
+      if (last?.step === message.step) message = { ...message, loss: last.loss, seconds: last.seconds }, run.told.pop();
       run.told.push(message);
       run.kept = message.kept;
     },
     look: (message) => (run.seen = message),
     done: () => (run.ended = "done"),
     diverged: () => (run.ended = "diverged"),
-    failed: () => (run.ended = "failed"),
+    failed: () => {
+      run.ended = "failed";
+      unanswered();
+    },
   };
   worker.onmessage = ({ data: message }) => {
     if (message.run !== undefined && message.run !== number) return;
@@ -62,8 +80,11 @@ export function runOf({ side, levels, classes, sizes, steps }, { worker: text, w
   };
   worker.onerror = ({ message }) => worker.onmessage({ data: { kind: "failed", reason: message ?? "its worker did not start" } });
   run.post = (what, more = {}) => worker.postMessage({ kind: what, ...more });
-  run.stop = () => worker.terminate();
-  /** What the worker answers when it is asked for it. */
+  run.stop = () => {
+    worker.terminate();
+    unanswered();
+  };
+  /** What the worker answers when it is asked for it; nothing when it was stopped. */
   run.ask = (what, more) => new Promise((resolve) => {
     waiting[what] = resolve;
     run.post(what, more);
