@@ -1,12 +1,12 @@
 """A Vision Transformer that learns in the reader's browser."""
 
-import zlib
 from importlib.resources import files
 
 import numpy as np
 
-from vitbook.figures.parts.drawing import CIVIDIS, base64
+from vitbook.figures.parts.drawing import CIVIDIS
 from vitbook.figures.parts.figure import Figure, piece_key
+from vitbook.figures.parts.packing import squeeze
 
 _LEVELS = 16  # of the digits' ink
 # By their names in the library's catalogue; a rate is the largest of its cosine.
@@ -33,10 +33,6 @@ def in_order(digits) -> tuple[np.ndarray, np.ndarray]:
     return levels[order].astype(np.uint8), labels[order]
 
 
-def _deflated(raw: bytes) -> str:
-    return base64(np.frombuffer(zlib.compress(raw, 9), np.uint8))
-
-
 def learn(
     train,
     held_out,
@@ -60,15 +56,13 @@ def learn(
             and then the only one that is offered; by default the reader chooses.
     """
     room = files("vitbook.trainer")
-    worker = (
-        (room / "trainer.js").read_text(encoding="utf-8").replace("export function", "function")
-    )
+    worker = (room / "trainer.js").read_text(encoding="utf-8")
     (ink, labels), (held, held_labels) = in_order(train), in_order(held_out)
     pieces = {
         # All first pixels, then all second ones.
-        "digits": _deflated(ink.T.tobytes() + held.T.tobytes()),
-        "wasm": _deflated((room / "trainer.wasm").read_bytes()),
-        "worker": _deflated(worker.replace("export function", "function").encode()),
+        "digits": squeeze(ink.T.tobytes() + held.T.tobytes()),
+        "wasm": squeeze((room / "trainer.wasm").read_bytes()),
+        "worker": squeeze(worker.replace("export function", "function").encode()),
     }
     first = np.searchsorted(held_labels, range(len(train.class_names)))
     data = {

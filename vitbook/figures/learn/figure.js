@@ -45,9 +45,11 @@ export function render(root, data) {
   function arrived() {
     const [digits, wasm, worker] = ["digits", "wasm", "worker"].map((name) => ask(data.pieces[name], (raw) => raw));
     if (!digits || !wasm || !worker) return;
-    const [train, held] = [digits.subarray(0, many[0] * pixels), digits.subarray(many[0] * pixels)].map((raw, i) =>
-      unpacked(raw, data.counts[i], pixels));
-    parts ??= { wasm, worker: new TextDecoder().decode(worker), train, held };
+    if (!parts) {
+      const [train, held] = [digits.subarray(0, many[0] * pixels), digits.subarray(many[0] * pixels)].map((raw, i) =>
+        unpacked(raw, data.counts[i], pixels));
+      parts = { wasm, worker: new TextDecoder().decode(worker), train, held };
+    }
     const then = waiting;
     waiting = null;
     try {
@@ -141,8 +143,13 @@ export function render(root, data) {
   }
   // A page that nobody sees does not compute, nor does one on the last of a battery.
   document.addEventListener?.("visibilitychange", () => {
-    if (document.hidden && phase === "training") [hidden] = [true, pause()];
-    else if (!document.hidden && hidden) [hidden] = [false, phase === "paused" && go(state.back)];
+    if (document.hidden && phase === "training") {
+      hidden = true;
+      pause();
+    } else if (!document.hidden && hidden) {
+      hidden = false;
+      if (phase === "paused") go(state.back);
+    }
   });
   globalThis.navigator?.getBattery?.().then((battery) => battery.addEventListener("levelchange", () => {
     if (phase !== "training" || battery.charging || battery.level > 0.15) return;

@@ -1,4 +1,5 @@
 import { between, heat, paint, rgb, twoSided } from "../parts/paint.js";
+import { cosines } from "../parts/pieces.js";
 import { canvas, div, image, labelled, note } from "../parts/parts.js";
 
 const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
@@ -31,12 +32,9 @@ export function insideOf(side, ramp) {
     const count = seen.table ? seen.table.length / width - 1 : 0;
     likeness.hidden = count < 2;
     if (count < 2) return;
-    const row = (i) => seen.table.subarray((i + 1) * width, (i + 2) * width);
-    const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
-    paint(alike, count, count, (_, i, j) => {
-      const [a, b] = [row(i), row(j)];
-      return between(signs, twoSided(dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b) || 1), 1));
-    });
+    const places = seen.table.subarray(width);
+    const likes = Array.from({ length: count }, (_, i) => cosines(places.subarray(i * width, (i + 1) * width), places));
+    paint(alike, count, count, (_, i, j) => between(signs, twoSided(likes[i][j], 1)));
   }
   return { looks: labelled("Where its class token looks", maps, note("the token that gives the answer: bright patches have much of its attention, mean of the heads")), learned, show };
 }

@@ -60,8 +60,8 @@ export function runOf({ side, levels, classes, sizes, steps }, { worker: text, w
   const hear = {
     told: (message) => {
       const last = run.told.at(-1); // the same again, of a run that goes on from where it was kept
-      if (last?.step === message.step) message = { ...message, loss: last.loss, seconds: last.seconds }, run.told.pop();
-      run.told.push(message);
+      if (last?.step === message.step) run.told.splice(-1, 1, { ...message, loss: last.loss, seconds: last.seconds });
+      else run.told.push(message);
       run.kept = message.kept;
     },
     look: (message) => (run.seen = message),
