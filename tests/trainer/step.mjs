@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 
 const [, , home] = process.argv;
 const { trainer } = await import(`${home}/trainer.js`);
+const { layout } = await import(`${home}/layout.js`);
 const wasm = readFileSync(`${home}/trainer.wasm`);
 
 let again;
@@ -16,7 +17,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     console.log("{}");
     continue;
   }
-  const { build, layout } = trainer({ postMessage() {} });
+  const { build } = trainer({ postMessage() {} });
   const model = build({ wasm, ...settings });
   model.parameters().set(values);
   if (order) model.arrange(order);

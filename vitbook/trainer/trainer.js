@@ -1,6 +1,8 @@
+import { layout, sizeOf } from "./layout.js";
+
 /**
  * What the worker of `learn` runs: it holds a Vision Transformer, trains it a few milliseconds at a time,
- * and answers what is asked of it. It names nothing outside itself, since the page hands its text to the worker.
+ * and answers what is asked of it. The page hands its text, after that of the layout, to the worker.
  *
  * A message is `{kind, ...}`; `start` builds a model and trains it, `pause`, `go`, `look`, `weights` are asked of it.
  * @param {{postMessage: (message: object) => void, onmessage: ?Function}} scope
@@ -30,28 +32,6 @@ export function trainer(scope) {
     return { uniform, normal, shuffled, now: () => state };
   }
 
-  /** Names and shapes of the parameters, in the order in which they lie: the library's `state_dict`. */
-  function layout({ width, depth, hidden, patch, side, classes, positions, post }) {
-    const tokens = (side / patch) ** 2 + 1, shapes = [];
-    const add = (name, ...shape) => shapes.push([name, shape]);
-    const both = (name, ...shape) => (add(`${name}.weight`, ...shape), add(`${name}.bias`, shape[0]));
-    add("prefix", 1, width);
-    both("tokenizer.projection", width, 1, patch, patch);
-    if (positions) add("position.table", tokens, width);
-    for (let i = 0; i < depth; i++) {
-      const block = `encoder.blocks.${i}`;
-      both(`${block}.norm1`, width);
-      both(`${block}.attention.qkv`, 3 * width, width);
-      both(`${block}.attention.projection`, width, width);
-      both(`${block}.norm2`, width);
-      both(`${block}.mlp.expand`, hidden, width);
-      both(`${block}.mlp.contract`, width, hidden);
-    }
-    if (!post) both("encoder.norm", width);
-    both("head.classifier", classes, width);
-    return shapes;
-  }
-
   /** First weights, as the library draws them: not the same numbers, the same laws. */
   function first(shapes, seed) {
     const { normal } = random(seed), values = [];
@@ -62,7 +42,7 @@ export function trainer(scope) {
       }
     };
     for (const [name, shape] of shapes) {
-      const count = shape.reduce((a, b) => a * b, 1), inputs = shape.at(-1) ** 2;
+      const count = sizeOf(shape), inputs = shape.at(-1) ** 2;
       const draw = /norm\d?\.weight$/.test(name) ? () => 1 : /bias$|^prefix$/.test(name) ? () => 0
         : name === "tokenizer.projection.weight" ? () => normal() / Math.sqrt(inputs)
           : name === "position.table" ? () => 0.02 * normal() : () => 0.02 * within();
@@ -221,7 +201,7 @@ export function trainer(scope) {
   function part(name) {
     let from = 0;
     for (const [other, shape] of layout(run.settings)) {
-      const count = shape.reduce((a, b) => a * b, 1);
+      const count = sizeOf(shape);
       if (other === name) return run.model.parameters().slice(from, from + count);
       from += count;
     }
@@ -306,5 +286,5 @@ export function trainer(scope) {
       scope.postMessage({ kind: "failed", reason: error.message });
     }
   };
-  return { build, layout, first, random, rateAt };
+  return { build, first, random, rateAt };
 }

@@ -1,5 +1,6 @@
 """A Vision Transformer that learns in the reader's browser."""
 
+import re
 from importlib.resources import files
 
 import numpy as np
@@ -56,13 +57,14 @@ def learn(
             and then the only one that is offered; by default the reader chooses.
     """
     room = files("vitbook.trainer")
-    worker = (room / "trainer.js").read_text(encoding="utf-8")
+    sources = [(room / name).read_text(encoding="utf-8") for name in ("layout.js", "trainer.js")]
+    worker = re.sub(r"^import .*\n|^export ", "", "".join(sources), flags=re.MULTILINE)
     (ink, labels), (held, held_labels) = in_order(train), in_order(held_out)
     pieces = {
         # All first pixels, then all second ones.
         "digits": squeeze(ink.T.tobytes() + held.T.tobytes()),
         "wasm": squeeze((room / "trainer.wasm").read_bytes()),
-        "worker": squeeze(worker.replace("export function", "function").encode()),
+        "worker": squeeze(worker.encode()),
     }
     first = np.searchsorted(held_labels, range(len(train.class_names)))
     data = {
