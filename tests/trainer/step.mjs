@@ -26,7 +26,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   images.forEach((batch, i) => {
     const said = model.forward(Float32Array.from(batch), Boolean(order));
     logits ??= [...said];
-    losses.push(model.backward(labels[i], settings.smoothing));
+    losses.push(model.backward(labels[i], settings.smoothing, settings.twice));
     gradients ??= [...model.gradients()];
     model.update(i + 1, rate, decay);
     once ??= [...model.parameters()];

@@ -33,6 +33,8 @@ VARIANTS = {
     "Post-LN": {"post": True},
     "shuffled": {"order": True},
     "smoothed": {"smoothing": 0.1},
+    "softmax twice": {"twice": True},
+    "softmax twice, smoothed": {"twice": True, "smoothing": 0.1},
     "small Post-LN without positions": {"size": "small", "post": True, "positions": False},
 }
 
@@ -77,8 +79,9 @@ def steps():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_three_steps_are_torchs(name, steps):
     asked = {"size": "micro", "patch": 2, "positions": True, "post": False, "order": False}
-    asked |= {"smoothing": 0.0} | VARIANTS[name]
-    order, smoothing, size = asked.pop("order"), asked.pop("smoothing"), asked["size"]
+    asked |= {"smoothing": 0.0, "twice": False} | VARIANTS[name]
+    order, smoothing, twice = (asked.pop(key) for key in ("order", "smoothing", "twice"))
+    size = asked["size"]
     model = model_of(**asked)
     digits = datasets.load("digits", "train")
     images = datasets.normalize(digits.images[: STEPS * BATCH]).unflatten(0, (STEPS, BATCH))
@@ -95,6 +98,7 @@ def test_three_steps_are_torchs(name, steps):
         "batch": BATCH, "width": body.width, "depth": body.depth, "heads": body.num_heads,
         "hidden": body.mlp_width, "patch": asked["patch"], "side": 8, "classes": 10,
         "positions": asked["positions"], "post": asked["post"], "smoothing": smoothing,
+        "twice": twice,
     }  # fmt: skip
     parameters = dict(model.named_parameters())
     page = steps(
@@ -112,7 +116,8 @@ def test_three_steps_are_torchs(name, steps):
     optimizer = torch.optim.AdamW(groups, lr=RATE)
     for i in range(STEPS):
         logits = model(seen[i])
-        loss = F.cross_entropy(logits, labels[i], label_smoothing=smoothing)
+        said = logits.softmax(dim=-1) if twice else logits
+        loss = F.cross_entropy(said, labels[i], label_smoothing=smoothing)
         optimizer.zero_grad()
         loss.backward()
         assert page["losses"][i] == pytest.approx(loss.item(), abs=2e-6)

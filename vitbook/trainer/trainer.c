@@ -247,6 +247,39 @@ APART static void attend_back(const float *qkv, const float *weights, const floa
     }
 }
 
+// ---------------------------------------------------------------------------------- the loss
+static float *logits, *dlogits;
+
+// Shares of numbers that add up to 1; returns the logarithm of what each is e^z of.
+APART static double softmax(const double *z, double *shares) {
+  double most = z[0], total = 0;
+  for (int c = 1; c < classes; c++) most = z[c] > most ? z[c] : most;
+  for (int c = 0; c < classes; c++) total += natural_exp(z[c] - most);
+  const double log = natural_log(total) + most;
+  for (int c = 0; c < classes; c++) shares[c] = natural_exp(z[c] - log);
+  return log;
+}
+
+static double cross_entropy(const int *labels, double smoothing, int twice) {
+  double loss = 0, z[classes], first[classes], shares[classes];
+  for (int i = 0; i < batch; i++) {
+    float *g = dlogits + i * classes;
+    for (int c = 0; c < classes; c++) z[c] = logits[i * classes + c];
+    if (twice) softmax(z, first);
+    const double *seen = twice ? first : z, log = softmax(seen, shares);
+    for (int c = 0; c < classes; c++) {
+      const double target = smoothing / classes + (c == labels[i] ? 1 - smoothing : 0);
+      loss -= target * (seen[c] - log);
+      g[c] = shares[c] = (shares[c] - target) / batch;
+    }
+    if (!twice) continue;
+    double mean = 0;
+    for (int c = 0; c < classes; c++) mean += first[c] * shares[c];
+    for (int c = 0; c < classes; c++) g[c] = first[c] * (shares[c] - mean);
+  }
+  return loss / batch;
+}
+
 // ---------------------------------------------------------------------------------- the model
 typedef struct {
   Norm norm1, norm2;
@@ -265,7 +298,7 @@ static Linear others_of(Linear l) {
   return (Linear){l.weight + width * width, l.bias + width, width, 2 * width, width, l.next};
 }
 
-static float *prefix, *table, *cut, *embedded, *asker, *logits, *dlogits, *dx, *dy, *dh, *dqkv, *du;
+static float *prefix, *table, *cut, *embedded, *asker, *dx, *dy, *dh, *dqkv, *du;
 static Norm final;
 static Linear tokenizer, classifier;
 
@@ -370,24 +403,13 @@ float *forward(const float *pixels, const int *order, int images) {
   return logits;
 }
 
-// Mean cross-entropy of the last forward of a full batch; fills the gradients.
+// Mean cross-entropy of the last forward of a full batch; fills the gradients. twice: of the softmax of the logits,
+// as if that were the logits.
 EXPORT("backward")
-double backward(const int *labels, double smoothing) {
+double backward(const int *labels, double smoothing, int twice) {
   const int rows = batch * tokens;
-  double loss = 0;
   clear(gradients, count);
-  for (int i = 0; i < batch; i++) {
-    const float *z = logits + i * classes;
-    double most = z[0], total = 0;
-    for (int c = 1; c < classes; c++) most = z[c] > most ? z[c] : most;
-    for (int c = 0; c < classes; c++) total += natural_exp(z[c] - most);
-    const double log = natural_log(total) + most;
-    for (int c = 0; c < classes; c++) {
-      const double target = smoothing / classes + (c == labels[i] ? 1 - smoothing : 0);
-      loss -= target * (z[c] - log);
-      dlogits[i * classes + c] = (natural_exp(z[c] - log) - target) / batch;
-    }
-  }
+  const double loss = cross_entropy(labels, smoothing, twice);
   linear_back(classifier, post ? blocks[depth - 1].out : final.out, dlogits, dx, batch, 0);
   if (!post) norm_back(final, dx, dx, batch, 0);
   for (Block *b = blocks + depth - 1; b >= blocks; b--) {  // dx: the gradient of its output, then of its input
@@ -427,7 +449,7 @@ double backward(const int *labels, double smoothing) {
     copy(g + width, dh + i * patches * width, patches * width);
   }
   linear_back(tokenizer, cut, dh, 0, batch * patches, 0);
-  return loss / batch;
+  return loss;
 }
 
 // One step of AdamW (Loshchilov and Hutter 2019), the number of which is `step`, from 1. Weights of linear layers decay;

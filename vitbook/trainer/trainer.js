@@ -74,9 +74,10 @@ export function trainer(scope) {
         numbers(images, batch * pixels).set(shown);
         return numbers(model.forward(images, arranged ? order : 0, shown.length / pixels), shown.length / pixels * classes);
       },
-      backward(answers, smoothing) {
+      /** The loss; `twice` takes the softmax of the logits for logits, a fault. */
+      backward(answers, smoothing, twice = false) {
         new Int32Array(memory.buffer, labels, batch).set(answers);
-        return model.backward(labels, smoothing);
+        return model.backward(labels, smoothing, twice ? 1 : 0);
       },
       update: model.update,
       /** Weights of an image of the last forward, in a layer: (heads, tokens), of the class token. */
@@ -158,7 +159,7 @@ export function trainer(scope) {
   }
 
   function oneStep() {
-    const { model, settings, data } = run, { batch, side, decay, smoothing, shuffle, vary } = settings;
+    const { model, settings, data } = run, { batch, side, decay, smoothing, twice, shuffle, vary } = settings;
     const pixels = side * side, shown = [];
     while (shown.length < batch) {
       if (run.next >= run.order.length) [run.order, run.next] = [run.random.shuffled(data.labels.length), 0];
@@ -166,7 +167,7 @@ export function trainer(scope) {
     }
     const images = rows(data.images, pixels, shown);
     model.forward(vary ? varied(images, side, run.random) : images, shuffle);
-    const loss = model.backward(shown.map((i) => data.labels[i]), smoothing);
+    const loss = model.backward(shown.map((i) => data.labels[i]), smoothing, twice);
     if (!Number.isFinite(loss)) return false;
     model.update(run.step + 1, rateAt(run.step, settings), decay);
     run.step++;
