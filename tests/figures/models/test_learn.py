@@ -169,9 +169,9 @@ def lying(**changed) -> bytes:
     ],
 )
 def test_a_file_that_lies_is_refused_by_what_is_wrong_with_it(js, content, says):
-    taken = "fromFile(Uint8Array.from(bytes).buffer, sizes, { side: 8, classes: 10 }).size"
+    taken = "fromFile(Uint8Array.from(bytes).buffer, data).size"
     tried = f"(() => {{ try {{ return {taken}; }} catch (error) {{ return error.message; }} }})()"
-    told = js("keeping", tried, bytes=list(content), sizes=sample().data["sizes"])
+    told = js("file", tried, bytes=list(content), data=sample().data)
     assert says in told
 
 
@@ -180,7 +180,7 @@ PUT = """(kept) => new Promise((resolve) => {
   asked.onupgradeneeded = () => asked.result.createObjectStore("runs");
   asked.onsuccess = () => {
     const done = asked.result.transaction("runs", "readwrite");
-    done.objectStore("runs").put(kept, "learn");
+    done.objectStore("runs").put(kept, `${location.pathname}#learn`);
     done.oncomplete = () => (asked.result.close(), resolve());
   };
 })"""
@@ -193,9 +193,9 @@ EMPTY = {"values": [], "moments": [[], []], "order": [], "next": 0, "step": 0, "
     "kept",
     [
         "words",
-        {"size": "toString", "change": "none", "seed": 0, "runs": []},
-        {"size": "nano", "change": "none", "seed": 0, "runs": [{"kind": "none", "told": [None]}]},
-        {"size": "nano", "change": "none", "seed": 0,
+        {"size": "toString", "change": "none", "seed": 0, "rate": 0, "runs": []},
+        {"size": "nano", "change": "none", "seed": 0, "rate": 0, "runs": [{"kind": "none", "told": [None]}]},
+        {"size": "nano", "change": "none", "seed": 0, "rate": 0,
          "runs": [{"kind": "none", "ended": "", "told": [TOLD], "state": EMPTY}]},
     ],
 )  # fmt: skip

@@ -63,7 +63,7 @@ def learn(
     pieces = {
         # All first pixels, then all second ones.
         "digits": squeeze(ink.T.tobytes() + held.T.tobytes()),
-        "wasm": squeeze((room / "trainer.wasm").read_bytes()),
+        "vit": squeeze((room / "trainer.wasm").read_bytes()),
         "worker": squeeze(worker.encode()),
     }
     first = np.searchsorted(held_labels, range(len(train.class_names)))
@@ -71,7 +71,7 @@ def learn(
         "pieces": {name: piece_key(text) for name, text in pieces.items()},
         "counts": [np.bincount(each).tolist() for each in (labels, held_labels)],
         "examples": held[first].tolist(), "side": train.images.shape[-1], "levels": _LEVELS,
-        "classes": list(train.class_names), "sizes": _SIZES, "steps": _STEPS, "change": change,
+        "classes": list(train.class_names), "sizes": _SIZES, "size": "nano", "steps": _STEPS, "change": change,
         "ramp": CIVIDIS,
         "task": "Train it until it reads nine of ten digits that it has never seen. Then draw one "
                 "for it." if task is None else task,

@@ -6,17 +6,24 @@ const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
 
 /** Where the class token looks, layer by layer, and what the first layer and the positions have become. */
 export function insideOf(side, ramp) {
-  const color = heat(ramp), maps = div("vb-layers"), filters = canvas(), alike = canvas();
+  const color = heat(ramp), maps = div("vb-layers"), filters = canvas(), alike = canvas(), mixed = canvas();
+  const given = labelled("What the model is given", image(side, side, mixed));
   const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
     note("cosines: orange is alike, blue opposite; position 1 is top left, and four are a row. Before it learns only the diagonal is orange"));
   const learned = div("vb-pair", labelled("Its first layer: the filters of a patch", filters,
     note("ink where it is orange raises a number of the token, where it is blue lowers it")), likeness);
 
-  function show(run) {
+  /** What a run has told of a digit: its grey pixels, row by row. */
+  function show(run, pixels) {
     const seen = run?.seen;
     learned.hidden = !seen;
+    given.hidden = !seen?.places;
     if (!seen) return maps.replaceChildren();
     const { patch, width } = run.settings, grid = side / patch;
+    if (seen.places) paint(mixed, side, side, (_, row, column) => {
+      const from = seen.places[Math.floor(row / patch) * grid + Math.floor(column / patch)];
+      return Array(3).fill(pixels[(Math.floor(from / grid) * patch + row % patch) * side + from % grid * patch + column % patch]);
+    });
     maps.replaceChildren(...seen.maps.map((heads, layer) => {
       const mean = Array.from({ length: grid * grid }, (_, i) => heads.reduce((sum, head) => sum + head[i + 1], 0) / heads.length);
       const made = canvas(), top = Math.max(...mean, 2 / (grid * grid + 1));
@@ -36,5 +43,5 @@ export function insideOf(side, ramp) {
     const likes = Array.from({ length: count }, (_, i) => cosines(places.subarray(i * width, (i + 1) * width), places));
     paint(alike, count, count, (_, i, j) => between(signs, twoSided(likes[i][j], 1)));
   }
-  return { looks: labelled("Where its class token looks", maps, note("the token that gives the answer: bright patches have much of its attention, mean of the heads")), learned, show };
+  return { looks: labelled("Where its class token looks", given, maps, note("the token that gives the answer: bright patches have much of its attention, mean of the heads")), learned, show };
 }

@@ -1,31 +1,42 @@
 export const BATCH = 32;
-// What differs in a second model: its name, how its run is told, what that is to the trainer, and the reason to look for.
+
+/**
+ * What differs in a second model: what the menu calls it, what is said of its run, what it is to the trainer, and the
+ * reason to look for. `rate`: the learning rate of both can be dragged.
+ */
 export const CHANGES = {
-  positions: ["No positions", "without positions", { positions: false },
-    "Without places a digit is a bag of patches, and several digits have the same bag."],
-  shuffle: ["Patches in one shuffled order", "with its patches shuffled", { shuffle: true },
-    "Places are learned, so any order is as good as another if it is always the same."],
-  patch1: ["Patches of 1 × 1 pixel", "with patches of 1 × 1 pixel", { patch: 1 },
-    "A pixel alone says little: what belongs together must be found among 64 tokens."],
-  patch4: ["Patches of 4 × 4 pixels", "with patches of 4 × 4 pixels", { patch: 4 },
-    "The first layer sees a quarter of the digit at once, and attention has four tokens to mix."],
-  patch8: ["One patch, the whole digit", "with one patch", { patch: 8 },
-    "One token holds the whole digit, so attention has nothing to mix."],
-  post: ["Norms behind the branches (Post-LN)", "as Post-LN", { post: true },
-    "Where a norm stands decides how gradients reach the lower blocks; here there are few."],
-  warmup: ["No warm-up", "without warm-up", { warmup: 0 },
-    "The first steps rest on little evidence; warm-up makes them small."],
-  fast: ["Ten times the learning rate", "at ten times the rate", { times: 10 },
-    "A step that is too large jumps over what it aims at."],
-  slow: ["A tenth of the learning rate", "at a tenth of the rate", { times: 0.1 },
-    "It goes the same way in small steps, and the images may run out before it arrives."],
-  few10: ["10 digits to learn from", "with 10 digits", { few: 10 },
-    "Ten digits can be known by heart: see the loss, and what that is worth on others."],
-  few100: ["100 digits to learn from", "with 100 digits", { few: 100 },
-    "A hundred digits can be known by heart: see the loss, and what that is worth on others."],
-  labels: ["Shuffled labels", "with shuffled labels", { shuffledLabels: true },
-    "There is nothing to understand in shuffled labels: they can only be known by heart."],
+  positions: { menu: "No positions", run: "without positions", settings: { positions: false },
+    why: "Without positions a digit is a bag of patches, and several digits have the same bag." },
+  shuffle: { menu: "Patches in one shuffled order", run: "with its patches shuffled", settings: { shuffle: true },
+    why: "Positions are learned, so any order is as good as another if it is always the same." },
+  patch1: { menu: "Patches of 1 × 1 pixel", run: "with patches of 1 × 1 pixel", settings: { patch: 1 },
+    why: "A pixel alone says little: what belongs together must be found among 64 tokens." },
+  patch4: { menu: "Patches of 4 × 4 pixels", run: "with patches of 4 × 4 pixels", settings: { patch: 4 },
+    why: "The first layer sees a quarter of the digit at once, and attention has four tokens to mix." },
+  patch8: { menu: "One patch, the whole digit", run: "with one patch", settings: { patch: 8 },
+    why: "One token holds the whole digit, so attention has nothing to mix." },
+  post: { menu: "Norms behind the branches (Post-LN)", run: "as Post-LN", settings: { post: true }, rate: true,
+    why: "Where a norm stands decides how gradients reach the lower blocks; here there are few." },
+  warmup: { menu: "No warm-up", run: "without warm-up", settings: { warmup: 0 }, rate: true,
+    why: "The first steps rest on little evidence; warm-up makes them small." },
+  fast: { menu: "Ten times the learning rate", run: "at ten times the rate", settings: { times: 10 },
+    why: "A step that is too large jumps over what it aims at." },
+  slow: { menu: "A tenth of the learning rate", run: "at a tenth of the rate", settings: { times: 0.1 },
+    why: "It goes the same way in small steps, and the images may run out before it arrives." },
+  few10: { menu: "10 digits to learn from", run: "with 10 digits", settings: { few: 10 },
+    why: "Ten digits can be known by heart: see the loss, and what that is worth on others." },
+  few100: { menu: "100 digits to learn from", run: "with 100 digits", settings: { few: 100 },
+    why: "A hundred digits can be known by heart: see the loss, and what that is worth on others." },
+  labels: { menu: "Shuffled labels", run: "with shuffled labels", settings: { shuffledLabels: true },
+    why: "There is nothing to understand in shuffled labels: they can only be known by heart." },
 };
+
+/** Which of the trainer's models a run is of. */
+export const modelOf = (kind) => CHANGES[kind]?.settings.model ?? "vit";
+
+/** What the trainer builds of a size, where nothing differs. */
+export const plainOf = ({ side, classes, sizes }, size) =>
+  ({ patch: 2, side, classes: classes.length, positions: true, post: false, ...sizes[size] });
 
 /** Digits from their piece: ink from 0 to the levels, a row each, and labels; of each class so many. */
 export function unpacked(raw, counts, pixels) {
@@ -46,16 +57,16 @@ let address = null; // of the worker's text
 let count = 0; // of the runs of this page
 
 /**
- * A model that learns in a worker of its own. `kind` says what differs, `given` are values or a state to begin with;
- * `changed(kind, message)` is called when it has told something.
+ * A model that learns in a worker of its own. `kind` says what differs, `rate` by which power of two its learning rate
+ * is larger, `given` are values or a state to begin with; `changed(kind, message)` is called when it has told something.
  */
-export function runOf({ side, levels, classes, sizes, steps }, { worker: text, wasm, train, held }, { kind, size, seed }, given, changed) {
-  const { times = 1, few, ...other } = kind === "none" ? {} : CHANGES[kind][2], { rate, ...body } = sizes[size];
-  const settings = { batch: BATCH, patch: 2, side, classes: classes.length, positions: true, post: false, decay: 0.05,
-    smoothing: 0, vary: true, every: 50, steps, seed, rate: rate * times, ...body, ...other };
+export function runOf(data, { worker: text, wasm, train, held }, { kind, size, seed, rate }, given, changed) {
+  const { times = 1, few, ...other } = CHANGES[kind]?.settings ?? {}, { rate: usual, ...plain } = plainOf(data, size);
+  const settings = { ...plain, batch: BATCH, decay: 0.05, smoothing: 0, vary: true, every: 50, steps: data.steps, seed,
+    rate: usual * times * 2 ** rate, ...other };
   address ??= URL.createObjectURL(new Blob([`${text}\ntrainer(self);`], { type: "text/javascript" }));
   const worker = new Worker(address), number = ++count, waiting = {};
-  const run = { kind, size, seed, settings, told: [], kept: [], seen: null, ended: "" };
+  const run = { kind, size, seed, rate, settings, told: [], kept: [], seen: null, ended: "" };
   const unanswered = () => Object.values(waiting).forEach((resolve) => resolve(null));
   const hear = {
     told: (message) => {
@@ -89,10 +100,10 @@ export function runOf({ side, levels, classes, sizes, steps }, { worker: text, w
     waiting[what] = resolve;
     run.post(what, more);
   });
-  const pixels = side * side, rows = few && sample(train.labels, classes.length, few);
+  const { side, levels, classes } = data, pixels = side * side, rows = few && sample(train.labels, classes.length, few);
   const taken = !few ? train : { labels: Int32Array.from(rows, (row) => train.labels[row]),
     ink: Uint8Array.from(rows.flatMap((row) => [...train.ink.subarray(row * pixels, (row + 1) * pixels)])) };
-  run.post("start", { number, settings: { ...settings, wasm }, ...given,
+  run.post("start", { number, settings: { ...settings, wasm: wasm[modelOf(kind)] }, ...given,
     data: { images: numbersOf(taken.ink, levels), labels: taken.labels },
     held: { images: numbersOf(held.ink, levels), labels: held.labels } });
   return run;
