@@ -194,7 +194,8 @@ EMPTY = {"values": [], "moments": [[], []], "order": [], "next": 0, "step": 0, "
     [
         "words",
         {"size": "toString", "change": "none", "seed": 0, "rate": 0, "runs": []},
-        {"size": "nano", "change": "none", "seed": 0, "rate": 0, "runs": [{"kind": "none", "told": [None]}]},
+        {"size": "nano", "change": "none", "seed": 0, "rate": 0,
+         "runs": [{"kind": "none", "told": [None]}]},
         {"size": "nano", "change": "none", "seed": 0, "rate": 0,
          "runs": [{"kind": "none", "ended": "", "told": [TOLD], "state": EMPTY}]},
     ],

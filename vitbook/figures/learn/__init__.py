@@ -71,8 +71,8 @@ def learn(
         "pieces": {name: piece_key(text) for name, text in pieces.items()},
         "counts": [np.bincount(each).tolist() for each in (labels, held_labels)],
         "examples": held[first].tolist(), "side": train.images.shape[-1], "levels": _LEVELS,
-        "classes": list(train.class_names), "sizes": _SIZES, "size": "nano", "steps": _STEPS, "change": change,
-        "ramp": CIVIDIS,
+        "classes": list(train.class_names), "sizes": _SIZES, "size": "nano",
+        "steps": _STEPS, "change": change, "ramp": CIVIDIS,
         "task": "Train it until it reads nine of ten digits that it has never seen. Then draw one "
                 "for it." if task is None else task,
     }  # fmt: skip

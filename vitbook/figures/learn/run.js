@@ -23,6 +23,8 @@ export const CHANGES = {
     why: "A step that is too large jumps over what it aims at." },
   slow: { menu: "A tenth of the learning rate", run: "at a tenth of the rate", settings: { times: 0.1 },
     why: "It goes the same way in small steps, and the images may run out before it arrives." },
+  twice: { menu: "Softmax twice, a fault", run: "with softmax twice", settings: { twice: true },
+    why: "The loss takes numbers from 0 to 1 for logits: it cannot fall below 1.46, however sure the model is." },
   few10: { menu: "10 digits to learn from", run: "with 10 digits", settings: { few: 10 },
     why: "Ten digits can be known by heart: see the loss, and what that is worth on others." },
   few100: { menu: "100 digits to learn from", run: "with 100 digits", settings: { few: 100 },
