@@ -1,12 +1,11 @@
 """A Vision Transformer that learns in the reader's browser."""
 
-import re
 from importlib.resources import files
 
 import numpy as np
 
 from vitbook.figures.parts.drawing import CIVIDIS
-from vitbook.figures.parts.figure import Figure, piece_key
+from vitbook.figures.parts.figure import Figure, in_line, piece_key
 from vitbook.figures.parts.packing import squeeze
 
 _LEVELS = 16  # of the digits' ink
@@ -58,7 +57,7 @@ def learn(
     """
     room = files("vitbook.trainer")
     sources = [(room / name).read_text(encoding="utf-8") for name in ("layout.js", "trainer.js")]
-    worker = re.sub(r"^import .*\n|^export ", "", "".join(sources), flags=re.MULTILINE)
+    worker = "".join(map(in_line, sources)).replace("export ", "")
     (ink, labels), (held, held_labels) = in_order(train), in_order(held_out)
     pieces = {
         # All first pixels, then all second ones.

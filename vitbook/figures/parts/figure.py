@@ -11,6 +11,7 @@ from importlib.resources import files
 from posixpath import dirname, join, normpath
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[a-z_./]+\.js)";\n', re.MULTILINE)
+_COMMENT = re.compile(r"^ */\*\*.*?\*/\n|^ *//[^\n]*\n", re.MULTILINE | re.DOTALL)
 _ROOM = __package__.rpartition(".")[0]
 
 
@@ -33,9 +34,14 @@ def _needs(module: str) -> list[str]:
     return [*dict.fromkeys(each for other in others for each in _needs(other)), module]
 
 
+def in_line(module: str) -> str:
+    """A module as a page carries it: without imports, and without the comments that are for us."""
+    return _COMMENT.sub("", _IMPORT.sub("", module))
+
+
 def _script(name: str, root_id: str) -> str:
     """A figure's module and what it imports as one inline script, which also runs from a file."""
-    parts = [_IMPORT.sub("", _source(module)) for module in _needs(f"{name}/figure.js")]
+    parts = [in_line(_source(module)) for module in _needs(f"{name}/figure.js")]
     return "\n".join([*parts, f'boot("{root_id}", render);']).replace("</", r"<\/")
 
 
