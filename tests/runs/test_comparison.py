@@ -6,7 +6,7 @@ from scipy.stats import t
 
 from vitbook import runs
 
-some = cache(lambda: runs.read()[0])
+some = cache(lambda: runs.read(dataset="digits", recipe=runs.get_recipe("digits"))[0])
 
 
 def rows(**accuracies):
@@ -81,3 +81,61 @@ def test_what_is_refused():
             runs.gain.__wrapped__(rows(new=[60], old=[50]), "new", "old", odd)
     with pytest.raises(ValueError, match="claimed 2: expected 1 for a gain"):
         runs.Gain(1.0, 0.5, 1.5, (0,)).verdict(2)
+
+
+def sides(first, second):
+    both = rows(new=first, old=second)
+    return [
+        [
+            replace(row, **changed) if row.model == "new" else row
+            for row in both
+            if row.model == name
+        ]
+        for name in ("new", "old")
+    ]
+
+
+def test_shared_seeds_are_compared_in_pairs():
+    found = runs.compare(*sides([60, 65, 71], [59, 63, 68]))
+    assert str(found) == "+2.0 points (−0.5 to +4.5), 3 paired seeds"
+    assert found.decides and found.verdict(1) == "open" and found.steps == (1320, 1320)
+    more = runs.compare(*sides([60, 65, 71], [39, 43, 48, 41]))
+    assert str(more).endswith("3 and 4 seeds") and more.verdict(-1) == "contradicts"
+    assert more.verdict(1, chance=0.2) == "a lead" and more.verdict(1, chance=0.01) == "agrees"
+    assert "pairs of seeds" in more.needs
+
+
+def test_one_run_shows_and_does_not_decide():
+    found = runs.compare(*sides([90], [50]))
+    luck = 1.96 * (90 * 10 / 355 + 50 * 50 / 355) ** 0.5
+    assert found.verdict(1) == "shows" and not found.decides and found.points is None
+    assert found.high - found.gap == pytest.approx(luck)
+    assert str(found) == f"+40.0 points, one run, ±{luck:.1f} by its test images"
+    assert runs.compare(*sides([90], [50, 51])).verdict(-1) == "shows"
+
+
+def test_near_the_ceiling_points_decide_nothing():
+    found = runs.compare(*sides([99.4, 99.5, 99.6], [97.4, 97.5, 97.6]))
+    assert found.low > 0 and found.verdict(1) == "at the ceiling" and not found.decides
+    assert found.odds.low > 0 and found.odds.mean == pytest.approx(1.5, abs=0.1)
+
+
+def test_unequal_steps_are_refused_unless_said():
+    first, second = sides([60, 61], [50, 51])
+    longer = [replace(row, recipe=row.recipe | {"epochs": 120}) for row in first]
+    with pytest.raises(runs.LedgerError, match="unequal steps compared: new took 2,640, old 1,320"):
+        runs.compare(longer, second)
+    assert runs.compare(longer, second, unequal="as printed").unequal == "as printed"
+    assert runs.compare(first, second, unequal="as printed").unequal == ""
+
+
+def test_what_a_comparison_refuses():
+    first, second = sides([60, 61], [50, 51])
+    with pytest.raises(runs.LedgerError, match="no rows on one side"):
+        runs.compare(first, [])
+    with pytest.raises(runs.LedgerError, match="two rows of new with seed 0"):
+        runs.compare([*first, first[0]], second)
+    with pytest.raises(runs.LedgerError, match="2 kinds of run on one side, of new, old"):
+        runs.compare([*first, replace(second[0], seed=7)], second)
+    with pytest.raises(runs.LedgerError, match="rows of digits and of cifar10 compared"):
+        runs.compare(first, [replace(row, dataset="cifar10") for row in second])

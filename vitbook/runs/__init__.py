@@ -6,7 +6,7 @@ read, asked for and compared; what makes a run belongs in `training` and `cli`, 
 """
 
 from vitbook.files import data_folder
-from vitbook.runs.comparison import Gain, gain
+from vitbook.runs.comparison import Comparison, Gain, compare, gain
 from vitbook.runs.ledger import (
     check_place,
     measurements,
@@ -34,27 +34,49 @@ from vitbook.runs.rows import (
     experiment_run_name,
     run_name,
 )
+from vitbook.runs.statistics import (
+    Difference,
+    OneRun,
+    Spread,
+    difference,
+    difference_of,
+    holm,
+    images_needed,
+    log_odds,
+    seeds_needed,
+    summary,
+)
 from vitbook.runs.tables import accuracy_of, table
 
 __all__ = [
     "RECIPES",
+    "Comparison",
+    "Difference",
     "Experiment",
     "ExperimentError",
     "Gain",
     "LedgerError",
     "Measurement",
+    "OneRun",
     "PlannedRun",
     "Recipe",
     "Result",
+    "Spread",
     "accuracy_of",
     "check_place",
     "command",
     "commit",
+    "compare",
     "data_folder",
     "device_name",
+    "difference",
+    "difference_of",
     "experiment_run_name",
     "gain",
     "get_recipe",
+    "holm",
+    "images_needed",
+    "log_odds",
     "made_on",
     "measurements",
     "published",
@@ -64,6 +86,8 @@ __all__ = [
     "read_row",
     "record",
     "run_name",
+    "seeds_needed",
+    "summary",
     "table",
     "versions",
 ]

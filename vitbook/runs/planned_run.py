@@ -162,6 +162,11 @@ class PlannedRun:
         return self.recipe.epochs * self.images_an_epoch
 
     @property
+    def steps(self) -> int:
+        """Steps of the optimizer."""
+        return self.images // self.recipe.batch_size
+
+    @property
     def images_an_epoch(self) -> int:
         recipe = self.recipe
         whole = recipe.epoch_images or _training_images(self.dataset) * self.share * recipe.repeats
@@ -170,6 +175,10 @@ class PlannedRun:
 
 @cache
 def _training_images(dataset: str) -> int:
+    return num_images(dataset, "train")
+
+
+def num_images(dataset: str, split: str) -> int:
     if dataset in IMAGE_SETS:
-        return IMAGE_SETS[dataset].splits["train"]
-    return len(datasets.load(dataset, "train"))  # inside a package, and small
+        return IMAGE_SETS[dataset].splits[split]
+    return len(datasets.load(dataset, split))  # inside a package, and small

@@ -1,0 +1,108 @@
+"""What seeds and test images can tell, against hand numbers and scipy."""
+
+from math import log, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from vitbook.runs import statistics as ours
+
+
+def seeds(*numbers):
+    return dict(enumerate(numbers))
+
+
+def test_two_notations_that_nobody_can_mix():
+    assert str(ours.summary([98.0, 98.3, 98.6], 355)) == "98.3 ± 0.3, 3 seeds"
+    one = ours.summary([67.1], 10_000)
+    assert str(one) == "67.1 %, one run, ±0.9 by its test images"
+    assert one.luck == pytest.approx(1.96 * sqrt(67.1 * 32.9 / 10_000))
+
+
+def test_all_right_is_known_to_half_an_image():
+    assert ours.test_error(100, 100) == pytest.approx(sqrt(0.5 * 99.5 / 100))
+    assert ours.test_error(0, 100) == ours.test_error(100, 100)
+
+
+def test_shared_seeds_are_paired():
+    first, second = [60.0, 65.0, 71.0], [59.0, 63.0, 68.0]
+    found = ours.difference(seeds(*first), seeds(*second))
+    known = stats.ttest_rel(first, second)
+    assert found.paired and found.mean == pytest.approx(2) and found.deviation == pytest.approx(1)
+    assert found.p == pytest.approx(known.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(known.confidence_interval()))
+
+
+def test_all_seeds_count_where_they_are_not_shared():
+    first, second = [60.0, 65.0, 71.0], [59.0, 63.0, 68.0, 61.0]
+    found = ours.difference(seeds(*first), seeds(*second))
+    known = stats.ttest_ind(first, second, equal_var=False)
+    assert not found.paired and found.p == pytest.approx(known.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(known.confidence_interval()))
+
+
+def test_seeds_that_agree_to_the_image_still_have_its_rounding():
+    same = ours.difference(seeds(98, 98, 98), seeds(97, 97, 97), finest=1.0)
+    half = stats.t.ppf(0.975, 2) * sqrt(2 / 12 / 3)
+    assert same.high - same.mean == pytest.approx(half) and same.low < 0
+    with pytest.raises(ValueError, match="agree to the last digit"):
+        ours.difference(seeds(98, 98), seeds(97, 97))
+
+
+def test_a_difference_of_differences():
+    first = ours.difference(seeds(5.0, 6.0, 7.5), seeds(1.0, 2.0, 3.0))
+    second = ours.difference(seeds(4.0, 6.0, 6.0), seeds(1.0, 2.0, 3.0))
+    gaps = [[4.0, 4.0, 4.5], [3.0, 4.0, 3.0]]
+    found, known = ours.difference_of(first, second), stats.ttest_ind(*gaps, equal_var=False)
+    assert found.p == pytest.approx(known.pvalue) and found.mean == pytest.approx(
+        4.1667 - 3.3333, 1e-3
+    )
+
+
+def test_log_odds_are_symmetric_and_finite():
+    assert ours.log_odds(50, 100) == 0
+    assert ours.log_odds(75, 100) == pytest.approx(log(75.5 / 25.5))
+    assert ours.log_odds(90, 100) == -ours.log_odds(10, 100)
+    assert ours.log_odds(100, 355) == pytest.approx(log(355.5 / 0.5))
+
+
+def test_holm_by_hand():
+    assert ours.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert ours.holm([0.6, 0.9]) == [1, 1] and ours.holm([0.02]) == [0.02] and ours.holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_raises_no_lower_than_one_and_no_higher_than_all(chances):
+    corrected = ours.holm(chances)
+    for chance, now in zip(chances, corrected, strict=True):
+        assert chance <= now <= min(1, len(chances) * chance) + 1e-12
+    assert sorted(corrected) == [now for _, now in sorted(zip(chances, corrected, strict=True))]
+
+
+def test_images_that_show_a_difference():
+    """The textbook's: (1.960 + 0.8416)^2 (p q + p' q') / (p - p')^2."""
+    by_hand = (1.95996 + 0.84162) ** 2 * (0.6 * 0.4 + 0.5 * 0.5) / 0.1**2
+    assert ours.images_needed(60, 50) == pytest.approx(by_hand, abs=1)
+    assert ours.images_needed(60, 50) == ours.images_needed(50, 60)
+    with pytest.raises(ValueError, match="expected two that differ"):
+        ours.images_needed(50, 50)
+
+
+def test_seeds_that_show_a_gap():
+    """Cohen's table of the one-sample t test at d = 0.5, 0.8: 34 and 15."""
+    assert (ours.seeds_needed(0.5, 1), ours.seeds_needed(-0.8, 1)) == (34, 15)
+    assert ours.seeds_needed(1, 0.01) == 2 and ours.seeds_needed(0.2, 1) == 199
+    with pytest.raises(ValueError, match="expected a gap, and a spread above 0"):
+        ours.seeds_needed(0, 1)
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="no accuracies"):
+        ours.summary([], 355)
+    with pytest.raises(ValueError, match="1 and 3 seeds: expected two or more on both sides"):
+        ours.difference(seeds(1), seeds(1, 2, 3))
+    for odd in (0, 0.5, "100"):
+        with pytest.raises(ValueError, match="held-out images: expected at least 1, a whole"):
+            ours.check_held_out(odd)
