@@ -85,14 +85,7 @@ def test_what_is_refused():
 
 def sides(first, second):
     both = rows(new=first, old=second)
-    return [
-        [
-            replace(row, **changed) if row.model == "new" else row
-            for row in both
-            if row.model == name
-        ]
-        for name in ("new", "old")
-    ]
+    return [[row for row in both if row.model == name] for name in ("new", "old")]
 
 
 def test_shared_seeds_are_compared_in_pairs():
