@@ -43,5 +43,7 @@ export function insideOf(side, ramp) {
     const likes = Array.from({ length: count }, (_, i) => cosines(places.subarray(i * width, (i + 1) * width), places));
     paint(alike, count, count, (_, i, j) => between(signs, twoSided(likes[i][j], 1)));
   }
-  return { looks: labelled("Where its class token looks", given, maps, note("the token that gives the answer: bright patches have much of its attention, mean of the heads")), learned, show };
+  const looks = labelled("Where its class token looks", maps,
+    note("the token that gives the answer: bright patches have much of its attention, mean of the heads"));
+  return { looks: div(null, given, looks), learned, show };
 }

@@ -15,7 +15,7 @@ export const CHANGES = {
     why: "The first layer sees a quarter of the digit at once, and attention has four tokens to mix." },
   patch8: { menu: "One patch, the whole digit", run: "with one patch", settings: { patch: 8 },
     why: "One token holds the whole digit, so attention has nothing to mix." },
-  post: { menu: "Norms behind the branches (Post-LN)", run: "as Post-LN", settings: { post: true }, rate: true,
+  post: { menu: "Post-LN: norms behind the branches", run: "as Post-LN", settings: { post: true }, rate: true,
     why: "Where a norm stands decides how gradients reach the lower blocks; here there are few." },
   warmup: { menu: "No warm-up", run: "without warm-up", settings: { warmup: 0 }, rate: true,
     why: "The first steps rest on little evidence; warm-up makes them small." },
