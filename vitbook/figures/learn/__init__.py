@@ -8,6 +8,7 @@ from vitbook.figures.parts.drawing import CIVIDIS
 from vitbook.figures.parts.figure import Figure, in_line, piece_key
 from vitbook.figures.parts.packing import squeeze
 
+_WORKER = ("layout", "chance", "model", "trainer")  # what one imports before it
 _LEVELS = 16  # of the digits' ink
 # By their names in the library's catalogue; a rate is the largest of its cosine.
 _SIZES = {
@@ -56,7 +57,7 @@ def learn(
             and then the only one that is offered; by default the reader chooses.
     """
     room = files("vitbook.trainer")
-    sources = [(room / name).read_text(encoding="utf-8") for name in ("layout.js", "trainer.js")]
+    sources = [(room / f"{name}.js").read_text(encoding="utf-8") for name in _WORKER]
     worker = "".join(map(in_line, sources)).replace("export ", "")
     (ink, labels), (held, held_labels) = in_order(train), in_order(held_out)
     pieces = {
