@@ -7,6 +7,7 @@ from vitbook.extras import from_extra
 
 with from_extra("chapters"):
     from vitbook.plots.curves import distance_by_layer, lines
+    from vitbook.plots.diagram import Diagram
     from vitbook.plots.heads import head_sheet
     from vitbook.plots.images import (
         heat_maps,
@@ -18,6 +19,7 @@ with from_extra("chapters"):
     from vitbook.plots.trend_lines import trends
 
 __all__ = [
+    "Diagram",
     "distance_by_layer",
     "head_sheet",
     "heat_maps",

@@ -1,0 +1,29 @@
+"""Mechanisms are drawn as boxes and arrows, and told to those who do not see them."""
+
+import re
+
+import torch
+
+from vitbook.plots import Diagram
+
+PARTS = ["tokens", "→ 4 × 8", [["→ kept"], ["mean\nof <all>", "→ 8", "gate"]], "multiply"]
+
+
+def test_a_diagram_holds_each_box_and_an_arrow_between_any_two():
+    html = Diagram(PARTS, "Gate & keep")._repr_html_()
+    assert re.findall(r'class="vb-box">([^<]*)', html) == ["tokens", "mean", "gate", "multiply"]
+    assert re.findall(r'class="vb-to">([^<]*)', html) == ["4 × 8", "kept", "8", ""]
+    assert "<small>of &lt;all&gt;</small>" in html and "<p>Gate &amp; keep</p>" in html
+    assert html.count("<div") == html.count("</div>")
+    told = re.search(r'aria-label="([^"]*)"', html)[1]
+    assert (
+        told
+        == "Gate &amp; keep: tokens → 4 × 8 → (kept | mean of &lt;all&gt; → 8 → gate) → multiply"
+    )
+
+
+def test_an_image_stands_for_itself():
+    for channels in (1, 3):
+        image = torch.zeros(channels, 2, 2, dtype=torch.uint8)
+        html = Diagram([image, "patches"])._repr_html_()
+        assert html.count("<img") == 1 and "an image → patches" in html
