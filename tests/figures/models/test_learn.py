@@ -89,6 +89,7 @@ def test_the_same_first_weights_learn_the_same_and_a_closed_tab_loses_nothing(br
     until(page, f"{WORKING}?.told.length > 5")
     once = losses(page)
     page.click("[data-control=reset]")
+    page.evaluate("WebAssembly.validate = () => false")  # as in a browser without SIMD
     page.click("[data-control=train]")
     until(page, f"{WORKING}?.told.length > 6")
     page.click("[data-control=train]")
@@ -120,6 +121,24 @@ def test_without_positions_fewer_digits_are_read_and_the_guess_is_told(show, tmp
     assert (
         vitbook.load_checkpoint(kept(page, tmp_path)).model.spec.name == "vit_nopos_nano_patch2_8"
     )
+
+
+@pytest.mark.browser
+def test_a_resnet_learns_beside_it_and_is_the_librarys(show, tmp_path):
+    page = show(sample(300))
+    choose(page, "change", "convolution")
+    page.click("[data-control=guess-more]")
+    until(page, "document.querySelector('.vitbook-figure').dataset.phase == 'done'")
+    page.wait_for_function(f"{WORKING}.seen")
+    checkpoint = vitbook.load_checkpoint(kept(page, tmp_path))
+    assert checkpoint.model.spec.name == "resnet8_digits"
+    assert checkpoint.model.norm.num_batches_tracked == 300
+    held = digits("test")
+    with torch.no_grad():
+        logits = checkpoint.model.eval()(datasets.normalize(held.images))
+    accuracy = computed(page, "runs")[1]["told"][-1]["accuracy"]
+    assert (logits.argmax(1) == held.labels).double().mean().item() == pytest.approx(accuracy)
+    assert page.get_by_text("Where its class token looks").is_hidden()
 
 
 @pytest.mark.browser

@@ -15,6 +15,11 @@ _SIZES = {
     "nano": dict(width=32, depth=2, heads=4, hidden=64, rate=2e-3, warmup=50),
     "micro": dict(width=64, depth=4, heads=4, hidden=128, rate=2e-3, warmup=100),
 }
+# A page fetches the one that it runs; plain is for browsers without SIMD.
+_COMPILED = {
+    "vit": "trainer.wasm", "vit-plain": "trainer_plain.wasm",
+    "resnet": "resnet.wasm", "resnet-plain": "resnet_plain.wasm",
+}  # fmt: skip
 _STEPS = 2500  # of 32 images
 
 
@@ -63,9 +68,8 @@ def learn(
     pieces = {
         # All first pixels, then all second ones.
         "digits": squeeze(ink.T.tobytes() + held.T.tobytes()),
-        "vit": squeeze((room / "trainer.wasm").read_bytes()),
         "worker": squeeze(worker.encode()),
-    }
+    } | {kind: squeeze((room / file).read_bytes()) for kind, file in _COMPILED.items()}
     first = np.searchsorted(held_labels, range(len(train.class_names)))
     data = {
         "pieces": {name: piece_key(text) for name, text in pieces.items()},

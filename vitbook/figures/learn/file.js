@@ -2,8 +2,8 @@ import { layout, sizeOf } from "../../trainer/layout.js";
 import { plainOf } from "./run.js";
 
 /** The library's name of a model, or nothing where it has none. */
-export function nameOf(size, { model, positions, post, patch, side }) {
-  if (model === "resnet") return "resnet8_digits";
+export function nameOf(size, { kind, positions, post, patch, side }) {
+  if (kind === "resnet") return "resnet8_digits";
   if (patch === side || (post && !positions)) return null;
   return `vit_${post ? "postnorm_" : positions ? "" : "nopos_"}${size}_patch${patch}_${side}`;
 }
@@ -13,24 +13,26 @@ export function nameOf(size, { model, positions, post, patch, side }) {
  * are the same as positions in the order turned back: so it is written, and reads patches as they stand.
  */
 export function asFile({ shapes, values, places, classes, side, settings, size, about }) {
-  const stored = values.slice(), name = nameOf(size, settings), header = {}, width = settings.width;
-  let at = 0;
+  const name = nameOf(size, settings), header = {}, width = settings.width, stored = [];
+  let at = 0, end = 0;
   for (const [key, shape] of shapes) {
-    const count = sizeOf(shape);
-    header[key] = { dtype: "F32", shape, data_offsets: [4 * at, 4 * (at + count)] };
+    const part = values.slice(at, at += sizeOf(shape)), counter = key.endsWith("num_batches_tracked");
     if (key === "position.table" && places) {
-      places.forEach((place, i) => stored.set(values.subarray(at + (i + 1) * width, at + (i + 2) * width), at + (place + 1) * width));
+      const table = part.slice();
+      places.forEach((place, i) => part.set(table.subarray((i + 1) * width, (i + 2) * width), (place + 1) * width));
     }
-    at += count;
+    const raw = counter ? BigInt64Array.from(part, BigInt) : part;
+    stored.push(new Uint8Array(raw.buffer));
+    header[key] = { dtype: counter ? "I64" : "F32", shape, data_offsets: [end, end += raw.byteLength] };
   }
   const provenance = { ...about, source: "learned in a page of vitbook" };
   if (name) header.__metadata__ = { vitbook: JSON.stringify({ format: 1, class_names: classes, provenance,
     spec: { name, image_size: side, num_classes: classes.length, channels: 1 } }) };
-  const text = new TextEncoder().encode(JSON.stringify(header)), pad = (8 - text.length % 8) % 8;
-  const bytes = new Uint8Array(8 + text.length + pad + 4 * stored.length).fill(32, 8, 8 + text.length + pad);
-  new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length + pad), true);
+  const text = new TextEncoder().encode(JSON.stringify(header)), length = Math.ceil(text.length / 8) * 8;
+  const bytes = new Uint8Array(8 + length + end).fill(32, 8, 8 + length);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(length), true);
   bytes.set(text, 8);
-  bytes.set(new Uint8Array(stored.buffer), 8 + text.length + pad);
+  stored.reduce((from, part) => (bytes.set(part, from), from + part.length), 8 + length);
   return { bytes, name: `${name ?? "vit_learned"}-step${about.step}.safetensors` };
 }
 

@@ -10,16 +10,17 @@ export function insideOf(side, ramp) {
   const given = labelled("What the model is given", image(side, side, mixed));
   const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
     note("cosines: orange is alike, blue opposite; position 1 is top left, and four are a row. Before it learns only the diagonal is orange"));
-  const learned = div("vb-pair", labelled("Its first layer: the filters of a patch", filters,
-    note("ink where it is orange raises a number of the token, where it is blue lowers it")), likeness);
+  const learned = div("vb-pair", labelled("Its first layer: the filters", filters,
+    note("ink where it is orange raises a number of the first layer, where it is blue lowers it")), likeness);
 
   /** What a run has told of a digit: its grey pixels, row by row. */
   function show(run, pixels) {
     const seen = run?.seen;
     learned.hidden = !seen;
     given.hidden = !seen?.places;
+    looks.hidden = seen && !seen.maps.length;
     if (!seen) return maps.replaceChildren();
-    const { patch, width } = run.settings, grid = side / patch;
+    const { kind, patch, width } = run.settings, grid = side / patch;
     if (seen.places) paint(mixed, side, side, (_, row, column) => {
       const from = seen.places[Math.floor(row / patch) * grid + Math.floor(column / patch)];
       return Array(3).fill(pixels[(Math.floor(from / grid) * patch + row % patch) * side + from % grid * patch + column % patch]);
@@ -30,11 +31,12 @@ export function insideOf(side, ramp) {
       paint(made, grid, grid, (i) => color(mean[i], top));
       return labelled(`layer ${layer + 1}`, image(side, side, made));
     }));
-    const columns = width / 4, cell = patch + 1, strongest = Math.max(...seen.filters.map(Math.abs)) || 1;
+    const kernel = kind === "resnet" ? 3 : patch, columns = seen.filters.length / kernel ** 2 / 4, cell = kernel + 1;
+    const strongest = Math.max(...seen.filters.map(Math.abs)) || 1;
     paint(filters, 4 * cell - 1, columns * cell - 1, (_, row, column) => {
-      if (row % cell === patch || column % cell === patch) return [0, 0, 0, 0];
+      if (row % cell === kernel || column % cell === kernel) return [0, 0, 0, 0];
       const filter = Math.floor(row / cell) * columns + Math.floor(column / cell);
-      return between(signs, twoSided(seen.filters[filter * patch * patch + row % cell * patch + column % cell], strongest));
+      return between(signs, twoSided(seen.filters[(filter * kernel + row % cell) * kernel + column % cell], strongest));
     });
     const count = seen.table ? seen.table.length / width - 1 : 0;
     likeness.hidden = count < 2;

@@ -9,6 +9,8 @@ export const CHANGES = {
     why: "Without positions a digit is a bag of patches, and several digits have the same bag." },
   shuffle: { menu: "Patches in one shuffled order", run: "with its patches shuffled", settings: { shuffle: true },
     why: "Positions are learned, so any order is as good as another if it is always the same." },
+  convolution: { menu: "A ResNet: convolutions, no attention", run: "as a ResNet", settings: { kind: "resnet" },
+    why: "A convolution begins with what attention has to learn: near belongs together, and everywhere is alike." },
   patch1: { menu: "Patches of 1 × 1 pixel", run: "with patches of 1 × 1 pixel", settings: { patch: 1 },
     why: "A pixel alone says little: what belongs together must be found among 64 tokens." },
   patch4: { menu: "Patches of 4 × 4 pixels", run: "with patches of 4 × 4 pixels", settings: { patch: 4 },
@@ -34,7 +36,7 @@ export const CHANGES = {
 };
 
 /** Which of the trainer's models a run is of. */
-export const modelOf = (kind) => CHANGES[kind]?.settings.model ?? "vit";
+export const modelOf = (kind) => CHANGES[kind]?.settings.kind ?? "vit";
 
 /** What the trainer builds of a size, where nothing differs. */
 export const plainOf = ({ side, classes, sizes }, size) =>
