@@ -13,7 +13,6 @@ HANDLES = [
     ("checkpoint_ranking", "li.vb-card:nth-of-type(8) .vb-grip", (25, -120)),
     ("rounding_grid", ".vb-knob", (-45, 40)),
     ("design_counter", "[data-control=network]", (-60, 50)),
-    ("design_counter", "[data-control=near]", (-40, 60)),
     ("alike_patches", "[data-control=patch]", (45, 50)),
     ("alike_patches", "[data-control=token]", (-45, 50)),
     ("attention_gallery", "[data-control=query] [aria-checked=true]", (60, 60)),

@@ -1,10 +1,10 @@
 import { node, set } from "../parts/page.js";
-import { div, drag, labelled, note, word } from "../parts/parts.js";
+import { div, drag, note, word } from "../parts/parts.js";
 import { clamp } from "../parts/numbers.js";
 import { live } from "../parts/live.js";
 import { networkDrawing } from "./network_drawing.js";
 
-const ROUNDING = 0.05; // of a figure that is printed with one decimal
+const EQUAL = 0.03; // so far apart costs may be that are called equal
 const NEAR = 4; // px of a plane: of the networks so near to a pointer, the one most like the last
 
 /** Parameters and multiply-adds of a Vision Transformer of plain blocks, queries without bias. */
@@ -48,7 +48,7 @@ export function under(networks, far, last, limits, near = NEAR) {
 }
 
 /** A plane of parameters in millions and multiply-adds in billions; what lies outside is cut. */
-function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
+function plane({ x, y, x_ticks, y_ticks }, { size, inset }) {
   const [width, height] = size, [left, top, right, bottom] = inset;
   const wide = width - left - right, tall = height - top - bottom;
   const across = (value) => (value - x[0]) / (x[1] - x[0]) * wide;
@@ -69,68 +69,54 @@ function plane({ label, x, y, x_ticks, y_ticks }, { size, inset }) {
     word({ x: left + wide, y: height - 3, "text-anchor": "end" }, "parameters, M"),
     word({ x: 0, y: 11 }, "multiply-adds, G"), field,
     node("svg:rect", { class: "vb-frame", x: left, y: top, width: wide, height: tall }));
-  const inside = (px, py) => px >= x[0] && px <= x[1] && py >= y[0] && py <= y[1];
+  const inside = ({ millions, billions }) => millions >= x[0] && millions <= x[1] && billions >= y[0] && billions <= y[1];
   /** How far a network lies from a place in the drawing, in its pixels. */
   const far = (place) => ({ millions, billions }) => Math.hypot(
     left + across(millions) - place[0] * width, top + down(billions) - place[1] * height);
-  return { element: labelled(label, drawing), drawing, field, across, down, inside, far };
+  return { drawing, field, wide, across, down, inside, far };
 }
 
 /**
  * @param {HTMLElement} root
  * @param {{network: {patches: number, pixels: number, classes: number},
  *   start: {depth: number, width: number, ratio: number}, limits: Record<string, number[]>,
- *   designs: {name: string, parameters: number, macs: number}[],
- *   goal: {name: string, depth: number, width: number, parameters: number, macs: number},
- *   planes: object[], layout: object, color: string, task: string}} data
+ *   designs: {name: string, parameters: number, macs: number}[], narrow: number, plane: object, layout: object,
+ *   color: string, task: string}} data
  */
 export function render(root, data) {
-  const { goal, network, limits } = data;
-  const figure = live(root, data, data.start), { state, change } = figure;
-  const networks = allNetworks(limits, network), names = ["network", "near"];
-  const picked = ({ depth, width, ratio }) => change({ depth, width, ratio });
+  const { network, limits, start, narrow } = data;
+  const figure = live(root, data, start), { state, change } = figure;
+  const networks = allNetworks(limits, network);
+  const at = ({ depth, width, ratio }) => {
+    const { parameters, macs, pairs } = count(depth, width, ratio * width, network);
+    return { parameters, macs, pairs, millions: parameters / 1e6, billions: macs / 1e9 };
+  };
+  const before = at(start);
   const within = (name, value) => clamp(value, limits[name][0], limits[name][1]);
 
-  const views = data.planes.map((each, i) => {
-    const view = plane(each, data.layout);
-    const { across, down, field } = view;
-    const sweep = node("svg:polyline", { class: "vb-sweep" });
-    const dot = node("svg:circle", { r: 6, class: "vb-dot vb-own" });
-    const handle = node("svg:g", { class: "vb-handle", tabindex: 0, role: "slider",
-      "data-control": names[i], "aria-label": `network, ${each.label}; up and down a layer, ` +
-      "left and right a width", "aria-valuemin": limits.depth[0], "aria-valuemax": limits.depth[1] },
-      node("svg:circle", { r: 19, fill: "transparent" }), dot);
-    if (each.lens) {
-      const [x0, x1] = each.lens.x, [y0, y1] = each.lens.y;
-      field.append(node("svg:rect", { class: "vb-lens", x: across(x0), y: down(y1),
-        width: across(x1) - across(x0), height: down(y0) - down(y1) }));
-    }
-    field.append(sweep);
-    for (const { name, parameters, macs } of data.designs) {
-      const x = across(parameters), y = down(macs);
-      const wide = Math.max(across(parameters + ROUNDING) - x, 3);
-      const tall = Math.max(y - down(macs + ROUNDING), 3);
-      field.append(node("svg:rect", { x: x - wide, y: y - tall, width: 2 * wide,
-        height: 2 * tall, fill: data.color, class: "vb-dot" }));
-      if (!each.lens || !inLens(each.lens, parameters, macs)) {
-        field.append(node("svg:text", { class: "vb-name", x: x + (each.lens ? 8 : -8), y: y + 4,
-          "text-anchor": each.lens ? "start" : "end", "font-size": 12 }, name));
-      }
-    }
-    field.append(handle);
-    drag(view.drawing, {
-      handle,
-      move: (...place) => picked(under(networks, view.far(place), state, limits)),
-      walk: (down, right) => {
-        const [depth, width] = [within("depth", state.depth - down),
-          within("width", state.width + right * limits.width[2])];
-        const { parameters, macs } = count(depth, width, state.ratio * width, network);
-        if (!views[0].inside(parameters / 1e6, macs / 1e9)) return; // the keys would lose it
-        change({ depth, width });
-        if (handle.getAttribute("visibility") === "hidden") views[0].handle.focus();
-      },
-    });
-    return { ...view, sweep, handle };
+  const { drawing, field, wide, across, down, inside, far } = plane(data.plane, data.layout);
+  const level = down(before.billions);
+  field.append(node("svg:line", { class: "vb-sweep", x1: 0, x2: wide, y1: level, y2: level }));
+  for (const { name, parameters, macs } of data.designs) {
+    const x = across(parameters), y = down(macs);
+    field.append(node("svg:rect", { x: x - 3, y: y - 3, width: 6, height: 6, fill: data.color, class: "vb-dot" }),
+      node("svg:text", { class: "vb-name", x: x + 7, y: y + 4, "font-size": 12 }, name));
+  }
+  const handle = node("svg:g", { class: "vb-handle", tabindex: 0, role: "slider", "data-control": "network",
+    "aria-label": "network; up and down a layer, left and right a width",
+    "aria-valuemin": limits.depth[0], "aria-valuemax": limits.depth[1] },
+  node("svg:circle", { r: 19, fill: "transparent" }), node("svg:circle", { r: 6, class: "vb-dot vb-own" }));
+  field.append(handle);
+  drag(drawing, {
+    handle,
+    move: (...place) => {
+      const { depth, width, ratio } = under(networks, far(place), state, limits);
+      change({ depth, width, ratio });
+    },
+    walk: (down, right) => {
+      const next = { ...state, depth: within("depth", state.depth - down), width: within("width", state.width + right * limits.width[2]) };
+      if (inside(at(next))) change(next); // else the keys would lose it
+    },
   });
 
   const picture = networkDrawing(limits);
@@ -138,40 +124,20 @@ export function render(root, data) {
     const [min, max, step] = limits[control];
     return figure.slider(control, words, { min, max, step, tell });
   };
+  const layers = ({ depth, width }) => `${depth} layer${depth === 1 ? "" : "s"} of width ${width}`;
 
-  const share = (counted, printed) => {
-    const off = 100 * (counted / printed - 1);
-    return Math.abs(counted - printed) < ROUNDING ? `those printed too: ${printed.toFixed(1)}`
-      : `${Math.abs(off).toFixed(1)} % ` +
-      `${off < 0 ? "under" : "over"} the printed ${printed.toFixed(1)}`;
-  };
-
-  function draw({ depth, width, ratio }) {
-    const at = (ratio) => count(depth, width, ratio * width, network);
-    const { parameters, macs, pairs } = at(ratio);
-    const [millions, billions] = [parameters / 1e6, macs / 1e9];
-    const line = limits.ratio.slice(0, 2).map(at)
-      .map((each) => [each.parameters / 1e6, each.macs / 1e9]);
-    for (const { across, down, inside, sweep, handle } of views) {
-      set(sweep, { points: line.map(([x, y]) => `${across(x)},${down(y)}`).join(" ") });
-      set(handle, { visibility: inside(millions, billions) ? "visible" : "hidden",
-        "aria-valuenow": depth, "aria-valuetext": `${depth} layers of width ${width}` });
-      for (const circle of handle.children) set(circle, { cx: across(millions), cy: down(billions) });
-    }
+  function draw() {
+    const now = at(state), { parameters, macs, pairs, millions, billions } = now;
+    const equal = Math.abs(macs / before.macs - 1) < EQUAL;
+    set(handle, { visibility: inside(now) ? "visible" : "hidden", "aria-valuenow": state.depth, "aria-valuetext": layers(state) });
+    for (const circle of handle.children) set(circle, { cx: across(millions), cy: down(billions) });
     picture.show(state);
-
-    const built = depth === goal.depth && width === goal.width;
-    const tenths = Math.round(10 * goal.parameters);
-    const meets = [Math.floor, Math.round].some((cut) => cut(10 * millions) === tenths);
-    const away = views.some((view) => view.inside(millions, billions)) ? ""
-      : "Beyond both planes. ";
-    const then = `The multiply-adds are ${share(billions, goal.macs)} G.`;
     return {
-      says: [`${millions.toFixed(2)} M parameters, ${billions.toFixed(2)} G multiply-adds, ` +
-        `${(pairs / 1e9).toFixed(2)} G of them for pairs of tokens. ${away}`,
-      meets && !built ? node("strong", {}, `By chance ${goal.parameters} M, rounded or cut, from ` +
-        `other layers than ${goal.name}'s. ${then}`) : ""],
-      reached: meets && built && `${goal.parameters} M, rounded or cut. ${then}`,
+      says: `${millions.toFixed(2)} M parameters, ${billions.toFixed(2)} G multiply-adds ` +
+        `(${Math.round(100 * macs / before.macs)} % of those at the start), ${(pairs / 1e9).toFixed(2)} G of them for pairs of tokens. ` +
+        `${inside(now) ? "" : "Beyond the plane. "}`,
+      reached: equal && state.width <= narrow && state.ratio === start.ratio && `${layers(state)} cost as much as ` +
+        `${layers(start)}, with ${Math.round(100 * parameters / before.parameters)} % of the parameters.`,
       told: { parameters, macs },
     };
   }
@@ -180,11 +146,7 @@ export function render(root, data) {
     div("vb-dials",
       slider("depth", "Depth", (value) => `${value} layer${value === 1 ? "" : "s"}`),
       slider("width", "Width", String), slider("ratio", "MLP ratio", String), figure.reset),
-    picture.element,
-    div("vb-pair", ...views.map(({ element }) => element)),
-    note("Circle: the network as set; drag it, and the network follows. Dashes: where other MLP ratios " +
-      "would put it. Boxes: printed figures; on the right as large as their rounding."));
+    picture.element, drawing,
+    note("Circle: the network as set; drag it, and the network follows. Dashes: as many multiply-adds as at the start. " +
+      "Squares: designs as printed."));
 }
-
-const inLens = ({ x, y }, parameters, macs) =>
-  parameters >= x[0] && parameters <= x[1] && macs >= y[0] && macs <= y[1];
