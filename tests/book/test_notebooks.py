@@ -12,8 +12,8 @@ import pytest
 import stamp_address
 
 # The measures of teaching: lowest and highest.
-WORDS = (1500, 2200)
-CODE_CELLS = (12, 18)
+WORDS = (1200, 2200)
+CODE_CELLS = (10, 18)
 # A chapter of pairs: each pitfall is two small cells, one that fails and one that is mended.
 PAIRS = {"pitfalls": 20}
 CODE_CELLS_OF = {"pitfalls": (40, 56)}
@@ -21,7 +21,7 @@ MEDIAN_LINES = 6
 CELL_LINES = 12
 LISTING_LINES = 30
 PARAGRAPH_WORDS = 80
-EXERCISES = (6, 8)
+EXERCISES = (5, 8)
 
 FOLDED = {"hide-cell", "remove-cell", "solution"}
 FENCE = re.compile(r"^(`{3,}|:{3,})")
