@@ -11,7 +11,7 @@ from pathlib import Path
 HOME = Path(__file__).resolve().parent.parent / "vitbook" / "trainer"
 FLAGS = (
     "--target=wasm32-freestanding",
-    *("-O2", "-mbulk-memory", "-mnontrapping-fptoint"),
+    *("-O2", "-fno-unroll-loops", "-mbulk-memory", "-mnontrapping-fptoint"),
     *("-nostdlib", "-Wl,--no-entry", "-Wl,--export-memory", "-s"),
 )
 # Of each compiled file: its source, and what else it is compiled with.

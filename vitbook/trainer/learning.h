@@ -42,19 +42,23 @@ static float *gradient(const float *parameter) { return gradients + (parameter -
 
 // ---------------------------------------------------------------------------------- products
 // ROWS x 4 COLUMNS numbers of a product, held in registers while it runs along: two rows of sixteen are what
-// the sixteen registers of a PC hold with what they are made from.
-#define BLOCK(ROWS, COLUMNS)                                                                          \
-  do {                                                                                                \
-    const float *a = A + r * down, *b = B + c;                                                        \
-    f4 sums[ROWS][COLUMNS];                                                                           \
-    for (int i = 0; i < ROWS; i++)                                                                    \
-      for (int j = 0; j < COLUMNS; j++)                                                               \
-        sums[i][j] = from ? *(const f4 *)(from + (r + i) * step + c + 4 * j) : (f4){0, 0, 0, 0};      \
-    for (int k = 0; k < inner; k++, a += along, b += below)                                           \
-      _Pragma("unroll") for (int i = 0; i < ROWS; i++)                                                \
-        _Pragma("unroll") for (int j = 0; j < COLUMNS; j++) sums[i][j] += a[i * down] * *(const f4 *)(b + 4 * j); \
-    for (int i = 0; i < ROWS; i++)                                                                    \
-      for (int j = 0; j < COLUMNS; j++) *(f4 *)(C + (r + i) * next + c + 4 * j) = sums[i][j];         \
+// the sixteen registers of a PC hold with what they are made from; without SIMD, two of four.
+#ifdef __wasm_simd128__
+enum { WIDE = 4 };
+#else
+enum { WIDE = 1 };
+#endif
+#define ALL(i, count) _Pragma("unroll") for (int i = 0; i < count; i++)
+#define BLOCK(ROWS, COLUMNS)                                                                                            \
+  do {                                                                                                                  \
+    const float *a = A + r * down, *b = B + c;                                                                          \
+    f4 sums[ROWS][COLUMNS];                                                                                             \
+    ALL(i, ROWS)                                                                                                        \
+      ALL(j, COLUMNS)                                                                                                   \
+        sums[i][j] = from ? *(const f4 *)(from + (r + i) * step + c + 4 * j) : (f4){0, 0, 0, 0};                        \
+    for (int k = 0; k < inner; k++, a += along, b += below)                                                             \
+      ALL(i, ROWS) ALL(j, COLUMNS) sums[i][j] += a[i * down] * *(const f4 *)(b + 4 * j);                                \
+    ALL(i, ROWS) ALL(j, COLUMNS) *(f4 *)(C + (r + i) * next + c + 4 * j) = sums[i][j];                                  \
   } while (0)
 
 // C (rows, columns) = A (rows, inner) B (inner, columns) + what lies at `from`, by rows of `step`, unless it is
@@ -62,14 +66,13 @@ static float *gradient(const float *parameter) { return gradients + (parameter -
 // B and C by rows.
 APART static void product(const float *A, int down, int along, const float *B, int below, float *C,
                                               int next, int rows, int inner, int columns, const float *from, int step) {
-  const int whole = columns & ~3;
-  int r = 0;
-  for (; r + 2 <= rows; r += 2) {
-    int c = 0;
-    for (; c + 16 <= whole; c += 16) BLOCK(2, 4);
-    for (; c < whole; c += 4) BLOCK(2, 1);
-  }
-  for (int c = 0; r < rows && c < whole; c += 4) BLOCK(1, 1);
+  const int whole = columns & ~3, even = rows & ~1;
+  int c = 0;
+  for (; c + 4 * WIDE <= whole; c += 4 * WIDE)  // so many columns of B stay in the nearest cache
+    for (int r = 0; r < even; r += 2) BLOCK(2, WIDE);
+  for (; c < whole; c += 4)
+    for (int r = 0; r < even; r += 2) BLOCK(2, 1);
+  for (int r = even, c = 0; r < rows && c < whole; c += 4) BLOCK(1, 1);
   for (int i = 0; i < rows; i++)  // the last columns, where their number is no multiple of four
     for (int c = whole; c < columns; c++) {
       float sum = from ? from[i * step + c] : 0;
@@ -79,6 +82,11 @@ APART static void product(const float *A, int down, int along, const float *B, i
 }
 
 // ---------------------------------------------------------------------------------- small things
+static f4 larger(f4 a, f4 b) {  // a, where it is NaN
+  const i4 less = a < b;
+  return (f4)((less & (i4)b) | (~less & (i4)a));
+}
+
 static float sum_of(f4 x) { return x[0] + x[1] + x[2] + x[3]; }
 
 APART static void plus(const float *a, const float *b, float *y, int n) {

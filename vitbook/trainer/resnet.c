@@ -127,7 +127,7 @@ APART static void norm(Norm l, const float *x, const float *added, float *y, int
       *(f4 *)(l.hat + i) = hat;
       f4 out = hat * weight + bias;
       if (added) out += *(const f4 *)(added + i);
-      *(f4 *)(y + i) = __builtin_elementwise_max(out, (f4){0, 0, 0, 0});
+      *(f4 *)(y + i) = larger(out, (f4){0, 0, 0, 0});
     }
   }
 }

@@ -57,7 +57,7 @@ APART static void norm_back(Norm l, const float *gy, float *gx, int rows, int ad
 }
 
 __attribute__((always_inline)) static f4 exponential(f4 x) {  // relative error below 2e-7, from 2^n and a polynomial on half of ln 2
-  x = __builtin_elementwise_max(x, (f4){-87, -87, -87, -87});
+  x = larger(x, (f4){-87, -87, -87, -87});
   const f4 whole = __builtin_elementwise_floor(x * 1.44269504f + 0.5f);
   const f4 r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
   const i4 n = __builtin_convertvector(whole, i4);
