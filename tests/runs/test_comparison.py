@@ -94,7 +94,7 @@ def test_shared_seeds_are_compared_in_pairs():
     assert found.decides and found.verdict(1) == "open" and found.steps == (1320, 1320)
     more = runs.compare(*sides([60, 65, 71], [39, 43, 48, 41]))
     assert str(more).endswith("3 and 4 seeds") and more.verdict(-1) == "contradicts"
-    assert more.verdict(1, chance=0.2) == "a lead" and more.verdict(1, chance=0.01) == "agrees"
+    assert more.verdict(1, chance=0.2) == "a lead for" and more.verdict(1, chance=0.01) == "agrees"
     assert "pairs of seeds" in more.needs
 
 

@@ -7,6 +7,7 @@ read, asked for and compared; what makes a run belongs in `training` and `cli`, 
 
 from vitbook.files import data_folder
 from vitbook.runs.comparison import Comparison, Gain, compare, gain
+from vitbook.runs.evidence import Claim, Evidence, Table, not_run
 from vitbook.runs.ledger import (
     check_place,
     measurements,
@@ -50,8 +51,10 @@ from vitbook.runs.tables import accuracy_of, table
 
 __all__ = [
     "RECIPES",
+    "Claim",
     "Comparison",
     "Difference",
+    "Evidence",
     "Experiment",
     "ExperimentError",
     "Gain",
@@ -62,6 +65,7 @@ __all__ = [
     "Recipe",
     "Result",
     "Spread",
+    "Table",
     "accuracy_of",
     "check_place",
     "command",
@@ -79,6 +83,7 @@ __all__ = [
     "log_odds",
     "made_on",
     "measurements",
+    "not_run",
     "published",
     "read",
     "read_all",

@@ -11,7 +11,6 @@ from vitbook.runs.planned_run import PlannedRun, num_images
 from vitbook.runs.rows import LedgerError, Result
 from vitbook.runs.statistics import (
     CEILING,
-    LEVEL,
     Difference,
     OneRun,
     Spread,
@@ -22,6 +21,7 @@ from vitbook.runs.statistics import (
     seeds_needed,
     summary,
     test_error,
+    verdict_of,
 )
 
 
@@ -81,25 +81,14 @@ class Comparison:
     def verdict(self, claimed: int, chance: float | None = None) -> str:
         """Of a claim that the first side is above the second (``claimed`` 1), or below (-1).
 
-        Args:
-            chance: its p value corrected for the others of its page (:func:`.holm`); by default as
-                if it were alone.
-
         Returns:
-            "shows" of one run; "at the ceiling"; "agrees" or "contradicts"; "a lead" if only the
-            correction stands against it; else "open".
+            "shows" of one run; "at the ceiling"; else what :func:`.verdict_of` says.
         """
-        if claimed not in (1, -1):
-            raise ValueError(f"claimed {claimed!r}: expected 1 for a gain, or -1 for a loss")
         if self.points is None:
             return "shows"
         if self.at_ceiling:
             return "at the ceiling"
-        if self.points.p >= LEVEL:
-            return "open"
-        if chance is not None and chance >= LEVEL:
-            return "a lead"
-        return "agrees" if (self.gap > 0) == (claimed > 0) else "contradicts"
+        return verdict_of(self.points, claimed, chance)
 
     @property
     def needs(self) -> str:

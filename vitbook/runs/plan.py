@@ -4,6 +4,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -35,6 +36,7 @@ class _Runs(TypedDict, total=False):
 
 class _Group(_Runs, total=False):
     question: str
+    planned: date
     needs: str
     runs: list[dict[str, Any]]
 
@@ -53,12 +55,14 @@ class Experiment:
     Attributes:
         runs: in the order in which they are made.
         needs: what has to be built before it can be run; empty if nothing.
+        planned: the day on which the list first asked the question.
     """
 
     name: str
     question: str
     runs: tuple[PlannedRun, ...]
     needs: str = ""
+    planned: date | None = None
 
 
 def read_experiments(
@@ -66,9 +70,9 @@ def read_experiments(
 ) -> tuple[Experiment, ...]:
     """The experiments in their order, which is that of the work.
 
-    Each experiment is one TOML table with a ``question``. The table holds the settings that all its
-    runs share. Each ``[[NAME.runs]]`` adds one run for each of its models, shares and seeds, and
-    may change the shared settings. The settings are:
+    Each experiment is one TOML table with a ``question``, and the day on which it was ``planned``.
+    The table holds the settings that all its runs share. Each ``[[NAME.runs]]`` adds one run for
+    each of its models, shares and seeds, and may change the shared settings. The settings are:
 
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
     that they are divided into (else the recipe's own passes), ``seeds``, ``shares`` with
@@ -115,7 +119,9 @@ def _experiment(name: str, group: dict) -> Experiment:
     twice = [run.model for run, times in Counter(runs).items() if times > 1]
     if twice:
         raise ValueError(f"the same run of {twice[0]} stands there twice: remove one")
-    return Experiment(name, group["question"], tuple(runs), group.get("needs", ""))
+    return Experiment(
+        name, group["question"], tuple(runs), group.get("needs", ""), group.get("planned")
+    )
 
 
 def _runs(name: str, shared: dict, entry: dict) -> list[PlannedRun]:

@@ -146,6 +146,27 @@ def difference_of(first: Difference, second: Difference) -> Difference:
     return _of_t(first.mean - second.mean, errors, deviation, paired=False)
 
 
+def verdict_of(found: Difference, claimed: int, chance: float | None = None) -> str:
+    """Of a claim that a difference is above 0 (``claimed`` 1), or below (-1).
+
+    Args:
+        chance: its p value corrected for the others of its page (:func:`holm`); by default as if it
+            were alone.
+
+    Returns:
+        "agrees" or "contradicts"; "a lead for" or "a lead against" if only the correction stands
+        against it; else "open".
+    """
+    if claimed not in (1, -1):
+        raise ValueError(f"claimed {claimed!r}: expected 1 for a gain, or -1 for a loss")
+    if found.p >= LEVEL:
+        return "open"
+    as_claimed = (found.mean > 0) == (claimed > 0)
+    if chance is not None and chance >= LEVEL:
+        return "a lead for" if as_claimed else "a lead against"
+    return "agrees" if as_claimed else "contradicts"
+
+
 def _of_t(
     found: float, errors: Sequence[tuple[float, float | int]], deviation: float, paired: bool
 ) -> Difference:

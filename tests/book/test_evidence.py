@@ -1,0 +1,131 @@
+"""A claim has its rows on a page outside the contents, and one without rows breaks the build."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+import vitbook_evidence
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+from vitbook import runs
+from vitbook.runs import Claim, Evidence, LedgerError, Table
+
+(SOME,) = (row for row in runs.read() if row.name == "digits-vit_micro_patch2_8-digits-seed0")
+
+
+def rows(model, *accuracies):
+    return [
+        replace(SOME, model=model, seed=seed, accuracy=accuracy / 100)
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def claims():
+    better = Claim(
+        "Larger view", "Turned is better.", ("turned", "plain"),
+        rows("turned", 80, 81, 82), rows("plain", 70, 71, 73), reported="it helps (poster).",
+    )  # fmt: skip
+    once = Claim("One run", "It is worse.", ("turned", "plain"), better.ours[:1], better.theirs[:1])
+    return better, once
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    def run(text, evidence):
+        monkeypatch.setattr(vitbook_evidence, "studies", lambda: {"chapter": "vitbook.of_chapter"})
+        module = type("Study", (), {"evidence": staticmethod(evidence)})
+        monkeypatch.setattr(vitbook_evidence, "import_module", lambda name: module)
+        vitbook_evidence.evidence_of.cache_clear()
+        (tmp_path / "book").mkdir(exist_ok=True)
+        (tmp_path / "book" / "chapter.md").write_text(f"# A chapter\n\n{text}\n")
+        (tmp_path / "index.md").write_text("# All\n\n```{toctree}\nbook/chapter\n```\n")
+        warnings = io.StringIO()
+        Sphinx(
+            tmp_path, None, tmp_path / "html", tmp_path / "trees", "html", freshenv=True,
+            status=None, warning=warnings, confoverrides={
+                "extensions": ["myst_parser", "vitbook_evidence"],
+                "exclude_patterns": ["html", "trees"],
+            },
+        ).build()  # fmt: skip
+        return tmp_path, warnings.getvalue()
+
+    yield run
+    vitbook_evidence.evidence_of.cache_clear()
+
+
+def test_a_claim_in_the_chapter_leads_to_its_rows(build):
+    root, warnings = build("It gains {evidence}`Larger view`.", lambda: Evidence(claims()))
+    chapter = (root / "html/book/chapter.html").read_text()
+    (href, told) = re.search(
+        r'It gains <a [^>]*href="([^"]+)"[^>]*><span[^>]*>([^<]+)', chapter
+    ).groups()
+    assert href == "evidence/chapter.html#evidence-chapter-larger-view"
+    assert told == "+9.7 points (+8.2 to +11.1), 3 paired seeds"
+    page = (root / "html/book/evidence/chapter.html").read_text()
+    words = " ".join(re.sub("<[^>]*>", " ", page).split())
+    assert (
+        'id="evidence-chapter-larger-view"' in page
+        and "evidence" in (root / "html/searchindex.js").read_text()
+    )
+    assert "1 comparisons of this page" in words and "81.0 ± 1.0, 3 seeds" in words
+    assert "80.00, 81.00, 82.00" in words and "1,320" in words and "it helps (poster)" in words
+    assert "80.0 %, one run, ±4.2 by its test images" in words
+    assert warnings == "" and not (root / "book/evidence").exists()
+
+
+def test_a_claim_without_rows_breaks_the_build_and_is_named(build):
+    def evidence():
+        return Evidence([Claim("Nobody ran it", "It helps.", ("a", "b"), [], rows("b", 70))])
+
+    with pytest.raises(ExtensionError, match=r"of chapter: claim 'Nobody ran it' .* no rows"):
+        build("Text.", evidence)
+
+
+def test_a_claim_that_no_study_makes_breaks_the_build(build):
+    with pytest.raises(ExtensionError, match="no claim 'Smaller view': expected one of Larger"):
+        build("{evidence}`Smaller view`", lambda: Evidence(claims()))
+
+
+def test_unequal_steps_are_refused_or_their_reason_stands_on_the_page(build):
+    longer = [
+        replace(row, recipe=row.recipe | {"epochs": 120}) for row in rows("turned", 80, 81, 82)
+    ]
+
+    def evidence(**said):
+        claim = Claim("Longer", "It helps.", ("a", "b"), longer, rows("plain", 70, 71, 73), **said)
+        return Evidence([claim], [Table("Counts", "A note.", [{"model": "a", "said": "3"}])])
+
+    with pytest.raises(ExtensionError, match="claim 'Longer' .* rows of unequal steps compared"):
+        build("Text.", evidence)
+    root, _ = build("Text.", lambda: evidence(unequal="both saw all images"))
+    page = (root / "html/book/evidence/chapter.html").read_text()
+    assert "Unequal steps, because both saw all images." in page and "A note." in page
+
+
+def test_a_page_corrects_what_it_could_decide_together():
+    near = Claim(
+        "Nearly", "It helps.", ("a", "b"), rows("a", 60, 65, 71), rows("b", 58.5, 63, 69.7)
+    )
+    found = Evidence([*claims(), near])
+    alone = near.test.p
+    assert alone < 0.05 and found.chances["Nearly"] == pytest.approx(alone)
+    assert found.chances["Larger view"] == pytest.approx(2 * found["Larger view"].test.p)
+    many = Evidence([near, replace(near, name="Again"), replace(near, name="And again")])
+    assert many.chances["Nearly"] == pytest.approx(3 * alone)
+    assert found.verdict("One run") == "shows" and "One run" not in found.chances
+    with pytest.raises(LedgerError, match="two of one name"):
+        Evidence([near, near])
+
+
+def test_an_interaction_is_told_in_log_odds():
+    better, once = claims()
+    less = Claim(
+        "Less", "The gain is larger.", ("a", "b"), rows("a", 90, 91, 92), rows("b", 89, 90.5, 91),
+        than=better, claimed=-1,
+    )  # fmt: skip
+    assert re.fullmatch(r"−0\.\d\d log-odds \(−0\.\d\d to [−+]0\.\d\d\)", str(less))
+    assert less.verdict() == "agrees" and less.verdict(chance=0.5) == "a lead for"
+    with pytest.raises(LedgerError, match="single runs has no spread"):
+        replace(less, than=once)

@@ -1,0 +1,156 @@
+"""Claims with the runs behind them: what a chapter's evidence page is made of."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+
+from vitbook.runs.comparison import Comparison, compare
+from vitbook.runs.plan import read_experiments
+from vitbook.runs.planned_run import PlannedRun
+from vitbook.runs.rows import LedgerError, Result
+from vitbook.runs.statistics import Difference, difference_of, holm, verdict_of
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and two kinds of run that decide it.
+
+    Attributes:
+        name: a few words, by which the chapter links it.
+        sentence: what is claimed.
+        sides: what the two kinds of run are called.
+        ours: rows of the first kind, all seeds; ``theirs`` of the second.
+        claimed: 1 if the sentence says that the first is above, -1 if below.
+        than: makes it a claim of an interaction: that the difference is larger than that of this
+            claim (``claimed`` 1), or smaller, in log-odds.
+        unequal: see :func:`.compare`.
+        reported: what others print, in their words.
+        note: what else a reader who doubts should know.
+
+    Raises:
+        LedgerError: a side has no rows, or what :func:`.compare` refuses; names the claim.
+    """
+
+    name: str
+    sentence: str
+    sides: tuple[str, str]
+    ours: Sequence[Result]
+    theirs: Sequence[Result]
+    claimed: int = 1
+    than: "Claim | None" = None
+    unequal: str = ""
+    reported: str = ""
+    note: str = ""
+    comparison: Comparison = field(init=False)
+
+    def __post_init__(self):
+        try:
+            found = compare(self.ours, self.theirs, unequal=self.unequal)
+        except LedgerError as error:
+            raise LedgerError(f"claim {self.name!r} ({self.sentence}): {error}") from error
+        object.__setattr__(self, "comparison", found)
+        if self.than and not (found.odds and self.than.comparison.odds):
+            raise LedgerError(f"claim {self.name!r}: an interaction of single runs has no spread")
+
+    @property
+    def test(self) -> Difference | None:
+        """What is tested, if anything is: an interaction, or a difference in points."""
+        if self.than:
+            return difference_of(self.comparison.odds, self.than.comparison.odds)
+        return self.comparison.points if self.comparison.decides else None
+
+    def __str__(self) -> str:
+        if not self.than:
+            return str(self.comparison)
+        middle, low, high = (
+            f"{end:+.2f}".replace("-", "−")
+            for end in (self.test.mean, self.test.low, self.test.high)
+        )
+        return f"{middle} log-odds ({low} to {high})"
+
+    def verdict(self, chance: float | None = None) -> str:
+        """See :func:`.verdict_of` and :meth:`.Comparison.verdict`."""
+        if self.than:
+            return verdict_of(self.test, self.claimed, chance)
+        return self.comparison.verdict(self.claimed, chance)
+
+    @property
+    def planned(self) -> dict[str, str]:
+        """Experiment -> the day on which the list first asked for its runs."""
+        asked = {row.experiment for row in (*self.ours, *self.theirs)}
+        return {each.name: str(each.planned) for each in read_experiments() if each.name in asked}
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is counted or quoted, and no comparison of runs."""
+
+    title: str
+    note: str
+    lines: Sequence[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that stands behind a chapter.
+
+    Attributes:
+        claims: the chapter's own first.
+        tables: quotations, audits, speeds.
+        not_run: what the list of experiments asks for and the ledger lacks: see :func:`not_run`.
+
+    Raises:
+        LedgerError: two claims of one name.
+    """
+
+    claims: Sequence[Claim]
+    tables: Sequence[Table] = ()
+    not_run: Sequence[dict[str, str]] = ()
+
+    def __post_init__(self):
+        if len({claim.name for claim in self.claims}) != len(self.claims):
+            raise LedgerError(f"claims {[claim.name for claim in self.claims]}: two of one name")
+
+    def __getitem__(self, name: str) -> Claim:
+        known = {claim.name: claim for claim in self.claims}
+        if name not in known:
+            raise LedgerError(f"no claim {name!r}: expected one of {', '.join(sorted(known))}")
+        return known[name]
+
+    @cached_property
+    def chances(self) -> dict[str, float]:
+        """Claim -> its p value, corrected for all claims that could be decided (Holm)."""
+        tested = [claim for claim in self.claims if claim.test]
+        corrected = holm([claim.test.p for claim in tested])
+        return {claim.name: p for claim, p in zip(tested, corrected, strict=True)}
+
+    def verdict(self, name: str) -> str:
+        return self[name].verdict(self.chances.get(name))
+
+
+def not_run(names: Iterable[str], models: Iterable[str], rows: Iterable[Result]) -> list[dict]:
+    """A line for each model of some experiments that the ledger lacks, with its price.
+
+    The hours are by the images a second of the experiment's other runs, on the machine that made
+    them; "not known" where it has none.
+
+    Args:
+        names: of the experiments.
+        models: only these.
+        rows: of the ledger.
+    """
+    answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
+    models, lines = set(models), []
+    for experiment in (each for each in read_experiments() if each.name in set(names)):
+        rates = [answers[run].images_per_second for run in experiment.runs if run in answers]
+        for model in dict.fromkeys(run.model for run in experiment.runs if run.model in models):
+            left = [run for run in experiment.runs if run.model == model and run not in answers]
+            hours = sum(run.images for run in left) / median(rates) / 3600 if rates else None
+            if left:
+                lines.append({
+                    "experiment": experiment.name, "model": model,
+                    "seeds": ", ".join(sorted({str(run.seed) for run in left})),
+                    "hours": "not known" if hours is None else f"{hours:.1f}",
+                })  # fmt: skip
+    return lines
