@@ -25,8 +25,9 @@ it is half of a 95 % interval, and says how far the choice of the test images al
 the number. Brackets are 95 % intervals over seeds, by Student's t: of pairs where both sides have
 the same seeds, else of all seeds, by Welch. They say nothing about other test images.
 
-**Verdicts.** {number} comparisons of this page could be decided, and are corrected together (Holm).
-*Agrees*, *contradicts*: the interval lies on one side of zero, and the corrected p is below 0.05.
+**Verdicts.** Comparisons of this page that could be decided: {number}. They are corrected together
+(Holm). *Agrees*, *contradicts*: the interval lies on one side of zero, and the corrected p is below
+0.05.
 *A lead*: only the uncorrected p is. *Open*: the interval holds zero, so a difference is not shown,
 and not excluded. *Shows*: one run, which decides nothing. *At the ceiling*: both sides are above
 97 %, where points decide nothing.
@@ -87,7 +88,7 @@ def page(chapter: str, evidence: Evidence) -> Iterator[str]:
         yield table(one.lines)
     if evidence.not_run:
         yield "## What was not run"
-        yield "Hours are of one processor core, by the rates of the runs of the same question."
+        yield "Hours by the rate of the same question's other runs, on the machine that made them."
         yield table(evidence.not_run)
 
 
@@ -111,8 +112,14 @@ def section(chapter: str, claim: Claim, evidence: Evidence) -> Iterator[str]:
     notes = [f"Unequal steps, because {found.unequal}."] if found.unequal else []
     if claim.than:
         notes.append(f"Against {link(chapter, claim.than)}: {claim.than}.")
+    if found.at_ceiling and found.odds:
+        ends = [found.odds.mean, found.odds.low, found.odds.high]
+        told = [f"{end:+.2f}".replace("-", "−") for end in ends]
+        notes.append(f"In log-odds it is {told[0]} ({told[1]} to {told[2]}), uncorrected.")
     planned = [f"`{name}` on {day}" for name, day in claim.planned.items()]
-    notes.append(f"Planned: {', '.join(planned)}." if planned else "Not planned in the list.")
+    if any(not row.experiment for row in (*claim.ours, *claim.theirs)):
+        planned.append("some runs in no plan" if planned else "in no plan")
+    notes.append(f"Planned: {', '.join(planned)}.")
     if claim.verdict() in ("open", "shows") and not claim.than and found.needs:
         notes.append(f"A gap of this size needs {found.needs} (power 80 %).")
     yield " ".join((*notes, claim.note)).strip()

@@ -69,9 +69,10 @@ def test_a_claim_in_the_chapter_leads_to_its_rows(build):
         'id="evidence-chapter-larger-view"' in page
         and "evidence" in (root / "html/searchindex.js").read_text()
     )
-    assert "1 comparisons of this page" in words and "81.0 ± 1.0, 3 seeds" in words
+    assert "that could be decided: 1." in words and "81.0 ± 1.0, 3 seeds" in words
     assert "80.00, 81.00, 82.00" in words and "1,320" in words and "it helps (poster)" in words
     assert "80.0 %, one run, ±4.2 by its test images" in words
+    assert "Planned: in no plan." in words
     assert warnings == "" and not (root / "book/evidence").exists()
 
 
@@ -117,6 +118,13 @@ def test_a_page_corrects_what_it_could_decide_together():
     assert found.verdict("One run") == "shows" and "One run" not in found.chances
     with pytest.raises(LedgerError, match="two of one name"):
         Evidence([near, near])
+
+
+def test_near_the_ceiling_the_page_has_log_odds(build):
+    high = Claim("High", "It helps.", ("a", "b"), rows("a", 99, 99.1), rows("b", 98, 98.3))
+    root, _ = build("Text.", lambda: Evidence([high]))
+    page = (root / "html/book/evidence/chapter.html").read_text()
+    assert "At the ceiling:" in page and "In log-odds it is +0." in page
 
 
 def test_an_interaction_is_told_in_log_odds():
