@@ -7,7 +7,7 @@ read, asked for and compared; what makes a run belongs in `training` and `cli`, 
 
 from vitbook.files import data_folder
 from vitbook.runs.comparison import Comparison, Gain, compare, gain
-from vitbook.runs.evidence import Claim, Evidence, Table, not_run
+from vitbook.runs.evidence import Claim, Evidence, Table, not_run, reported, select
 from vitbook.runs.ledger import (
     check_place,
     measurements,
@@ -90,8 +90,10 @@ __all__ = [
     "read_experiments",
     "read_row",
     "record",
+    "reported",
     "run_name",
     "seeds_needed",
+    "select",
     "summary",
     "table",
     "versions",

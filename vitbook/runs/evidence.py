@@ -6,6 +6,7 @@ from functools import cached_property
 from statistics import median
 
 from vitbook.runs.comparison import Comparison, compare
+from vitbook.runs.ledger import published
 from vitbook.runs.plan import read_experiments
 from vitbook.runs.planned_run import PlannedRun
 from vitbook.runs.rows import LedgerError, Result
@@ -127,6 +128,28 @@ class Evidence:
 
     def verdict(self, name: str) -> str:
         return self[name].verdict(self.chances.get(name))
+
+
+def select(rows: Iterable[Result], **fields: object) -> list[Result]:
+    """Rows whose fields are these: ``select(rows, experiment="data_size", share=0.1)``."""
+    return [row for row in rows if all(getattr(row, key) == value for key, value in fields.items())]
+
+
+def reported(model: str, baseline: str, dataset: str) -> str:
+    """What others print of two models on a data set, and how far apart that is.
+
+    Raises:
+        LedgerError: not one number is printed, or several are.
+    """
+    shares = []
+    for name in (model, baseline):
+        found = published(quantity="accuracy", model=name, dataset=dataset)
+        found = [row for row in found if "fine-tuned" not in row["source"]]
+        if len(found) != 1:
+            raise LedgerError(f"{len(found)} accuracies of {name} on {dataset}: expected one")
+        shares.append(100 * found[0]["value"])
+    gap = f"{shares[0] - shares[1]:+.2f}".replace("-", "−")
+    return f"{shares[0]:.2f} % against {shares[1]:.2f} % ({gap})"
 
 
 def not_run(names: Iterable[str], models: Iterable[str], rows: Iterable[Result]) -> list[dict]:
