@@ -1,6 +1,7 @@
-"""A Vision Transformer that learns in a page: its step for WebAssembly, and the worker.
+"""What learns in a page: a Vision Transformer and a ResNet for WebAssembly, and their worker.
 
-``trainer.c`` is forward, backward and AdamW, which `tools/compile_trainer.py` compiles to
-``trainer.wasm``; ``trainer.js`` is the worker's text. Names and shapes of the parameters are the
-library's, so that weights go both ways. What a page draws of it belongs in `figures`.
+``trainer.c`` and ``resnet.c`` are forward and backward, ``learning.h`` what both are made of and
+AdamW; `tools/compile_trainer.py` compiles each with SIMD and without. ``trainer.js`` and what it
+imports are the worker's text. Names and shapes are the library's, so that weights go both ways.
+What a page draws of it belongs in `figures`.
 """
