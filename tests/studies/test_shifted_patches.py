@@ -1,7 +1,12 @@
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
-from vitbook.studies.shifted_patches import others_in_use
+from vitbook.studies.shifted_patches import evidence, others_in_use
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_known_maps():
@@ -26,3 +31,30 @@ def test_sharper_is_less():
     scores = torch.randn(2, 3, 6, 6)
     used = [others_in_use((sharp * scores).softmax(-1)) for sharp in (0.5, 1, 2)]
     assert (used[0] > used[1]).all() and (used[1] > used[2]).all()
+
+
+@pytest.fixture(scope="module")
+def found():
+    return evidence()
+
+
+def test_the_chapter_links_five_claims_that_the_page_has_first(found):
+    linked = re.findall(r"\{evidence\}`([^`]+)`", (ROOT / "book/shifted_patches.ipynb").read_text())
+    photographs = ["500 photographs", "50,000 photographs"]  # two numbers of one claim
+    short = ["143 digits", "1,442 digits", "SPT alone, 143 digits"]
+    assert linked == ["Sixty epochs", *short, *photographs]
+    assert [claim.name for claim in found.claims][: len(linked)] == linked
+
+
+def test_what_the_chapter_says_stands_the_correction(found):
+    verdicts = {claim.name: found.verdict(claim.name) for claim in found.claims}
+    agree = ("143 digits", "1,442 digits", "SPT alone, 143 digits")
+    assert {verdicts[name] for name in agree} == {"agrees"}
+    assert verdicts["LSA alone, 143 digits"] == verdicts["Fewer digits, larger gain"] == "open"
+    assert verdicts["Sixty epochs"] == "at the ceiling"
+    assert {told for name, told in verdicts.items() if "photographs" in name} == {"shows"}
+
+
+def test_all_steps_are_equal(found):
+    assert all(len(set(claim.comparison.steps)) == 1 for claim in found.claims)
+    assert found["143 digits"].comparison.steps == found["1,442 digits"].comparison.steps
