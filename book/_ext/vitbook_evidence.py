@@ -128,7 +128,12 @@ def section(chapter: str, claim: Claim, evidence: Evidence) -> Iterator[str]:
 def chances(claim: Claim, evidence: Evidence) -> str:
     if claim.name not in evidence.chances:
         return ""
-    return f"; p = {claim.test.p:.3f}, {evidence.chances[claim.name]:.3f} by Holm"
+    alone, corrected = map(chance, (claim.test.p, evidence.chances[claim.name]))
+    return f"; p {alone}, by Holm {corrected}"
+
+
+def chance(p: float) -> str:
+    return f"= {p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def each_seed(rows: Iterable[Result]) -> str:

@@ -72,7 +72,7 @@ def test_a_claim_in_the_chapter_leads_to_its_rows(build):
     assert "that could be decided: 1." in words and "81.0 ± 1.0, 3 seeds" in words
     assert "80.00, 81.00, 82.00" in words and "1,320" in words and "it helps (poster)" in words
     assert "80.0 %, one run, ±4.2 by its test images" in words
-    assert "Planned: in no plan." in words
+    assert "Planned: in no plan." in words and "; p = 0.001, by Holm = 0.001" in words
     assert warnings == "" and not (root / "book/evidence").exists()
 
 
@@ -137,3 +137,9 @@ def test_an_interaction_is_told_in_log_odds():
     assert less.verdict() == "agrees" and less.verdict(chance=0.5) == "a lead for"
     with pytest.raises(LedgerError, match="single runs has no spread"):
         replace(less, than=once)
+
+
+def test_a_small_chance_is_no_zero():
+    assert [vitbook_evidence.chance(p) for p in (0.05, 0.001, 0.0001)] == [
+        "= 0.050", "= 0.001", "< 0.001",
+    ]  # fmt: skip
