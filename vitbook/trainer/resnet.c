@@ -47,12 +47,13 @@ APART static void slide(Conv c, float *map, int images, int back) {
         }
 }
 
-// The kernels as (3, 3, in, out), or the gradient that lies so added to that of the kernels.
-APART static void unfold(Conv c, float *weight, int back) {
-  for (int o = 0; o < c.out; o++)
-    for (int i = 0; i < c.in; i++)
-      for (int k = 0; k < 9; k++) {
-        float *w = weight + (o * c.in + i) * 9 + k, *v = kernel + (k * c.in + i) * c.out + o;
+// The kernels with (3, 3, in) together and `across` from one output to the next, so that a window lies like a kernel; or a
+// gradient that lies so, added to that of the kernels.
+APART static void unfold(Conv c, float *weight, float *to, int across, int down, int back) {
+  for (int i = 0; i < c.in; i++)
+    for (int k = 0; k < 9; k++)
+      for (int o = 0; o < c.out; o++) {
+        float *w = weight + (o * c.in + i) * 9 + k, *v = to + o * across + (k * c.in + i) * down;
         if (back) *w += *v;
         else *v = *w;
       }
@@ -60,7 +61,7 @@ APART static void unfold(Conv c, float *weight, int back) {
 
 APART static void conv(Conv c, float *x, float *y, int images) {
   const int pixels = c.side * c.side, places = pixels / c.stride / c.stride;
-  unfold(c, c.weight, 0);
+  unfold(c, c.weight, kernel, 1, c.out, 0);
   for (int i = 0, some; i < images; i += some) {
     some = few(c, images - i);
     slide(c, x + i * pixels * c.in, some, 0);
@@ -71,10 +72,7 @@ APART static void conv(Conv c, float *x, float *y, int images) {
 // Adds to the gradient of the kernels, and to that of x unless it is null.
 APART static void conv_back(Conv c, float *x, const float *gy, float *gx) {
   const int pixels = c.side * c.side, places = pixels / c.stride / c.stride, inner = 9 * c.in;
-  if (gx) {
-    unfold(c, c.weight, 0);
-    turn(kernel, c.out, inner, c.out, inner);
-  }
+  if (gx) unfold(c, c.weight, scratch, inner, 1, 0);
   clear(kernel, inner * c.out);
   for (int i = 0, some; i < batch; i += some) {
     some = few(c, batch - i);
@@ -85,7 +83,7 @@ APART static void conv_back(Conv c, float *x, const float *gy, float *gx) {
     product(g, c.out, 1, scratch, inner, windows, inner, some * places, c.out, inner, 0, 0);
     slide(c, gx + i * pixels * c.in, some, 1);
   }
-  unfold(c, gradient(c.weight), 1);
+  unfold(c, gradient(c.weight), kernel, 1, c.out, 1);
 }
 
 // ---------------------------------------------------------------------------------- BatchNorm
