@@ -27,7 +27,8 @@ def evidence() -> Evidence:
         return asked("few_digits", f"{kind}_patch2_8", share)
 
     def photos(model: str, share: float) -> list[Result]:
-        return asked("data_size", f"{model}_patch4_32", share)
+        name = f"{model}_32" if model.endswith("s4") else f"{model}_patch4_32"
+        return asked("data_size", name, share)
 
     sides = ("rotated", "plain")
     few, all_digits = (
@@ -38,6 +39,22 @@ def evidence() -> Evidence:
         )
         for digits, told, share, note in ((143, "143", 0.1, LATER), (1442, "all 1,442", 1.0, ""))
     )  # fmt: skip
+    photographs = [
+        Claim(
+            f"{prefix}{images:,} photographs",
+            f"On CIFAR-10, with {images:,} images and 1,950 steps, {told} is "
+            f"{'better' if claimed > 0 else 'worse'} than plain patches.",
+            (told, "plain"), photos(model, images / 50_000), photos("vit_mini", images / 50_000),
+            claimed=claimed,
+            reported="increasing the receptive field “is only effective for smaller datasets” "
+            "(the poster's last sentence).",
+        )
+        for model, prefix, told, sets in (
+            ("rot_vit_mini", "", "Rot-ViT", (500, 50_000, 1_500, 5_000, 15_000)),
+            ("vit_mini_r8_s4", "A ResNet in front, ", "a ViT behind a small ResNet", (500, 50_000)),
+        )
+        for images, claimed in ((images, 1 if images < 10_000 else -1) for images in sets)
+    ]  # fmt: skip
     claims = (
         Claim(
             "Sixty epochs",
@@ -52,19 +69,7 @@ def evidence() -> Evidence:
         ),
         few,
         all_digits,
-        Claim(
-            "500 photographs",
-            "On CIFAR-10, with 500 images and 1,950 steps, rotated patches are better than plain.",
-            sides, photos("rot_vit_mini", 0.01), photos("vit_mini", 0.01),
-            reported="increasing the receptive field “is only effective for smaller datasets” "
-            "(the poster's last sentence).",
-        ),
-        Claim(
-            "50,000 photographs",
-            "On CIFAR-10, with all 50,000 images and 1,950 steps, rotated patches are worse.",
-            sides, photos("rot_vit_mini", 1.0), photos("vit_mini", 1.0), claimed=-1,
-            reported="the same sentence.",
-        ),
+        *photographs[:2],
         Claim(
             "Fewer digits, larger gain",
             "The gain is larger with 143 digits than with 1,442, at equal steps.",
@@ -73,6 +78,7 @@ def evidence() -> Evidence:
         ),
         *_digits_after_sixty_epochs(micro),
         *_few_digits_without_norm(short),
+        *photographs[2:],
         *_photographs(rows, asked, photos),
     )  # fmt: skip
     models = ("vit_mini_patch4_32", "rot_vit_mini_patch4_32", "rot_vit_mini_patch8_128")
