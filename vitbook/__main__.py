@@ -15,6 +15,7 @@ try:
         from vitbook.cli.ledger import show
         from vitbook.cli.models import models
         from vitbook.cli.options import Device
+        from vitbook.cli.page import page
         from vitbook.cli.probe import probe
         from vitbook.cli.train import train
         from vitbook.cli.workplace import WorkError
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (export, models, probe, train):
+for command in (export, models, page, probe, train):
     app.command()(command)
 app.command(name="results")(show)
 app.add_typer(data.app, name="data")

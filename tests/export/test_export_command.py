@@ -4,6 +4,7 @@ import onnx
 import pytest
 
 from vitbook.__main__ import app, main
+from vitbook.export.page_manifest import read_page_model
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 
@@ -21,6 +22,17 @@ def test_the_file_and_its_errors(tmp_path, capsys):
     assert told["model"] == MICRO and "digits, seed 0" in told["weights"]
 
 
+def test_a_folder_for_a_page(tmp_path, capsys):
+    app(["export", MICRO, "--page", str(tmp_path / "out")], standalone_mode=False)
+    shown = capsys.readouterr().out
+    manifest, _ = read_page_model(tmp_path / "out")
+    assert manifest["answers"]["answer"]["classes"] == [str(digit) for digit in range(10)]
+    assert manifest["precision"] == "float16" and manifest["name"] == MICRO
+    rows = {line.split()[0]: line.split() for line in shown.splitlines() if line}
+    assert rows["attention"][1] == rows["tokens"][1] == "4" and "left out" not in shown
+    assert "compared with torch on 9 images: `vitbook page" in shown
+
+
 def test_the_file_is_called_after_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     app(["export", "resnet20", "--threads", "1"], standalone_mode=False)
@@ -34,6 +46,7 @@ def test_the_file_is_called_after_the_model(tmp_path, monkeypatch, capsys):
         ([MICRO, "--precision", "int3"], "int3"),
         (["resnet20", "--attention"], "no attention ran"),
         ([MICRO, "--images", "no/such/folder"], "no file or folder"),
+        ([MICRO, "--page", "p"], "leave --out, --attention, --tokens and --free-size out"),
     ],
 )
 def test_refused_in_one_sentence(words, said, tmp_path, monkeypatch, capsys):

@@ -2,6 +2,14 @@
 
 FIGURE = ".vitbook-figure"
 READY = f"[...document.querySelectorAll('{FIGURE}')].every(f => f.dataset.ready)"
+# Of a photograph's model: whether what is shown is computed, and an output as text, since a list of
+# millions of numbers takes a browser minutes to tell.
+PACKED = """(root, name) => new Promise((done) => {
+  const reader = new FileReader();
+  reader.onload = () => done(reader.result.split(",")[1]);
+  reader.readAsDataURL(new Blob([root.found.outputs[name].data]));
+})"""
+COMPUTED = "r => r.found && r.marks && r.found.key === r.marks.join('')"
 
 
 class Opened:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class ProbedModel:
         size: side of the square image that it takes, in pixels.
         channels: of the image.
         prepare: uint8 images to what the model takes.
+        class_names: what each logit means; empty if nobody says it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ProbedModel:
     size: int
     channels: int
     prepare: Callable[[Tensor], Tensor]
+    class_names: tuple[str, ...] = ()
 
 
 def load_probed_model(name: str, pretrained: bool = False, size: int | None = None) -> ProbedModel:
@@ -88,7 +90,8 @@ def load_probed_model(name: str, pretrained: bool = False, size: int | None = No
     learned = f"learned from {about.get('dataset', 'what it does not say')}"
     if "seed" in about:
         learned += f", seed {about['seed']}"
-    return _ours(name, learned, loaded.model, fresh_twin(loaded.model))
+    probed = _ours(name, learned, loaded.model, fresh_twin(loaded.model))
+    return replace(probed, class_names=loaded.class_names)
 
 
 def _ours(
@@ -132,7 +135,16 @@ def _timm(name: str, pretrained: bool, size: int | None) -> ProbedModel:
         f"timm:{name}", "pretrained, from timm" if pretrained else "random, seed 0", model.eval(),
         fresh and fresh.eval(), square_side(name, (height, width)), channels,
         lambda images: (images / 255 - mean) / spread,
+        _imagenet_names(model) if pretrained else (),
     )  # fmt: skip
+
+
+def _imagenet_names(model: nn.Module) -> tuple[str, ...]:
+    """What the logits of timm's pretrained model mean, if it learned a set of ImageNet."""
+    from timm.data import ImageNetInfo, infer_imagenet_subset
+
+    subset = infer_imagenet_subset(model)
+    return tuple(ImageNetInfo(subset).label_descriptions()) if subset else ()
 
 
 def _resize(model: nn.Module, name: str, size: int, channels: int) -> None:

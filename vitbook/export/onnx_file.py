@@ -1,7 +1,7 @@
 """A model as one ONNX file, compared with torch before it is kept."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,8 +65,8 @@ def export_onnx(
     images: Tensor,
     prepare: Callable[[Tensor], Tensor],
     *,
-    attention: bool = False,
-    tokens: bool = False,
+    attention: bool | Collection[str] = False,
+    tokens: bool | Collection[str] = False,
     precision: str = "float32",
     free_batch: bool = True,
     free_size: bool = False,
@@ -84,8 +84,8 @@ def export_onnx(
         images: uint8 "images channels height width", on which the file is compared with torch.
         prepare: uint8 images to what the model takes; it becomes a part of the file.
         attention: give out each attention too, "batch heads queries keys", as ``attention:PATH``:
-            what :func:`~vitbook.analysis.capture_attention` sees.
-        tokens: give out what each block gives, as ``tokens:PATH``.
+            what :func:`~vitbook.analysis.capture_attention` sees; or those of these paths.
+        tokens: give out what each block gives, as ``tokens:PATH``; or those of these paths.
         precision: of the stored weights: float32, float16, or int8 with one scale for each output
             channel. They are computed with as float32.
         free_batch: take any number of images; else one, as does the file of a model that computes

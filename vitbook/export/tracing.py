@@ -1,7 +1,7 @@
 """What a model gives out, traced into an ONNX graph."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,15 +34,15 @@ class Watched(nn.Module):
         model: nn.Module,
         prepare: Callable,
         *,
-        attention: bool,
-        tokens: bool,
+        attention: bool | Collection[str],
+        tokens: bool | Collection[str],
         steps: tuple[int, int] = (1, 1),
     ):
         super().__init__()
         self.steps = steps
         self.model, self.prepare, self.attention = model, prepare, attention
-        self.blocks = list_blocks(model) if tokens else ()
-        if tokens and not self.blocks:
+        self.blocks = list_blocks(model) if tokens is True else tuple(tokens or ())
+        if tokens is True and not self.blocks:
             raise ExportError(f"{type(model).__name__} stacks no blocks: leave tokens out")
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
@@ -58,7 +58,11 @@ class Watched(nn.Module):
         return {
             **answers,
             **{f"tokens:{path}": each for path, each in blocks.items()},
-            **{f"attention:{path}": each for path, each in maps.items()},
+            **{
+                f"attention:{path}": each
+                for path, each in maps.items()
+                if self.attention is True or path in self.attention
+            },
         }
 
     def _whole(self, pixels: Tensor) -> Tensor:

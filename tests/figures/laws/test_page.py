@@ -59,7 +59,6 @@ def test_no_two_modules_of_a_figure_have_one_name(figure):
 
 def test_every_module_is_of_a_figure():
     used = {module for name in [*FIGURES, "photo_reader"] for module in _needs(f"{name}/figure.js")}
-    used.add("photo_reader/photo_worker.js")  # which `tools/page_model.py` lays beside the page
     used.remove("../trainer/layout.js")
     home = files("vitbook.figures")
     assert used == {file.relative_to(home).as_posix() for file in home.rglob("*.js")}

@@ -1,6 +1,9 @@
-"""A photograph of the reader's own, and a pretrained model that looks at it in the page."""
+"""A photograph of the reader's own, and a model that looks at it in the page.
 
-from collections.abc import Sequence
+What the page needs of a model, and how it is checked, is said by ``vitbook.export.export_page``.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,18 +12,19 @@ from vitbook.figures.parts.drawing import (
     as_images,
     drawing,
     framed,
-    image_png,
     named,
     pixels,
     png,
     text,
 )
-from vitbook.figures.parts.figure import Figure, at_the_start
+from vitbook.figures.parts.figure import Figure, at_the_start, piece_key
 from vitbook.figures.parts.jpeg import jpeg
-from vitbook.figures.parts.veil import patch_means, veil
+from vitbook.figures.parts.packing import squeeze
+from vitbook.figures.parts.veil import veil
 
-_SIZES = (224, 112)  # pixels a side; of the files that `tools/page_model.py` lays down
+_SIDE = 224  # pixels, of the photographs and of the model beside the page
 _QUALITY = 90
+_TASK = "Blank or blur patches until the first class changes. How few do you need?"
 
 
 def photo_reader(
@@ -30,33 +34,30 @@ def photo_reader(
     *,
     patch_size: int,
     num_prefix_tokens: int,
-    depth: int,
     start: tuple[int, int],
     names: Sequence[str] | None = None,
-    task: str = "Blank or blur patches until the first class changes. How few do you need?",
-    title: str = "A pretrained Vision Transformer looks at your photograph, in this page",
+    task: str = _TASK,
+    title: str = "A Vision Transformer looks at your photograph, in this page",
     description: str | None = None,
 ) -> Figure:
     """A photograph by file, drop, paste or camera, and what a pretrained model makes of it.
 
     The page shows where a patch looks in each layer and head, the tokens behind each layer as
     colours, and the model's answers; patches can be blanked or blurred with a brush. The model is
-    computed in the page, from files that `make book` lays beside it; nothing leaves the page.
+    computed in the page, from files that `make book` lays beside it; nothing leaves the page. The
+    reader may give a folder of ``vitbook export MODEL --page FOLDER`` in its place.
 
     Args:
         photographs: uint8 "n 3 224 224", to begin with.
         attention: of the last layer on the first of them, "heads queries keys".
-        saliency: the model's map of the first of them, "224 224", from 0 to 1; with it the page
-            checks its own computation.
+        saliency: the model's map of the first of them, "224 224", from 0 to 1.
         patch_size: in pixels.
         num_prefix_tokens: in front of the patches.
-        depth: layers.
         start: row and column of the patch that asks at first.
         names: of the photographs; by default numbered.
     """
     photos, maps, map_ = as_images(photographs), as_array(attention), as_array(saliency)
-    side = _SIZES[0]
-    grid = side // patch_size
+    side, grid = _SIDE, _SIDE // patch_size
     tokens = grid * grid + num_prefix_tokens
     if photos.shape[1:] != (3, side, side) or map_.shape != (side, side):
         raise ValueError(
@@ -68,12 +69,8 @@ def photo_reader(
     patch = row * grid + column
     looks = maps[:, num_prefix_tokens + patch, num_prefix_tokens:].mean(0).reshape(grid, grid)
     data = {
-        # The first one without loss: on it the page compares itself with torch.
-        "photos": [[name, jpeg(photo, quality=_QUALITY) if i else image_png(photo)]
-                   for i, (name, photo) in enumerate(zip(names, photos, strict=True))],
-        "sizes": list(_SIZES), "patch": patch_size, "depth": depth, "heads": len(maps),
-        "check": [round(float(mean), 4) for mean in patch_means(map_, (grid, grid))], "task": task,
-        "start": {"photo": 0, "size": side, "layer": depth, "head": "mean", "patch": patch},
+        "photos": _faces(names, photos), "task": task,
+        "start": {"photo": 0, "size": side, "columns": grid, "patch": patch},
     }  # fmt: skip
     brightest = np.unravel_index(looks.argmax(), looks.shape)
     finding = (
@@ -83,6 +80,48 @@ def photo_reader(
     )
     still = _still(photos[0], looks, map_, (row, column), finding)
     return Figure("photo_reader", data, title, description or at_the_start(finding), still=still)
+
+
+def own_photo_reader(
+    photographs,
+    manifest: dict,
+    model: Mapping[str, bytes],
+    runtime: tuple[bytes, bytes],
+    *,
+    names: Sequence[str] | None = None,
+) -> Figure:
+    """The same with a model of one's own and its runtime inside: it runs from a file.
+
+    Args:
+        photographs: uint8 "n 3 side side", to begin with.
+        manifest, model: of ``vitbook.export.page_manifest.read_page_model``.
+        runtime: module and binary of onnxruntime-web.
+    """
+    photos = as_images(photographs)
+    names = named("names", names, [f"photograph {i + 1}" for i in range(len(photos))])
+    texts = {name: squeeze(content) for name, content in model.items()}
+    module, binary = map(squeeze, runtime)
+    size, about = next(iter(manifest["sizes"].items()))
+    columns = (about["grid"] or [1])[0]
+    data = {
+        "photos": _faces(names, photos), "task": _TASK,
+        "start": {"photo": 0, "size": int(size), "columns": columns, "patch": 0},
+        "model": {"manifest": manifest, "module": piece_key(module), "binary": piece_key(binary),
+                  "files": {name: piece_key(text) for name, text in texts.items()}},
+    }  # fmt: skip
+    title = f"{manifest['name']} looks at your photograph, in this page"
+    reading = f"The model sees the middle square of the photograph, at {size} x {size} pixels."
+    if any(layer["attention"] for layer in manifest["layers"]):
+        reading += " Bright patches are those that the framed patch attends to."
+    if any(layer["tokens"] for layer in manifest["layers"]):
+        reading += " Tokens of like colour are alike to the model."
+    return Figure("photo_reader", data, title, reading, pieces=(*texts.values(), module, binary))
+
+
+def _faces(names: Sequence[str], photos: np.ndarray) -> list[list[str]]:
+    return [
+        [name, jpeg(photo, quality=_QUALITY)] for name, photo in zip(names, photos, strict=True)
+    ]
 
 
 def _still(

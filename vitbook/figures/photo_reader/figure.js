@@ -4,14 +4,15 @@ import { div, labelled, photo } from "../parts/parts.js";
 import { live } from "../parts/live.js";
 import { marked, MARKS, rescaled, softened } from "./photo_brush.js";
 import { middleSquare, pixelsOf } from "./photo_file.js";
-import { answerLook, layerLook, looks } from "./photo_looks.js";
+import { answerLook, layerLook } from "./photo_looks.js";
+import { sidesOf } from "./photo_manifest.js";
+import { droppedModel } from "./photo_own.js";
 import { photoPad } from "./photo_pad.js";
 import { press, sources } from "./photo_sources.js";
 import { loader } from "./photo_loader.js";
-import { patchMeans } from "../parts/veil.js";
 
 const QUICK = 0.2; // s that a run may take to be made while a stroke still goes on
-const WRONG = 0.1; // of a saliency from 0 to 1: a graphics card that is farther from torch is left
+const FREE = 8; // cells a side that a brush marks, for a model without patches
 
 const isMarked = (key) => /[^0]/.test(key);
 
@@ -24,38 +25,53 @@ async function squareOf(src) {
 
 /**
  * @param {HTMLElement} root
- * @param {{photos: [string, string][], sizes: number[], patch: number, depth: number, heads: number,
- *   check: number[], task: string, start: {photo: number, size: number, layer: number, head: string,
- *   patch: number}}} data  `check`: torch's saliency of the first photograph, a mean for each patch
+ * @param {{photos: [string, string][], task: string, model: object | undefined, start: {photo: number,
+ *   size: number, columns: number, patch: number}}} data  `model`: of a page that holds its own
  */
 export function render(root, data) {
-  const { start } = data, names = data.photos.map(([name]) => name);
-  const figure = live(root, data, { ...start, tool: "ask", answers: "tiny_imagenet", round: 0 });
-  const { state, change } = figure;
-  const columnsOf = (size) => size / data.patch, columns = () => columnsOf(state.size);
+  const { columns: were, ...start } = data.start, names = data.photos.map(([name]) => name);
+  const begin = { ...start, layer: 1, head: "mean", tool: "ask", answers: "", round: 0 };
+  const figure = live(root, data, begin);
+  const { state, change } = figure, still = root.querySelector(".vb-still");
+  let manifest = null;
+  const columnsOf = (size) => (manifest ? manifest.sizes[size].grid?.[1] ?? FREE : were), columns = () => columnsOf(state.size);
   let base = null, planes = null, soft = null, marks = null, trouble = "";
   let found = null, clean = null, wanted = null, busy = false;
 
-  const model = loader(() => state.size, async (engine) => {
-    await check(engine);
-    request();
-    return pad.handle;
+  const model = loader(root, data, {
+    side: () => state.size,
+    known: (given) => model.ready() || adopt(given, data.model ? null : start.patch),
+    opened: (given) => {
+      if (given !== manifest) adopt(given);
+      request();
+      change({});
+      return pad.handle;
+    },
   });
 
-  /** Compare this page with torch on the first photograph. */
-  async function check(engine) {
-    const side = data.sizes[0], given = pixelsOf(await squareOf(data.photos[0][1]), side);
-    const apart = async () => {
-      const { outputs } = await engine.run(given, side);
-      const means = patchMeans(looks(outputs).saliency, side, columnsOf(side));
-      return Math.max(...means.map((mean, i) => Math.abs(mean - data.check[i])));
-    };
-    let most = engine.kind === "webgpu" ? await apart().catch(() => Infinity) : await apart();
-    if (!(most < WRONG) && engine.kind === "webgpu") {
-      await engine.withoutGraphics(side);
-      most = await apart();
-    }
-    model.checked(most);
+  /** Take what a model is from what it says of itself. */
+  function adopt(given, patch = null) {
+    manifest = given;
+    const sides = sidesOf(given), side = sides.includes(state.size) && patch !== null ? state.size : sides[0];
+    const { layers, answers, sizes } = given, heads = layers.map(({ attention }) => sizes[side].outputs[attention]?.shape[1] ?? 0);
+    const options = (of) => of.map(([value, words]) => node("option", { value }, words));
+    size.replaceChildren(...options(sides.map((each) => [each, `${each} px: ${columnsOf(each)} × ${columnsOf(each)} patches`])));
+    size.hidden = sides.length < 2;
+    layer.querySelector("input").max = Math.max(1, layers.length);
+    layer.hidden = layers.length < 2;
+    head.replaceChildren(...options([["mean", "mean of the heads"],
+      ...Array.from({ length: Math.max(0, ...heads) }, (_, i) => [i, `head ${i + 1}`])]));
+    head.hidden = !heads.some(Boolean);
+    const asks = tool.querySelector("[value=ask]");
+    asks.disabled = asks.hidden = head.hidden;
+    const first = "tiny_imagenet" in answers ? "tiny_imagenet" : Object.keys(answers)[0] ?? "";
+    ofAnswer.name(given, first);
+    Object.assign(state, { size: side, layer: layers.length, head: "mean", answers: first,
+      tool: head.hidden && state.tool === "ask" ? "blank" : state.tool,
+      patch: patch ?? Math.floor(columnsOf(side) / 2) * (columnsOf(side) + 1) });
+    if (patch !== null) Object.assign(begin, { layer: layers.length, answers: first });
+    if (base) prepare(marks?.length === columns() ** 2 ? marks : new Uint8Array(columns() ** 2));
+    change({});
   }
 
   /** A new photograph: no marks, nothing known of it. */
@@ -66,19 +82,19 @@ export function render(root, data) {
     request();
   }
   function prepare(kept) {
-    planes = pixelsOf(base, state.size);
+    planes = pixelsOf(base, state.size, manifest?.channels === 1);
     marks = kept;
     soft = found = clean = null;
   }
   const given = () => {
-    if (marks.includes(MARKS.blur)) soft ??= softened(planes, state.size, data.patch / 2);
+    if (marks.includes(MARKS.blur)) soft ??= softened(planes, state.size, Math.round(state.size / columns() / 2));
     return marked(planes, state.size, marks, columns(), soft);
   };
 
   /** Compute what is shown; of what is asked for meanwhile only the last. */
   async function request() {
     if (!base || !model.ready()) return;
-    wanted = { planes, key: marks.join(""), pixels: given(), size: state.size };
+    wanted = { planes, key: marks.join(""), pixels: given(), size: state.size, engine: model.engine };
     if (busy) return;
     busy = true;
     for (let next; (next = wanted); ) {
@@ -86,12 +102,13 @@ export function render(root, data) {
       if (!clean && isMarked(next.key)) next = { ...next, key: "0".repeat(marks.length), pixels: next.planes };
       else wanted = null;
       try {
-        const { outputs, seconds } = await model.engine.run(next.pixels, next.size);
-        if (next.planes !== planes) continue; // of another photograph
+        const { outputs, seconds } = await next.engine.run(next.pixels, next.size);
+        if (next.planes !== planes || next.engine !== model.engine) continue; // of another photograph or model
         found = { key: next.key, outputs, seconds };
         if (!isMarked(next.key)) clean = found;
         trouble = "";
       } catch (error) {
+        if (next.engine !== model.engine) continue; // it was closed
         wanted = null;
         trouble = `The model stopped (${error.message}): load the page again.`;
       }
@@ -106,7 +123,7 @@ export function render(root, data) {
     mark: (patches, done) => {
       if (!base) return;
       for (const patch of patches) marks[patch] = MARKS[state.tool];
-      change(patches.length ? { patch: patches.at(-1) } : {});
+      change({});
       if (done || found?.seconds < QUICK) request();
     },
   });
@@ -120,8 +137,8 @@ export function render(root, data) {
     change({});
     request();
   });
-  const size = figure.select("size", "Pixels a side that the model sees", data.sizes.map((each) =>
-    [each, `${each} px: ${columnsOf(each)} × ${columnsOf(each)} patches`]), { part: resize });
+  const size = figure.select("size", "Pixels a side that the model sees", [], { part: resize });
+  size.hidden = true;
   /** The same photograph with as many strokes, of other pixels. */
   function resize(value) {
     const before = columns(), [row, column] = place(state.patch, before);
@@ -142,11 +159,14 @@ export function render(root, data) {
   const own = sources(root, (square) => {
     change({ photo: -1 });
     take(square);
+  }, (transfer) => {
+    const files = droppedModel(transfer);
+    if (files) model.takeOwn(files);
+    return files;
   });
 
-  const layer = figure.slider("layer", "Layer", { min: 1, max: data.depth, tell: (value) => `${value} of ${data.depth}` });
-  const head = figure.select("head", "Attention head", [["mean", "mean of the heads"],
-    ...Array.from({ length: data.heads }, (_, i) => [String(i), `head ${i + 1}`])]);
+  const layer = figure.slider("layer", "Layer", { min: 1, max: 1, tell: (value) => `${value} of ${manifest?.layers.length ?? 1}` });
+  const head = figure.select("head", "Attention head", []);
   const ofLayer = layerLook(pad.framed), ofAnswer = answerLook(pad.framed, figure);
   const results = div("vb-photo-results", div("vb-photo-pair", ...ofLayer.elements),
     div("vb-controls", layer, head), div("vb-photo-pair", ...ofAnswer.maps));
@@ -155,29 +175,29 @@ export function render(root, data) {
   // The figure that leads through the model step by step, if the page has one.
   const flow = [...document.querySelectorAll(".vitbook-figure [id^='vb-flow-']")].at(-1)?.closest(".vitbook-figure");
   const follow = press("follow", "Follow the framed patch, step by step", () => {
-    const { saliency, layers } = looks(found.outputs), { data: embedded } = found.outputs["answer:embedded"];
+    const { outputs } = found, { layers, map, embedded } = manifest;
     window.vitbookLook = {
-      planes: found === clean ? planes : given(), side: state.size, patch: state.patch, saliency,
-      layers: [embedded, ...layers("tokens").map((each) => each.data)], maps: layers("attention"),
+      planes: found === clean ? planes : given(), side: state.size, patch: state.patch, saliency: outputs[map[0]].data,
+      layers: [outputs[embedded].data, ...layers.map(({ tokens }) => outputs[tokens].data)],
+      maps: layers.map(({ attention }) => outputs[attention]),
     };
     document.dispatchEvent(new CustomEvent("vitbook-look", { detail: window.vitbookLook }));
     flow.scrollIntoView();
   });
   if (flow) results.append(div("vb-controls", follow));
-  model.whenKnown((heads) => ofAnswer.name(heads, state.answers));
 
   /** What is seen, in words. */
   function tell(look, answer, count) {
     const { layer: depth, head: chosen, patch } = state, where = (cell) => inWords(cell, columns());
-    const says = [`Layer ${depth}, ${chosen === "mean" ? "mean of the heads" : `head ${Number(chosen) + 1}`}, ` +
+    const before = manifest.prefix === 1 ? "the class token" : `the ${manifest.prefix} tokens before the patches`;
+    const says = [look ? `Layer ${depth}, ${chosen === "mean" ? "mean of the heads" : `head ${Number(chosen) + 1}`}, ` +
       `from ${where(patch)}: the brightest patch, ${where(look.brightest)}, gets ${look.top.toFixed(3)} of its attention, ` +
-      `the class token ${look.prefix.toFixed(3)}; an equal share is ${look.even.toFixed(4)}. `,
-    node("b", {}, `First class: ${answer.top}, ${answer.chance.toFixed(2)}. `)];
-    if (answer.was) {
-      says.push(answer.was === answer.top
-        ? `With ${count} of ${marks.length} patches changed the first class is still ${answer.top}. ` : "",
-      `The map of what draws the eye changed by ${answer.moved.toFixed(3)} per pixel on average (from 0 to 1). `);
+      `${manifest.prefix ? `${before} ${look.prefix.toFixed(3)}; ` : ""}an equal share is ${look.even.toFixed(4)}. ` : ""];
+    if (answer.top) says.push(node("b", {}, `First class: ${answer.top}, ${answer.chance.toFixed(2)}. `));
+    if (answer.was && answer.was === answer.top) {
+      says.push(`With ${count} of ${marks.length} patches changed the first class is still ${answer.top}. `);
     }
+    if (answer.moved !== null) says.push(`The map of what draws the eye changed by ${answer.moved.toFixed(3)} per pixel on average (from 0 to 1). `);
     says.push(node("span", { class: "vb-note" }, `Computed in ${found.seconds.toFixed(2)} s on ` +
       `${model.engine.kind === "webgpu" ? "the graphics card" : "one thread of the processor"}.`));
     return says;
@@ -186,26 +206,33 @@ export function render(root, data) {
   function draw(now) {
     const pixels = base && given(), behind = !found || found.key !== marks.join("");
     pad.draw(pixels, now.size);
-    if (found) results.hidden = classes.hidden = false; // and stay, dimmed, while the next is computed
+    // The picture of the start stays until there is a model, or another photograph.
+    still.hidden = Boolean(data.model) || model.ready() || now.photo !== start.photo;
+    both.hidden = !still.hidden;
+    if (found) { // and stay, dimmed, while the next is computed
+      results.hidden = !manifest.layers.length && !manifest.map;
+      classes.hidden = !now.answers;
+      results.classList.toggle("vb-photo-tall", !manifest.map);
+      follow.hidden = !manifest.map || !manifest.embedded;
+    }
     for (const part of [results, classes]) part.classList.toggle("vb-behind", behind);
     clear.hidden = !marks?.some(Boolean);
-    const shown = { ...now, found, clean, planes, pixels, side: now.size, columns: columns() };
-    const look = found && ofLayer.draw(shown), answer = found && ofAnswer.draw(shown, model.heads());
+    const shown = { ...now, found, clean, manifest, planes, pixels, side: now.size, columns: columns() };
+    const look = found && ofLayer.draw(shown), answer = found && ofAnswer.draw(shown);
     const count = found ? found.key.replaceAll("0", "").length : 0;
     const says = found ? tell(look, answer, count) : [];
     if (trouble) says.push(trouble);
     else if (model.ready() && behind) says.push(" The model is computing …");
-    return { says, told: { found, clean, marks },
+    return { says, told: { found, clean, marks, planes },
       reached: answer?.was && answer.was !== answer.top &&
         `${count} ${count === 1 ? "patch turns" : "patches turn"} ${answer.was} into ${answer.top}.`,
       named: { photo: now.photo, size: now.size, layer: now.layer, head: now.head, patch: now.patch,
         tool: now.tool, answers: now.answers, marks: marks?.filter(Boolean).length ?? 0, round: now.round } };
   }
 
-  figure.stage(draw,
-    chooser, own.element, model.element,
-    div("vb-photo", labelled("The photograph, as the model sees it", pad.element,
-      div("vb-controls", tool, clear, size), classes), results), model.terms);
+  const both = div("vb-photo", labelled("The photograph, as the model sees it", pad.element,
+    div("vb-controls", tool, clear, size), classes), results);
+  figure.stage(draw, chooser, own.element, model.element, both, model.terms);
   // Under the photograph, where a stroke is made, also on a phone.
   classes.before(root.querySelector(".vb-readout"));
   choose(start.photo);

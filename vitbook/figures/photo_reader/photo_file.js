@@ -61,14 +61,19 @@ export async function readPhoto(file) {
 /** The first picture of a drop or a paste; null where there is none. */
 export const firstFile = (transfer) => [...(transfer?.files ?? [])][0] ?? null;
 
-/** A canvas as bytes of red, green and blue, one colour after the other, at a size. */
-export function pixelsOf(canvas, side) {
+const LUMA = [.299, .587, .114]; // of ITU-R BT.601, as the library's
+
+/** A canvas as bytes of red, green and blue, one colour after the other, at a size; or all three grey. */
+export function pixelsOf(canvas, side, grey = false) {
   const small = set(document.createElement("canvas"), { width: side, height: side });
   const context = small.getContext("2d", { willReadFrequently: true });
   context.imageSmoothingQuality = "high";
   context.drawImage(canvas, 0, 0, side, side);
   const { data } = context.getImageData(0, 0, side, side), count = side * side;
   const planes = new Uint8Array(3 * count);
-  for (let i = 0; i < count; i++) for (let c = 0; c < 3; c++) planes[c * count + i] = data[4 * i + c];
+  for (let i = 0; i < count; i++) {
+    const luma = grey && Math.round(LUMA.reduce((sum, part, c) => sum + part * data[4 * i + c], 0));
+    for (let c = 0; c < 3; c++) planes[c * count + i] = grey ? luma : data[4 * i + c];
+  }
   return planes;
 }

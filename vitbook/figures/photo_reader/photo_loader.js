@@ -1,72 +1,108 @@
 import { node } from "../parts/page.js";
 import { div } from "../parts/parts.js";
 import { press } from "./photo_sources.js";
-import { megabytes, modelFolder, photoModel } from "./photo_model.js";
+import { besideThePage, insideThePage } from "./photo_fetch.js";
+import { bytesOf, filesOf, megabytes, sidesOf } from "./photo_manifest.js";
+import { photoModel } from "./photo_model.js";
+import { ownModel, readOwn } from "./photo_own.js";
 
-/** The button that fetches the model, its bar, and what is said of both. */
-export function loader(size, opened) {
+/**
+ * The model of the page and the reader's own: what fetches and starts them, and what is said of it.
+ * `side()` is the size of the images now; `known(manifest)` hears what will come, and
+ * `opened(manifest)` that it runs and gives the element that gets the focus.
+ */
+export function loader(root, data, { side, known, opened }) {
   const bar = node("i"), track = node("span", {
     class: "vb-track vb-loading", role: "progressbar", "aria-label": "megabytes of the model that came",
   }, bar);
   const counted = node("span", { "aria-hidden": "true" }); // the bar tells it to readers of screens
   const words = node("span", { role: "status" }), terms = node("p", { class: "vb-note vb-terms-of" });
   const button = press("load", "Load the model", load);
-  const element = div("vb-load vb-controls", button, track, counted, words);
-  const listeners = [];
-  const engine = photoModel(modelFolder(), ({ got, of }) => {
+  const own = ownModel(takeOwn), element = div("", div("vb-load vb-controls", button, track, counted, words), own);
+  const source = data.model ? insideThePage(root, data.model) : besideThePage(({ got, of }) => {
     bar.style.width = `${100 * got / of}%`;
     track.setAttribute("aria-valuenow", Math.round(100 * got / of));
     counted.textContent = `${megabytes(got)} of ${megabytes(of)} MB`;
   });
-  let manifest = null, ready = false, apart = null;
+  let manifest = null, engine = null, kinds = ["wasm"], busy = false;
   track.hidden = true;
 
-  const known = engine.describe().then((found) => {
+  const canCompute = typeof WebAssembly !== "undefined" && typeof Worker !== "undefined";
+  const ready = (canCompute ? source.describe() : Promise.reject(new Error(
+    "This browser has no WebAssembly, which computes the model: another or a newer one has."))).then(async (found) => {
+    kinds = await source.kinds();
     manifest = found;
-    const { weights, runtime } = engine.sizes;
-    button.textContent = `Load the model (${megabytes(weights, 0)} MB, and ${megabytes(runtime, 0)} MB that compute it)`;
-    terms.textContent = `Weights: ${manifest.about.source}, ${manifest.about.terms}; ${manifest.about.learned}. ` +
-      "Runtime: onnxruntime-web, MIT. Your photograph stays in this page. ";
-    terms.append(node("a", { href: `${modelFolder()}NOTICE.txt` }, "Their licences"));
-    listeners.forEach((listen) => listen(manifest.heads));
+    button.textContent = `Load the model (${megabytes(bytesOf(filesOf(found)), 0)} MB, and ${megabytes(source.weighs(kinds[0]), 0)} MB that compute it)`;
+    words.textContent = "Then click a patch: the map shows what it attends to.";
+    tellTerms(found);
+    known(found);
   }).catch((error) => {
     words.textContent = error.message;
     button.hidden = true;
+    own.hidden = !canCompute;
   });
 
-  async function load() {
-    await known;
-    if (!manifest || ready || button.disabled) return;
-    button.disabled = true;
-    track.hidden = false;
-    words.textContent = "";
-    try {
-      await engine.load(size());
-      words.textContent = "Starting it, and comparing it with torch …";
-      ready = true;
-      const next = await opened(engine);
-      if (element.contains(document.activeElement) || document.activeElement === document.body) {
-        next.focus({ preventScroll: true }); // the button goes
-      }
-      button.hidden = track.hidden = counted.hidden = true;
-    } catch (error) {
-      ready = false;
-      words.textContent = error.message;
-      button.disabled = false;
-      button.textContent = "Load again";
-    }
+  function tellTerms({ name, about }) {
+    terms.textContent = `${name}: ${about}. Runtime: onnxruntime-web, MIT. Your photograph stays in this page. `;
+    if (source.notice) terms.append(node("a", { href: source.notice }, "Licences"));
   }
 
-  return {
-    element, engine, terms,
-    ready: () => ready && apart !== null,
-    heads: () => manifest.heads,
-    whenKnown: (listen) => (manifest ? listen(manifest.heads) : listeners.push(listen)),
-    /** What the comparison with torch found. */
-    checked(most) {
-      apart = most;
-      words.textContent = `Ready. Checked on the first photograph: what draws the eye is within ${most.toFixed(3)} of ` +
-        "PyTorch's, on a scale from 0 to 1. Weights of 8 bits cost that. " + [...engine.notes].join(" ");
-    },
-  };
+  /** Let a model take the place of the one before, as soon as it runs. */
+  async function begin(found, files, size) {
+    words.textContent = "Starting it, and comparing it with torch …";
+    const next = photoModel(found, files, source.runtime);
+    let apart = null;
+    try {
+      apart = await next.start(size, kinds);
+    } catch (error) {
+      next.close();
+      throw error;
+    }
+    engine?.close();
+    engine = next;
+    tellTerms(found);
+    const lacks = found.lacks.length ? `Left out, because ${found.name} does not give it: ${found.lacks.join("; ")}. ` : "";
+    words.textContent = `Ready. On a test picture its answer is within ${(100 * apart).toPrecision(2)} % of PyTorch's largest number ` +
+      `(weights in ${found.precision}). ${lacks}${[...source.notes].join(" ")}`;
+    const focus = opened(found);
+    if (element.contains(document.activeElement) || document.activeElement === document.body) {
+      focus.focus({ preventScroll: true }); // the button goes
+    }
+    button.hidden = true;
+  }
+
+  /** One at a time; what goes wrong is one sentence. */
+  async function alone(start, again = () => {}) {
+    if (busy) return;
+    busy = button.disabled = true;
+    try {
+      await start();
+    } catch (error) {
+      words.textContent = error.message;
+      again();
+    }
+    busy = button.disabled = false;
+    track.hidden = true;
+    counted.textContent = "";
+  }
+  async function load() {
+    await ready;
+    if (!manifest || engine) return;
+    await alone(async () => {
+      track.hidden = Boolean(data.model);
+      words.textContent = "";
+      await begin(manifest, await source.files(kinds[0]), side());
+    }, () => (button.textContent = "Load again"));
+  }
+  async function takeOwn(files) {
+    await ready;
+    if (canCompute) await alone(async () => {
+      words.textContent = "Reading the model …";
+      const { manifest: found, files: content } = await readOwn(await files);
+      await begin(found, content, sidesOf(found)[0]);
+    });
+  }
+  if (data.model) load();
+
+  return { element, terms, load, takeOwn, ready: () => engine !== null, get engine() { return engine; } };
 }

@@ -15,13 +15,6 @@ const veil = (to, rows, columns, share) =>
 export const showPlanes = (to, planes, side) => paint(to, side, side, (i) =>
   [planes[i], planes[side * side + i], planes[2 * side * side + i]]);
 
-/** What the page reads of the model's outputs. */
-export const looks = (outputs) => ({
-  saliency: outputs["answer:saliency"].data,
-  logits: (head) => Array.from(outputs[`answer:${head}`].data),
-  layers: (kind) => Object.entries(outputs).filter(([name]) => name.startsWith(`${kind}:`)).map(([, each]) => each),
-});
-
 /** A photograph under what the model says of it, and the name of that. */
 function panel(framed, smooth) {
   const under = canvas(), over = canvas(smooth ? "vb-smooth" : ""), words = label();
@@ -33,38 +26,47 @@ export function layerLook(framed) {
   const attends = panel(framed), tokens = panel(framed);
   let axes = new Map(), axesOf = null;
 
-  /** @returns what is told of it, in numbers */
-  function draw({ found, clean, planes, pixels, side, columns, layer, head, patch }) {
-    const { layers } = looks(found.outputs), map = layers("attention")[layer - 1];
-    const [, heads, queries, keys] = map.dims, prefix = keys - columns ** 2;
-    const chosen = head === "mean" ? Array.from({ length: heads }, (_, i) => i) : [Number(head)];
+  /** What a patch attends to; null where the layer gives no map. */
+  function drawMap({ found, manifest, pixels, side, columns, layer, head, patch }) {
+    const { attention } = manifest.layers[layer - 1] ?? {};
+    attends.element.hidden = !attention;
+    if (!attention) return null;
+    const map = found.outputs[attention], [, heads, queries, keys] = map.dims, { prefix } = manifest;
+    const chosen = Number(head) < heads ? [Number(head)] : Array.from({ length: heads }, (_, i) => i);
     const row = Float32Array.from({ length: keys }, (_, key) => chosen.reduce((sum, h) =>
       sum + map.data[(h * queries + prefix + patch) * keys + key], 0) / chosen.length);
     const weights = row.subarray(prefix), top = Math.max(...weights);
     showPlanes(attends.under, pixels, side);
     veil(attends.over, columns, columns, (i) => Math.sqrt(weights[i] / top));
     attends.words.textContent = `What the framed patch attends to, layer ${layer}`;
+    return { top, brightest: weights.indexOf(top), even: 1 / keys,
+      prefix: row.subarray(0, prefix).reduce((sum, value) => sum + value, 0) };
+  }
 
+  function drawTokens({ found, clean, manifest, planes, columns, layer }) {
+    const { tokens: output } = manifest.layers[layer - 1] ?? {};
+    tokens.element.hidden = !output;
+    if (!output) return;
     // The colours are those of the photograph as it came, so that only what a stroke changes moves.
     if (axesOf !== planes) [axes, axesOf] = [new Map(), planes];
     const patches = (of) => {
-      const { data, dims } = looks(of.outputs).layers("tokens")[layer - 1];
-      return [data.subarray(prefix * dims[2]), dims[2]];
+      const { data, dims: [, count, width] } = of.outputs[output];
+      return [data.subarray((count - columns ** 2) * width), width];
     };
     if (!axes.has(layer)) axes.set(layer, colorAxes(...patches(clean ?? found)));
     const [own, width] = patches(found);
     paint(tokens.over, columns, columns, (i) => tokenColor(axes.get(layer), own, width, i));
     tokens.words.textContent = `Tokens after layer ${layer}: like colours, like tokens`;
-    return { top, brightest: weights.indexOf(top), even: 1 / keys,
-      prefix: row.subarray(0, prefix).reduce((sum, value) => sum + value, 0) };
   }
+
+  /** @returns what is told of the map, in numbers */
+  const draw = (given) => (drawTokens(given), drawMap(given));
   return { draw, elements: [attends.element, tokens.element] };
 }
 
 /** The model's answers: a map, now and before the brush, and the likeliest classes. */
 export function answerLook(framed, figure) {
   const now = panel(framed, true), first = panel(framed, true);
-  now.words.textContent = "What draws the eye, says the model";
   first.words.textContent = "The same before the brush";
   const select = figure.select("answers", "Classes to choose among", []), fitted = node("p", { class: "vb-note" });
   const bars = Array.from({ length: TOLD }, () => {
@@ -73,46 +75,51 @@ export function answerLook(framed, figure) {
     return { name, bar, was, chance, element };
   });
 
-  function drawMaps({ found, clean, planes, pixels, side }) {
-    const map = looks(found.outputs).saliency, was = clean && looks(clean.outputs).saliency;
+  function drawMaps({ found, clean, manifest, planes, pixels, side }) {
+    now.element.hidden = first.element.hidden = !manifest.map;
+    if (!manifest.map) return null;
+    const [output, title] = manifest.map;
+    const map = found.outputs[output].data, was = clean?.outputs[output].data;
+    now.words.textContent = title;
     showPlanes(now.under, pixels, side);
     veil(now.over, side, side, (i) => map[i]);
     first.element.hidden = !was || found === clean;
-    if (first.element.hidden) return 0;
+    if (first.element.hidden) return null;
     showPlanes(first.under, planes, side);
     veil(first.over, side, side, (i) => was[i]);
     return map.reduce((sum, value, i) => sum + Math.abs(value - was[i]), 0) / side ** 2;
   }
 
   /** @returns what is told of it: the first class, and the one before the brush */
-  function draw(given, heads) {
-    const { found, clean, side, answers } = given, { classes, dataset, size, accuracy } = heads[answers];
-    const chances = softmax(looks(found.outputs).logits(answers));
-    const before = clean && found !== clean && softmax(looks(clean.outputs).logits(answers));
+  function draw(given) {
+    const { found, clean, manifest, answers } = given, moved = drawMaps(given), asked = manifest.answers[answers];
+    if (!asked) return { moved };
+    const { output, classes, about } = asked, nameOf = (each) => classes?.[each] ?? `class ${each}`;
+    const chances = softmax(Array.from(found.outputs[output].data));
+    const before = clean && found !== clean && softmax(Array.from(clean.outputs[output].data));
     const order = chances.map((_, i) => i).sort((a, b) => chances[b] - chances[a]);
     bars.forEach(({ name, bar, was, chance, element }, i) => {
       const each = order[i];
       element.hidden = each === undefined;
       if (element.hidden) return;
-      name.textContent = classes[each];
+      name.textContent = nameOf(each);
       element.classList.toggle("vb-most", i === 0);
       bar.style.width = `${100 * chances[each]}%`;
       was.hidden = !before;
       if (before) was.style.left = `calc(${before[each]} * (100% - 3px))`;
       chance.textContent = chances[each].toFixed(2);
     });
-    fitted.textContent = `One linear layer on the tokens, which this book fitted on ${dataset.split(",")[0]} at ${size} px. ` +
-      `It is right on ${Math.round(100 * accuracy[0])} % of held-out images${side === size ? "" : `; here it reads ${side} px`}. ` +
-      "It must choose one of its classes, even where none fits.";
-    return { top: classes[order[0]], chance: chances[order[0]], moved: drawMaps(given),
-      was: before && classes[before.indexOf(Math.max(...before))] };
+    fitted.textContent = `${about} It must choose one of its classes, even where none fits.`;
+    return { top: nameOf(order[0]), chance: chances[order[0]], moved,
+      was: before && nameOf(before.indexOf(Math.max(...before))) };
   }
 
   /** Name the heads that there are to choose among. */
-  function name(heads, chosen) {
-    select.replaceChildren(...Object.entries(heads).map(([value, { dataset, classes }]) =>
-      node("option", { value }, `${classes.length} classes of ${dataset.split(",")[0]}`)));
+  function name({ answers }, chosen) {
+    const offered = Object.entries(answers);
+    select.replaceChildren(...offered.map(([value, { label: words }]) => node("option", { value }, words)));
     select.value = chosen;
+    select.hidden = offered.length < 2;
   }
   return { draw, name, maps: [now.element, first.element],
     classes: [label("Which class?"), select, ...bars.map(({ element }) => element), fitted] };

@@ -1,176 +1,81 @@
-/** How long to wait before a piece is asked for again, in ms; then the reader is asked. */
-const PATIENCE = [300, 1000, 3000];
+import { apartFrom, bytesOf, patternOf } from "./photo_manifest.js";
+import { modelThread } from "./photo_worker.js";
 
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-export const megabytes = (bytes, digits = 1) => (bytes / 1e6).toFixed(digits);
+const WRONG = 0.1; // of the largest number: a graphics card that is farther from torch is left
 
-/** Where the book keeps what this page fetches; Sphinx says where its root is. */
-export const modelFolder = () =>
-  new URL(`${document.documentElement.dataset.content_root ?? "./"}_model/`, location.href).href;
-
-const hex = (buffer) => [...new Uint8Array(buffer)].map((b) => b.toString(16).padStart(2, "0")).join("");
-
-/** The browser's own store for this model, without older ones; null where it has none. */
-async function openStore(digest) {
-  try {
-    const name = `vitbook-model-${digest}`;
-    for (const other of await caches.keys()) {
-      if (other.startsWith("vitbook-model-") && other !== name) await caches.delete(other);
-    }
-    return await caches.open(name);
-  } catch {
-    return null; // a private window, or no https
-  }
-}
-
-/** Whether these are the bytes that were written; only a page that came safely computes digests. */
-const isWhole = async (content, bytes, sha256) => content.length === bytes &&
-  (!crypto.subtle || hex(await crypto.subtle.digest("SHA-256", content)) === sha256);
-
-/** Read a response as it comes; `got` hears of each part. */
-async function readBody(response, bytes, got) {
-  const whole = new Uint8Array(bytes), reader = response.body.getReader();
-  for (let at = 0; ;) {
-    const { done, value } = await reader.read();
-    if (done && at === bytes) return whole;
-    if (done || at + value.length > bytes) throw new Error("it has another length");
-    whole.set(value, at);
-    got(at += value.length);
-  }
-}
+let threadAddress = null; // of the worker's text
 
 /**
- * The pretrained model in a thread of its own.
- *
- * `load` fetches what is not here yet: a piece that came is never fetched again, so a cut download
- * goes on where it was. `run` computes one image.
- * @param {string} folder  address of the model's files
- * @param {(progress: {got: number, of: number}) => void} tell
+ * A model in a thread of its own.
+ * @param {object} manifest
+ * @param {Map<string, Uint8Array>} files  what the manifest names
+ * @param {(kind: string) => Promise<{module?: string, text?: Uint8Array, binary: Uint8Array}>} runtime
+ *   its module by address or as text
  */
-export function photoModel(folder, tell) {
-  const here = new Map(), notes = new Set(), waiting = new Map();
-  let manifest, worker, count = 0, kind, side;
-
-  async function fetchOnce(file, bytes, sha256, store, got) {
-    const url = folder + file;
-    const kept = await store?.match(url).catch(() => null);
-    if (kept) {
-      const whole = new Uint8Array(await kept.arrayBuffer());
-      if (await isWhole(whole, bytes, sha256)) return whole;
-    }
-    const response = await fetch(url);
-    if (!response.ok) throw new Error(`the server answers ${response.status}`);
-    const whole = await readBody(response, bytes, got);
-    if (!(await isWhole(whole, bytes, sha256))) {
-      throw new Error("its bytes are not those that were written");
-    }
-    await store?.put(url, new Response(whole)).catch(() =>
-      notes.add("The browser has no room to keep the model: the next visit fetches it again."));
-    return whole;
-  }
-
-  /** The files in turn, each asked for a few times; throws one sentence. */
-  async function fetchAll(files, store) {
-    const of = files.reduce((sum, { bytes }) => sum + bytes, 0);
-    let before = 0;
-    for (const { file, bytes, sha256 } of files) {
-      for (let attempt = 0; !here.has(file); attempt++) {
-        try {
-          const got = (part) => tell({ got: before + part, of });
-          here.set(file, await fetchOnce(file, bytes, sha256, store, got));
-        } catch (error) {
-          if (attempt === PATIENCE.length) {
-            throw new Error(`The download stopped at ${megabytes(before)} of ${megabytes(of)} MB ` +
-              `(${file}: ${error.message}). What came is kept: load again to go on.`);
-          }
-          await sleep(PATIENCE[attempt]);
-        }
-      }
-      tell({ got: before += bytes, of });
-    }
-  }
+export function photoModel(manifest, files, runtime) {
+  const waiting = new Map();
+  let worker, count = 0, kind, side, computing;
 
   const ask = (words, moved = []) => new Promise((resolve, reject) => {
     waiting.set(++count, { resolve, reject });
     worker.postMessage({ id: count, ...words }, moved);
   });
 
-  function begin() {
+  function close(why = "it was closed") {
     worker?.terminate();
-    worker = new Worker(`${folder}photo_worker.js`, { type: "module" });
-    const fail = (why) => {
-      for (const { reject } of waiting.values()) reject(new Error(why));
-      waiting.clear();
-    };
+    for (const { reject } of waiting.values()) reject(new Error(why));
+    waiting.clear();
+  }
+
+  function begin() {
+    close();
+    threadAddress ??= URL.createObjectURL(new Blob([`(${modelThread})(self)`], { type: "text/javascript" }));
+    worker = new Worker(threadAddress);
     worker.onmessage = ({ data: { id, given, error } }) => {
       const { resolve, reject } = waiting.get(id) ?? {};
       waiting.delete(id);
       error === undefined ? resolve?.(given) : reject?.(new Error(error));
     };
-    worker.onerror = (event) => fail(event.message || `its thread, ${folder}photo_worker.js, could not start`);
+    worker.onerror = (event) => close(event.message || "its thread could not start");
   }
 
   async function open(size) {
-    const { module, binary } = manifest.runtime[kind], { graph } = manifest.sizes[size];
-    const weights = new Uint8Array(manifest.pieces.reduce((sum, { bytes }) => sum + bytes, 0));
-    let at = 0;
-    for (const { file, bytes } of manifest.pieces) {
-      weights.set(here.get(file), at);
-      at += bytes;
+    const { pieces, sizes, name, weights: path } = manifest, weights = new Uint8Array(bytesOf(pieces));
+    pieces.reduce((at, { file, bytes }) => (weights.set(files.get(file), at), at + bytes), 0);
+    try {
+      await ask({ kind: "open", ...computing, gpu: kind === "webgpu",
+        graph: files.get(sizes[size].graph.file), weights, name: path }, [weights.buffer]);
+    } catch (error) {
+      throw new Error(`The runtime refuses ${sizes[size].graph.file} of ${name}: ${error.message}`);
     }
-    await ask({
-      kind: "open", module: folder + module, binary: here.get(binary).buffer, gpu: kind === "webgpu",
-      graph: here.get(graph), weights, name: manifest.weights,
-    }, [weights.buffer]);
     side = size;
   }
 
-  return {
-    notes,
-    /** What there is to fetch; throws one sentence where there is nothing. */
-    async describe() {
-      if (location.protocol === "file:") {
-        throw new Error("A page opened from a file may not fetch the model: `make serve` shows the book so that it may.");
-      }
-      if (typeof WebAssembly === "undefined" || typeof Worker === "undefined") {
-        throw new Error("This browser has no WebAssembly, which computes the model: another or a newer one has.");
-      }
-      const response = await fetch(`${folder}manifest.json`).catch(() => null);
-      if (!response?.ok) throw new Error("The model is not beside this page: `make book` lays it there.");
-      const found = await response.json().catch(() => ({}));
-      if (found.missing) throw new Error(`The model was left out when this book was built (${found.missing}).`);
-      if (!found.digest || !found.pieces || !found.sizes || !found.runtime) {
-        throw new Error("What the book says of its model is damaged: build the book again with `make book`.");
-      }
-      manifest = found;
-      const adapter = await navigator.gpu?.requestAdapter().catch(() => null);
-      kind = adapter && !adapter.info?.isFallbackAdapter ? "webgpu" : "wasm";
-      return manifest;
-    },
+  const model = {
+    manifest, close,
     get kind() { return kind; },
-    /** In bytes: of the weights with their graphs, and of the runtime. */
-    get sizes() {
-      const { pieces, sizes, runtime } = manifest;
-      const sum = (list) => list.reduce((total, { bytes }) => total + bytes, 0);
-      return { weights: sum(pieces) + sum(Object.values(sizes)), runtime: runtime[kind].bytes };
+    /** Get ready for images of a size by the first of these kinds that works; gives how far it is from torch. */
+    async start(size, kinds) {
+      for (kind of kinds) {
+        const last = kind === kinds.at(-1);
+        try {
+          computing = await runtime(kind);
+          begin();
+          await open(size);
+          const { outputs } = await model.run(patternOf(size), size);
+          const apart = apartFrom(manifest.sizes[size], outputs);
+          if (apart < WRONG || last) return apart;
+        } catch (error) {
+          if (last) throw error;
+        }
+      }
     },
-    /** Fetch everything, and make ready for images of a size. */
-    async load(size) {
-      const { pieces, sizes, runtime } = manifest;
-      const graphs = Object.values(sizes).map(({ graph, ...rest }) => ({ file: graph, ...rest }));
-      const { binary, ...about } = runtime[kind], store = await openStore(manifest.digest);
-      await fetchAll([{ file: binary, ...about }, ...graphs, ...pieces], store);
-      begin();
-      await open(size);
-    },
-    /** The processor in place of the graphics card, after that one failed. */
-    async withoutGraphics(size) {
-      kind = "wasm";
-      await this.load(size);
-    },
-    async run(pixels, size) {
+    /** @param {Uint8Array} planes  red, green and blue; of a model of one channel the first is taken */
+    async run(planes, size) {
       if (size !== side) await open(size);
-      return ask({ kind: "run", pixels, side: size });
+      const { channels } = manifest;
+      return ask({ kind: "run", pixels: planes.slice(0, channels * size ** 2), channels, side: size });
     },
   };
+  return model;
 }

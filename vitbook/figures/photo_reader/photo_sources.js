@@ -11,8 +11,11 @@ const REFUSED = {
 /** A button for what no state of a figure holds. */
 export const press = (name, words, onclick) => node("button", { type: "button", "data-press": name, onclick }, words);
 
-/** A photograph by file, drop, paste or camera; `take` gets it as a square canvas. */
-export function sources(root, take) {
+/**
+ * A photograph by file, drop, paste or camera; `take` gets it as a square canvas. `other(transfer)`
+ * says whether it takes what was dropped as something else.
+ */
+export function sources(root, take, other) {
   const said = node("span", { class: "vb-note", role: "status" });
   const input = node("input", { type: "file", accept: "image/*", class: "vb-spoken", tabindex: -1, "aria-hidden": "true" });
   const video = node("video", { playsinline: true, muted: true, class: "vb-video" });
@@ -88,7 +91,7 @@ export function sources(root, take) {
       (!file.type.startsWith("image/") || event.target.closest?.("input, textarea, [contenteditable]"))) return;
     event.preventDefault();
     root.classList.remove("vb-over");
-    read(file);
+    if (transfer === "clipboardData" || !other(event.dataTransfer)) read(file);
   };
   for (const [name, listen] of Object.entries({
     dragover: over(true), dragleave: over(false), drop: taken("dataTransfer"), paste: taken("clipboardData"),

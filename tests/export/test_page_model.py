@@ -1,0 +1,164 @@
+"""A folder for a page: what of a model it shows, whole, shared, and read back strictly."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+
+from vitbook import datasets, load_checkpoint
+from vitbook.export import ExportError, export_page, page_model
+from vitbook.export.page_manifest import read_page_model
+from vitbook.export.page_model import pattern
+from vitbook.export.shared_weights import ALIGNED, Shared
+
+DIGITS = datasets.load("digits", "test").images[:2]
+PHOTOS = datasets.load("photos", "all", image_size=32).images[:2]
+
+
+def checkpoint(name):
+    loaded = load_checkpoint(f"digits-{name}-digits-seed0")
+    return loaded.model, DIGITS, loaded.class_names
+
+
+def of_timm():
+    timm = pytest.importorskip("timm")
+    model = timm.create_model(
+        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=2, num_heads=2,
+        num_classes=5, reg_tokens=2,
+    )  # fmt: skip
+    return model, PHOTOS, ()
+
+
+def of_transformers():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8,
+        image_size=32, patch_size=8, num_labels=3,
+    )  # fmt: skip
+    return transformers.ViTForImageClassification(config), PHOTOS, ("cat", "cup", "tree")
+
+
+# Its layers with tokens and with attention, and what it lacks.
+NAMES = "class names (nobody says what its 5 logits mean)"
+FAMILIES = {
+    "ours": (lambda: checkpoint("vit_micro_patch2_8"), (4, 4), []),
+    "t2t": (lambda: checkpoint("t2t_vit_micro_patch2_8"), (4, 4), ["1 of 5 attention maps"]),
+    "linformer": (
+        lambda: checkpoint("linformer_vit_micro_patch2_8"), (4, 0), ["attention maps (4x17x8"],
+    ),
+    "timm": (of_timm, (2, 2), [NAMES]),
+    "transformers": (of_transformers, (2, 2), []),
+    "convolutions": (
+        lambda: checkpoint("resnet8_digits"), (0, 0),
+        ["no attention runs in ResNet", "token colours (16x8x8"],
+    ),
+}  # fmt: skip
+
+
+@cache
+def exported(family):
+    model, images, names = FAMILIES[family][0]()
+    folder = Path(mkdtemp())
+    export_page(model.eval(), folder, images, datasets.normalize, name=family, class_names=names)
+    return model, names, folder
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_a_model_shows_and_lacks(family):
+    (_, layers, lacks), (model, names, folder) = FAMILIES[family], exported(family)
+    manifest, files = read_page_model(folder)
+    assert {file.name for file in folder.iterdir()} == {"manifest.json", *files}
+    ((side, size),) = manifest["sizes"].items()
+    shown = manifest["layers"]
+    kinds = ("tokens", "attention")
+    assert tuple(sum(bool(each[kind]) for each in shown) for kind in kinds) == layers
+    told = "; ".join(manifest["lacks"])
+    assert all(each in told for each in lacks) and bool(told) == bool(lacks), told
+    assert manifest["answers"]["answer"]["classes"] == (list(names) or None)
+    assert max(each["error"] for each in size["outputs"].values()) < 1e-2
+    output, numbers = size["check"]
+    with torch.no_grad():
+        wanted = model(datasets.normalize(pattern(manifest["channels"], int(side))))
+    assert output == manifest["answers"]["answer"]["output"]
+    wanted = getattr(wanted, "logits", wanted)[0]
+    torch.testing.assert_close(torch.tensor(numbers), wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"images": DIGITS[..., :4]}, "1 channels of 8x4 pixels: a page gives squares"),
+        ({"images": DIGITS.expand(-1, 2, -1, -1)}, "2 channels of 8x8"),
+        ({"class_names": ("one", "two")}, "2 class names for 20000 logits"),
+        ({}, "m has 2.6 MB of weights in float16, a page takes 1.0 MB: store it in int8"),
+    ],
+    ids=["oblong", "channels", "names", "limit"],
+)
+def test_what_a_page_cannot_take_is_refused(change, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(page_model, "MOST_PAGE_BYTES", 1_000_000)
+    given = {"images": DIGITS} | change
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 20_000))
+    with pytest.raises(ExportError, match=told):
+        export_page(model, tmp_path, given.pop("images"), datasets.normalize, name="m", **given)
+
+
+def swap(old, new):
+    return lambda file: file.write_text(file.read_text().replace(old, new))
+
+
+BAD = {
+    "no manifest": ("manifest.json", Path.unlink, "holds no manifest.json"),
+    "no JSON": ("manifest.json", swap("{", ""), "manifest.json: "),
+    "unknown format": ("manifest.json", swap("model 1", "model 9"),
+                       "its format is 'vitbook page model 9', expected"),
+    "a number in words": ("manifest.json", swap('"channels": 1', '"channels": "1"'),
+                          "channels '1': expected a whole number"),
+    "a path": ("manifest.json", swap('"8.onnx"', '"../8.onnx"'),
+               "sizes[...].graph.file: expected a name without a slash"),
+    "missing piece": ("weights-00.bin", Path.unlink, "weights-00.bin is missing"),
+    "short piece": ("weights-00.bin", lambda file: file.write_bytes(b"x"), "has 1 bytes"),
+    "other bytes": ("8.onnx", lambda file: file.write_bytes(file.read_bytes()[:-1] + b"!"),
+                    "8.onnx has other bytes than were written"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_folder_that_lies_is_named(name, tmp_path):
+    file, spoil, told = BAD[name]
+    for each in exported("ours")[2].iterdir():
+        (tmp_path / each.name).write_bytes(each.read_bytes())
+    spoil(tmp_path / file)
+    with pytest.raises((ValueError, FileNotFoundError)) as refused:
+        read_page_model(tmp_path)
+    assert told in str(refused.value)
+
+
+def test_equal_weights_are_stored_once_and_begin_where_a_runtime_may_read():
+    shared = Shared("weights", smallest=32)
+
+    def graph(*arrays):
+        made = [onnx.numpy_helper.from_array(array, f"w{i}") for i, array in enumerate(arrays)]
+        return onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], made))
+
+    small, odd = np.ones(3, np.float32), np.arange(77, dtype=np.int8)
+    large = np.arange(64, dtype=np.float32)
+    first, second = graph(small, odd, large), graph(large, odd + 1)
+    shared.move(first)
+    shared.move(second)
+    places = {}
+    for made in (first, second):
+        for weight in made.graph.initializer:
+            place = {each.key: each.value for each in weight.external_data}
+            if place:
+                assert not weight.raw_data and place["location"] == "weights"
+                start, length = int(place["offset"]), int(place["length"])
+                assert start % ALIGNED == 0
+                places.setdefault(shared.content[start : start + length].hex(), []).append(start)
+    assert places == {odd.tobytes().hex(): [0], large.tobytes().hex(): [128, 128],
+                      (odd + 1).tobytes().hex(): [384]}  # fmt: skip
+    assert onnx.numpy_helper.to_array(first.graph.initializer[0]).tolist() == [1, 1, 1]

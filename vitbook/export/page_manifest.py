@@ -1,0 +1,166 @@
+"""What stands in the folder of a page's model: ``manifest.json``, and the files that it names."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from vitbook.files import write_atomically
+from vitbook.typed import FileName, typed
+
+FILE, FORMAT = "manifest.json", "vitbook page model 1"
+# What a page takes, in bytes: a browser keeps the files, and float32 of their weights beside them.
+MOST_PAGE_BYTES = 400_000_000
+
+Count = Annotated[int, Meta(ge=1)]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file: its name, its length and its digest."""
+
+    file: FileName
+    bytes: Count
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a graph gives: its shape, and how far it is from torch's, of the largest number."""
+
+    shape: list[int]
+    error: float | None  # None: as far as can be
+
+
+@dataclass(frozen=True)
+class Size:
+    """The model for square images of one side.
+
+    Attributes:
+        graph: its ONNX file, whose large weights lie in the pieces.
+        grid: rows and columns of its patches, as many; None of a model that has no such grid.
+        outputs: by name.
+        check: an output, and what torch gives there for :func:`~vitbook.export.page_model.pattern`.
+    """
+
+    graph: Piece
+    grid: list[Count] | None
+    outputs: dict[str, Output]
+    check: tuple[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A block or an attention: the names of its outputs, or None where it has none to show."""
+
+    name: str
+    tokens: str | None = None
+    attention: str | None = None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Logits among which a page finds the likeliest classes.
+
+    Attributes:
+        output: its name.
+        label: in words.
+        classes: what each logit means; None if nobody says it.
+        about: a sentence or two on where they come from.
+    """
+
+    output: str
+    label: str
+    classes: list[str] | None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The model of a page.
+
+    Attributes:
+        about: where its weights come from, in words.
+        channels: of the pixels that it takes.
+        prefix: tokens in front of the patches.
+        sizes: side in pixels -> what is for images of that side.
+        weights: the file in which the graphs think their weights are: the ``pieces``, in turn.
+        lacks: what a page leaves out, and why.
+        map: an output "1 height width" from 0 to 1 to lay over the image, and its title.
+        embedded: an output: the tokens that enter the first layer.
+    """
+
+    name: str
+    about: str
+    precision: str
+    channels: Count
+    prefix: Annotated[int, Meta(ge=0)]
+    sizes: dict[str, Size]
+    weights: str
+    pieces: list[Piece]
+    layers: list[Layer]
+    answers: dict[str, Answers]
+    lacks: list[str] = field(default_factory=list)
+    map: tuple[str, str] | None = None
+    embedded: str | None = None
+    format: str = FORMAT
+
+    @property
+    def files(self) -> list[Piece]:
+        """All files but the manifest itself."""
+        return [*(size.graph for size in self.sizes.values()), *self.pieces]
+
+
+def write_piece(folder: Path, file: str, content: bytes) -> Piece:
+    """A file, and what the manifest says of it."""
+    write_atomically(folder / file, content)
+    return Piece(file, len(content), hashlib.sha256(content).hexdigest())
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> dict:
+    """The manifest as it stands in its file."""
+    words = asdict(manifest)
+    write_atomically(folder / FILE, json.dumps(words, indent=1, allow_nan=False).encode())
+    return words
+
+
+def read_page_model(folder: str | Path) -> tuple[dict, dict[str, bytes]]:
+    """A folder that :func:`~vitbook.export.export_page` wrote: its manifest, and its files by name.
+
+    Raises:
+        FileNotFoundError: no manifest, or a file that it names is not there.
+        ValueError: it is no manifest, or a file has other bytes than it says.
+        OSError: a file cannot be read.
+    """
+    folder = Path(folder)
+    if not (folder / FILE).is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no {FILE}: expected a folder that `vitbook export MODEL --page "
+            f"{folder}` wrote"
+        )
+    try:
+        words = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        came = words.get("format") if isinstance(words, dict) else None
+        if came != FORMAT:
+            raise ValueError(f"its format is {came!r}, expected {FORMAT!r}")
+        manifest = typed(words, Manifest)
+    except ValueError as error:
+        raise ValueError(f"{folder / FILE}: {error}; export the model again") from error
+    return words, {each.file: _read(folder, each) for each in manifest.files}
+
+
+def _read(folder: Path, piece: Piece) -> bytes:
+    path = folder / piece.file
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing, which {FILE} names: copy the whole folder")
+    content = path.read_bytes()
+    if len(content) != piece.bytes:
+        raise ValueError(
+            f"{path} has {len(content):,} bytes, {FILE} says {piece.bytes:,}: copy it again"
+        )
+    if hashlib.sha256(content).hexdigest() != piece.sha256:
+        raise ValueError(f"{path} has other bytes than were written: copy it again")
+    return content

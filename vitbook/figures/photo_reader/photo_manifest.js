@@ -1,0 +1,90 @@
+/** What `vitbook export --page` writes, and the bytes that a page takes: as in page_manifest.py. */
+export const FORMAT = "vitbook page model 1", MOST = 400e6;
+
+export const megabytes = (bytes, digits = 1) => (bytes / 1e6).toFixed(digits);
+export const bytesOf = (pieces) => pieces.reduce((sum, { bytes }) => sum + bytes, 0);
+/** All files but the manifest. */
+export const filesOf = ({ sizes, pieces }) => [...Object.values(sizes).map(({ graph }) => graph), ...pieces];
+/** Sides of the images, the largest first. */
+export const sidesOf = ({ sizes }) => Object.keys(sizes).map(Number).sort((a, b) => b - a);
+
+const isPiece = (each) => typeof each?.file === "string" && !/[/\\]/.test(each.file) &&
+  Number.isInteger(each.bytes) && each.bytes > 0 && /^[0-9a-f]{64}$/.test(each.sha256);
+const isText = (each) => typeof each === "string";
+const product = (shape) => shape.reduce((a, b) => a * b, 1);
+
+/** A manifest out of its text, held against itself; throws one sentence. */
+export function readManifest(text) {
+  let found = null;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    throw new Error("manifest.json is damaged, it is no JSON: export the model again.");
+  }
+  if (found?.format !== FORMAT) {
+    throw new Error(`manifest.json is of the format “${found?.format}”, and this page reads “${FORMAT}”: export the model again.`);
+  }
+  const must = (right, what) => {
+    if (!right) throw new Error(`manifest.json is wrong about ${what}: export the model again.`);
+  };
+  const { name, channels, prefix, sizes, pieces, layers, answers, lacks } = found;
+  must(isText(name) && isText(found.about) && isText(found.weights), "its name and weights");
+  must([1, 3].includes(channels), `the channels, ${channels}: a page gives 1 or 3`);
+  must(Number.isInteger(prefix) && prefix >= 0, `the tokens before the patches, ${prefix}`);
+  must(Array.isArray(pieces) && pieces.every(isPiece), "its pieces (name, bytes and sha256 of each)");
+  must(Array.isArray(lacks) && lacks.every(isText), "what it lacks");
+  must(Array.isArray(layers) && sizes && answers && Object.keys(sizes).length, "its layers, sizes or answers");
+  for (const [side, { graph, grid, outputs, check }] of Object.entries(sizes)) {
+    const size = `images of ${side} px`, shapes = Object.values(outputs ?? {}).map((each) => each?.shape);
+    must(side > 0 && side <= 2048 && isPiece(graph), size);
+    must(shapes.length && shapes.every((shape) => Array.isArray(shape) && shape.every(Number.isInteger)), `the outputs for ${size}`);
+    must(outputs[check?.[0]] && Array.isArray(check[1]), `what torch gives for ${size}`);
+    must(grid === null || grid.length === 2 && grid[0] === grid[1] && grid[0] > 0, `the grid for ${size}, ${grid}`);
+    const cells = grid ? product(grid) : -1, is = (output, fits) => {
+      const shape = outputs[output]?.shape;
+      must(shape && fits(shape), `the shape of ${output} for ${size}, ${shape?.join(" × ") ?? "which is not there"}`);
+    };
+    for (const { tokens, attention } of layers) {
+      if (tokens) is(tokens, ([one, n, width, more]) => one === 1 && [cells, cells + prefix].includes(n) && width > 0 && !more);
+      if (attention) is(attention, ([one, heads, n, keys]) => one === 1 && heads > 0 && n === cells + prefix && keys === n);
+    }
+    for (const { output, classes } of Object.values(answers)) {
+      is(output, (shape) => shape[0] === 1 && shape.length === 2 && (!classes || classes.length === shape[1]));
+    }
+    if (found.map) is(found.map[0], (shape) => product(shape) === side ** 2);
+    if (found.embedded) is(found.embedded, () => true);
+  }
+  const bytes = bytesOf(filesOf(found));
+  if (bytes > MOST) {
+    throw new Error(`${name} has ${megabytes(bytes, 0)} MB, and a page takes ${megabytes(MOST, 0)} MB: export it with --precision int8, or take a smaller model.`);
+  }
+  return found;
+}
+
+/** The picture of `pattern` in page_model.py, three channels. */
+export function patternOf(side) {
+  return Uint8Array.from({ length: 3 * side * side }, (_, i) => {
+    const c = Math.floor(i / side ** 2), y = Math.floor(i / side) % side, x = i % side;
+    const wave = Math.floor((x * (c + 1) + y * (3 - c)) * 512 / side) % 512;
+    return Math.min(wave, 511 - wave);
+  });
+}
+
+/** How far outputs are from torch's, of its largest number; throws where they are of another shape than was said. */
+export function apartFrom({ outputs: said, check: [name, wanted] }, given) {
+  for (const [output, { shape }] of Object.entries(said)) {
+    const dims = given[output]?.dims;
+    if (!dims || dims.join() !== shape.join()) {
+      throw new Error(`manifest.json says that ${output} is ${shape.join(" × ")}, and the graph gives ${dims?.join(" × ") ?? "none"}: export the model again.`);
+    }
+  }
+  const most = Math.max(...wanted.map(Math.abs)) || 1;
+  return Math.max(...wanted.map((value, i) => Math.abs(value - given[name].data[i]))) / most;
+}
+
+export const hexOf = async (content) => [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))]
+  .map((b) => b.toString(16).padStart(2, "0")).join("");
+
+/** Whether these are the bytes that were written; only a page that came safely computes digests. */
+export const isWhole = async (content, { bytes, sha256 }) => content.length === bytes &&
+  (!crypto.subtle || await hexOf(content) === sha256);
