@@ -67,7 +67,12 @@ def test_a_verdict_needs_the_whole_interval(ends, claimed, verdict):
 
 
 def test_it_is_told_with_a_minus_sign():
-    assert str(runs.Gain(-1.25, -2.5, 0.04, (0,))) == "−1.2 (−2.5 to +0.0)"
+    assert str(runs.Gain(-1.25, -2.5, 0.04, (0, 1))) == "−1.2 (−2.5 to +0.0)"
+
+
+def test_one_run_has_no_interval_over_seeds():
+    told = str(runs.Gain(-1.25, -2.5, 0.0, (0,)))
+    assert told == "−1.2 (one run, ±1.2 by its test images)"
 
 
 def test_what_is_refused():

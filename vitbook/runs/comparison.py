@@ -193,8 +193,10 @@ class Gain:
     seeds: tuple[int, ...]
 
     def __str__(self) -> str:
-        told = f"{self.mean:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
-        return told.replace("-", "−")
+        ends = f"({self.low:+.1f} to {self.high:+.1f})"
+        if len(self.seeds) == 1:
+            ends = f"(one run, ±{self.high - self.mean:.1f} by its test images)"
+        return f"{self.mean:+.1f} {ends}".replace("-", "−")
 
     def verdict(self, claimed: int) -> str:
         """Of a claim that the gain is above 0 (``claimed`` 1) or below (-1)."""
