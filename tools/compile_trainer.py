@@ -17,8 +17,8 @@ FLAGS = (
 # Of each compiled file: its source, and what else it is compiled with.
 COMPILED = {
     f"{model}{ending}.wasm": (f"{model}.c", flags)
-    for model in ("trainer", "resnet")
-    for ending, flags in {"": ("-msimd128",), "_plain": ()}.items()
+    for model in ("vit", "resnet")
+    for ending, flags in {"": ("-msimd128",), "-plain": ()}.items()
 }
 
 

@@ -22,8 +22,8 @@ from vitbook.measure import compare_speed
 PROGRAM = Path(__file__).parents[1] / "trainer" / "step.mjs"
 STEPS, BATCH, RATE, DECAY = 40, 32, 1e-3, 0.05
 MODELS = {
-    "vit_micro_patch2_8": ("trainer", {"width": 64, "depth": 4}),
-    "vit_nano_patch2_8": ("trainer", {"width": 32, "depth": 2}),
+    "vit_micro_patch2_8": ("vit", {"width": 64, "depth": 4}),
+    "vit_nano_patch2_8": ("vit", {"width": 32, "depth": 2}),
     "resnet8_digits": ("resnet", {"kind": "resnet"}),
 }
 
@@ -73,7 +73,7 @@ def test_against_torch(name, page):
             optimizer.step()
 
     simd = page(first | {"compiled": f"{compiled}.wasm"})
-    plain = page(first | {"compiled": f"{compiled}_plain.wasm"})
+    plain = page(first | {"compiled": f"{compiled}-plain.wasm"})
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     ratio = compare_speed(simd, torch_steps, pairs=20, warmup=2)

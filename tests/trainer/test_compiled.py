@@ -13,7 +13,7 @@ from vitbook import datasets
 
 BATCH, STEPS = 8, 2
 MODELS = {
-    "trainer": ("vit_micro_patch2_8", {
+    "vit": ("vit_micro_patch2_8", {
         "kind": "vit", "width": 64, "depth": 4, "heads": 4, "hidden": 128, "patch": 2,
         "positions": True, "post": False,
     }),
@@ -33,7 +33,7 @@ def test_without_simd_it_is_the_same_bits(name, steps):
         "images": datasets.normalize(digits.images[: STEPS * BATCH]).reshape(STEPS, -1).tolist(),
         "labels": digits.labels[: STEPS * BATCH].reshape(STEPS, -1).tolist(),
     }  # fmt: skip
-    assert steps(f"{name}.wasm", **task) == steps(f"{name}_plain.wasm", **task)
+    assert steps(f"{name}.wasm", **task) == steps(f"{name}-plain.wasm", **task)
 
 
 @pytest.mark.skipif(find_spec("ziglang") is None, reason="needs Zig: pip install ziglang==0.13.0")

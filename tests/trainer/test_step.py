@@ -74,7 +74,7 @@ def test_three_steps_are_torchs(name, steps):
     }  # fmt: skip
     parameters = dict(model.named_parameters())
     page = steps(
-        "trainer.wasm",
+        "vit.wasm",
         settings=settings, values=flat(parameters).tolist(), rate=RATE, decay=DECAY,
         images=images.flatten(1).tolist(), labels=labels.tolist(),
         order=None if places is None else places.tolist(),
@@ -121,7 +121,7 @@ def test_a_checkpoint_of_the_book_has_its_names(steps):
         "classes": 10, "positions": True, "post": False, "smoothing": 0.0,
     }  # fmt: skip
     page = steps(
-        "trainer.wasm",
+        "vit.wasm",
         settings=settings, values=flat(dict(model.named_parameters())).tolist(), rate=RATE,
         decay=DECAY, images=images.flatten()[None].tolist(),
         labels=held.labels[:BATCH][None].tolist(), order=None,

@@ -14,7 +14,7 @@ import vitbook
 from vitbook import datasets
 
 MODELS = {
-    "vit_micro_patch2_8": ("trainer.wasm", {
+    "vit_micro_patch2_8": ("vit.wasm", {
         "kind": "vit", "width": 64, "depth": 4, "heads": 4, "hidden": 128, "positions": True,
     }),
     "resnet8_digits": ("resnet.wasm", {"kind": "resnet"}),

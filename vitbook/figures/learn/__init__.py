@@ -16,10 +16,7 @@ _SIZES = {
     "micro": dict(width=64, depth=4, heads=4, hidden=128, rate=2e-3, warmup=100),
 }
 # A page fetches the one that it runs; plain is for browsers without SIMD.
-_COMPILED = {
-    "vit": "trainer.wasm", "vit-plain": "trainer_plain.wasm",
-    "resnet": "resnet.wasm", "resnet-plain": "resnet_plain.wasm",
-}  # fmt: skip
+_COMPILED = ("vit", "vit-plain", "resnet", "resnet-plain")
 _STEPS = 2500  # of 32 images
 
 
@@ -69,7 +66,7 @@ def learn(
         # All first pixels, then all second ones.
         "digits": squeeze(ink.T.tobytes() + held.T.tobytes()),
         "worker": squeeze(worker.encode()),
-    } | {kind: squeeze((room / file).read_bytes()) for kind, file in _COMPILED.items()}
+    } | {kind: squeeze((room / f"{kind}.wasm").read_bytes()) for kind in _COMPILED}
     first = np.searchsorted(held_labels, range(len(train.class_names)))
     data = {
         "pieces": {name: piece_key(text) for name, text in pieces.items()},
