@@ -213,19 +213,14 @@ def test_a_folder_that_lies_is_told_in_a_sentence(page, own, manifest):
 
 
 @needs_runtime
-def test_files_that_are_dropped_are_a_model(page, own):
-    page.evaluate(
-        """(files) => {
-          const data = new DataTransfer();
-          for (const [name, text] of files) {
-            data.items.add(new File([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], name));
-          }
-          document.body.dispatchEvent(
-            new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
-        }""",
-        [["model.onnx", "eA=="]],
-    )
-    page.wait_for_selector(".vb-load:has-text('There is no manifest.json (model.onnx)')")
+def test_a_folder_is_dropped_and_a_graph_alone(page, own):
+    tools = page.context.new_cdp_session(page)
+    for path, told in ((own[1] / "32.onnx", "no manifest.json (32.onnx)"), (own[1], "Ready")):
+        data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            at = {"type": kind, "x": 200, "y": 200, "data": data}
+            tools.send("Input.dispatchDragEvent", at)
+        page.wait_for_selector(f".vb-load:has-text('{told}')", timeout=60_000)
 
 
 # In a page of its own.
