@@ -60,7 +60,7 @@ def test_the_task_is_reached_by_the_depths_of_equal_cost(page):
 
 
 def test_a_network_beyond_the_planes_says_so_and_reset_brings_it_back(page):
-    put(page, depth=24, width=1280, ratio=6)
+    put(page, depth=24, width=1280, ratio=4)
     dots = page.locator(".vb-live svg svg .vb-handle")
     assert "Beyond the plane" in said(page)
     assert [dot.get_attribute("visibility") for dot in dots.all()] == ["hidden"]

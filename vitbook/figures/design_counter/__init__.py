@@ -7,9 +7,9 @@ from vitbook.figures.parts.figure import Figure, at_the_start
 
 # ViT at 224 px with patches of 16: 196 patches of 768 numbers, 1,000 classes.
 NETWORK = {"patches": 196, "pixels": 768, "classes": 1000}
-LIMITS = {"depth": (1, 24, 1), "width": (128, 1280, 64), "ratio": (1, 6, 0.25)}
+LIMITS = {"depth": (1, 24, 1), "width": (128, 1280, 64), "ratio": (1, 4, 0.25)}
 _START = (8, 768, 3)  # layers, width, MLP ratio
-_SIZE, _INSET = (560, 300), (36, 22, 8, 32)
+_SIZE, _INSET = (440, 270), (36, 22, 8, 32)
 _COLOR = OKABE_ITO[1]  # of what is printed
 _PLANE = {"x": (0, 80), "y": (0, 16), "x_ticks": (0, 20, 40, 60, 80), "y_ticks": (0, 4, 8, 12, 16)}
 
