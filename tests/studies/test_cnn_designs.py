@@ -1,11 +1,15 @@
-"""Channels that repeat each other, and channels that do not."""
+"""What the chapter on designs claims; channels that repeat each other, and channels that do not."""
+
+import re
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from vitbook import create_model, datasets, load_checkpoint
+from vitbook import create_model, datasets, load_checkpoint, published_counts
 from vitbook.analysis import cka
+from vitbook.studies import cnn_designs
 from vitbook.studies.cnn_designs import effective_channels, layer_redundancy, redundancy
 
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
@@ -86,3 +90,39 @@ def test_the_row_says_what_the_library_measures(tmp_path):
     assert line["channels"] == pytest.approx(found.channels, abs=1e-3)
     assert line["share"] == pytest.approx(found.share, abs=1e-4)
     assert line["likeness"] == pytest.approx(found.likeness, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return cnn_designs.evidence()
+
+
+def test_designs_are_compared_at_equal_cost_and_equal_steps(found):
+    plain = {
+        stem: published_counts.macs(f"{stem}_micro_patch2_8", None) for stem in ("vit", "t2t_vit")
+    }
+    for claim in found.claims:
+        if claim.note == cnn_designs.EQUAL and "CIFAR" not in claim.name:
+            model = claim.ours[0].model
+            share = (
+                published_counts.macs(model, None) / plain[claim.theirs[0].model.split("_micro")[0]]
+            )
+            assert 0.95 < share < 1.05, model
+        assert len(set(claim.comparison.steps)) == 1
+    assert all(
+        found[cnn_designs.few(name)].comparison.ours.seeds == 8 for name in cnn_designs.DESIGNS
+    )
+
+
+def test_all_digits_are_at_the_ceiling_and_one_run_shows(found):
+    told = {claim.name: found.verdict(claim.name) for claim in found.claims}
+    assert {each for name, each in told.items() if name.endswith("all digits")} == {
+        "at the ceiling"
+    }
+    assert told["SE on CIFAR-10"] == told["Half the cost on CIFAR-10"] == "shows"
+
+
+def test_the_chapter_links_claims_that_the_page_has_first(found):
+    text = (Path(__file__).resolve().parents[2] / "book/cnn_designs.ipynb").read_text()
+    linked = re.findall(r"\{evidence\}`([^`]+)`", text)
+    assert linked and {*linked} <= {claim.name for claim in found.claims[:8]}
