@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from vitbook import datasets, load_checkpoint
-from vitbook.studies.tokens_to_token import accuracy_against_cost, moved, moves
+from vitbook.studies.tokens_to_token import evidence, moved, moves
 
 SECOND = "digits-vit_micro_patch2_8-digits-seed1"
 
@@ -25,42 +25,18 @@ def test_the_row_has_a_share_for_each_move(tmp_path):
     assert read[2] > 0.95 > 0.8 > read[3]
 
 
-ROWS = [
-    dict(zip(("name", "family", "accuracy", "macs", "time"), row, strict=True))
-    for row in (("a", "conv", 0.6, 1, 2), ("b", "conv", 0.7, 2, 1), ("c", "ViT", 0.65, 4, 3),
-                ("d", "ViT", 0.8, 8, 3))
-]  # fmt: skip
-
-
-def test_a_panel_for_each_cost_with_the_steps_that_no_other_beats():
-    figure = accuracy_against_cost(ROWS, {"macs": "multiply-adds, G", "time": "time"}, "A claim")
-    assert figure.get_suptitle() == "A claim"
-    macs, time = figure.axes
-    assert (macs.get_xlabel(), time.get_xlabel()) == ("multiply-adds, G", "time")
-    assert macs.get_xscale() == "log" and macs.get_ylim() == time.get_ylim()
-    for axes, key, named in ((macs, "macs", "abd"), (time, "time", "bd")):
-        conv, vit, steps = axes.lines
-        assert list(conv.get_xdata()) == [row[key] for row in ROWS[:2]]
-        assert list(vit.get_ydata()) == pytest.approx([65, 80])
-        assert conv.get_marker() != vit.get_marker() and conv.get_color() != vit.get_color()
-        assert "".join(text.get_text() for text in axes.texts) == named
-        assert list(steps.get_xdata()) == [row[key] for row in ROWS if row["name"] in named]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["conv", "ViT"]
-
-
-def test_a_name_does_not_cross_the_axis():
-    rows = [{"name": "a long name", "family": "a", "accuracy": 0.5, "cost": 1}]
-    rows += [
-        {"name": f"{n}", "family": "a", "accuracy": 0.5 + n / 100, "cost": 10**n} for n in (1, 2)
-    ]
-    figure = accuracy_against_cost(rows, {"cost": "cost"}, "A claim")
-    figure.draw_without_rendering()
-    (axes,) = figure.axes
-    assert [name.get_ha() for name in axes.texts] == ["left", "right", "right"]
-    assert all(name.get_window_extent().x0 >= axes.bbox.x0 for name in axes.texts)
-    rows[0]["name"] = "a name that has no room on either side, as it is longer than a panel is wide"
-    assert (
-        accuracy_against_cost(rows, {"cost": "cost"}, "A claim").axes[0].texts[0].get_ha()
-        == "right"
-    )
+def test_the_evidence_says_what_three_seeds_at_the_ceiling_may_say():
+    found = evidence()
+    assert {len(set(claim.comparison.steps)) for claim in found.claims} == {1}
+    verdicts = {claim.name: found.verdict(claim.name) for claim in found.claims}
+    assert verdicts.pop("Photographs") == "shows"
+    assert set(verdicts.values()) == {"at the ceiling"}
+    parts, leads, printed = found.tables
+    assert parts.lines[0]["adds at 1 px"] == "–" and len(parts.lines) == 6
+    for resnet, ours in zip(leads.lines[:3], leads.lines[3:], strict=True):
+        plain, recipe, lead = (
+            float(cell.rstrip(" %"))
+            for cell in (resnet["accuracy"], resnet["by T2T-ViT's recipe"], ours["accuracy"])
+        )
+        assert recipe - plain > 0.5 * (lead - plain)  # as the page says
+    assert sum("page" in line["agrees with"] for line in printed.lines) >= 5
