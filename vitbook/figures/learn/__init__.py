@@ -41,6 +41,7 @@ def learn(
     held_out,
     *,
     change: str | None = None,
+    size: str = "nano",
     task: str | None = None,
     title: str = "A Vision Transformer learns while you watch",
     description: str = (
@@ -57,6 +58,7 @@ def learn(
         held_out: what its accuracy is measured on.
         change: what differs in a second model that learns beside the first, such as "positions",
             and then the only one that is offered; by default the reader chooses.
+        size: of the Vision Transformer at the start, "nano" or "micro".
     """
     room = files("vitbook.trainer")
     sources = [(room / f"{name}.js").read_text(encoding="utf-8") for name in _WORKER]
@@ -72,7 +74,7 @@ def learn(
         "pieces": {name: piece_key(text) for name, text in pieces.items()},
         "counts": [np.bincount(each).tolist() for each in (labels, held_labels)],
         "examples": held[first].tolist(), "side": train.images.shape[-1], "levels": _LEVELS,
-        "classes": list(train.class_names), "sizes": _SIZES, "size": "nano",
+        "classes": list(train.class_names), "sizes": _SIZES, "size": size,
         "steps": _STEPS, "change": change, "ramp": CIVIDIS,
         "task": "Train it until it reads nine of ten digits that it has never seen. Then draw one "
                 "for it." if task is None else task,
