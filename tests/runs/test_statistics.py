@@ -35,6 +35,16 @@ def test_shared_seeds_are_paired():
     assert (found.low, found.high) == pytest.approx(tuple(known.confidence_interval()))
 
 
+def test_a_difference_is_told_with_its_interval():
+    found = ours.difference(seeds(59, 63, 68), seeds(60, 65, 71))
+    assert str(found) == "−2.0 (−4.5 to +0.5)" and ours.verdict_of(found, 1) == "open"
+    clear = ours.difference(seeds(51, 52, 53), seeds(60, 61.1, 62))
+    assert ours.verdict_of(clear, -1) == "agrees" and ours.verdict_of(clear, 1) == "contradicts"
+    assert ours.verdict_of(clear, -1, chance=0.5) == "a lead for"
+    with pytest.raises(ValueError, match="claimed 0: expected 1 for a gain"):
+        ours.verdict_of(clear, 0)
+
+
 def test_all_seeds_count_where_they_are_not_shared():
     first, second = [60.0, 65.0, 71.0], [59.0, 63.0, 68.0, 61.0]
     found = ours.difference(seeds(*first), seeds(*second))

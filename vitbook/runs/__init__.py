@@ -46,6 +46,7 @@ from vitbook.runs.statistics import (
     log_odds,
     seeds_needed,
     summary,
+    verdict_of,
 )
 from vitbook.runs.tables import accuracy_of, table
 
@@ -96,5 +97,6 @@ __all__ = [
     "select",
     "summary",
     "table",
+    "verdict_of",
     "versions",
 ]

@@ -101,6 +101,9 @@ class Difference:
     deviation: float
     paired: bool
 
+    def __str__(self) -> str:
+        return f"{self.mean:+.1f} ({self.low:+.1f} to {self.high:+.1f})".replace("-", "−")
+
 
 def difference(
     ours: Mapping[int, float | int],
