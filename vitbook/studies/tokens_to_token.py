@@ -147,10 +147,7 @@ def _part_by_part() -> Table:
             of = read(body, px)
             line[f"read at {px} px"] = f"{sum(of.values()) / len(of):.1f} %"
             added = before and difference(of, read(before, px), finest=100 / 355)
-            line[f"adds at {px} px"] = (
-                f"{added.mean:+.1f} ({added.low:+.1f} to {added.high:+.1f})".replace("-", "−")
-                if added else "–"
-            )  # fmt: skip
+            line[f"adds at {px} px"] = str(added) if added else "–"
         lines.append(line)
         before = body
     return Table(
