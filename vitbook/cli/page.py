@@ -9,7 +9,6 @@ import typer
 from vitbook import datasets
 from vitbook.export.page_manifest import read_page_model
 from vitbook.export.page_runtime import RUNTIME, fetched_runtime
-from vitbook.figures.photo_reader import own_photo_reader
 from vitbook.files import check_file_writable, write_atomically
 
 _SIDE = 448  # pixels, of the photographs that the page opens with
@@ -43,6 +42,8 @@ def page(
 
     It holds the model and onnxruntime-web, and asks for nothing else: photographs stay in the page.
     """
+    from vitbook.figures.photo_reader import own_photo_reader  # no other command waits for figures
+
     path = out or Path(f"{folder.resolve().name}.html")
     check_file_writable(path)
     manifest, files = read_page_model(folder)
