@@ -65,7 +65,7 @@ enum { WIDE = 1 };
 // null: C itself, or with a step of 0 one row for all. A is read by two strides, so that it may be a transpose;
 // B and C by rows.
 APART static void product(const float *A, int down, int along, const float *B, int below, float *C,
-                                              int next, int rows, int inner, int columns, const float *from, int step) {
+                          int next, int rows, int inner, int columns, const float *from, int step) {
   const int whole = columns & ~3, even = rows & ~1;
   int c = 0;
   for (; c + 4 * WIDE <= whole; c += 4 * WIDE)  // so many columns of B stay in the nearest cache
