@@ -23,8 +23,11 @@ export function live(root, data, start) {
     Object.assign(state, part);
     shown.forEach((show) => show());
     const { says, reached, told, named = state } = draw(state);
-    readout.replaceChildren(...[says].flat(),
-      reached ? node("strong", {}, `✓ Reached: ${reached}`) : "");
+    const words = [says].flat(), done = reached ? `✓ Reached: ${reached}` : "";
+    // A screen reader would read the same words again.
+    if (words.some((each) => typeof each !== "string") || readout.textContent !== words.join("") + done) {
+      readout.replaceChildren(...words, done && node("strong", {}, done));
+    }
     Object.assign(root, told); // for the console, and for tests
     root.dataset.state = Object.entries(named).map((pair) => pair.join("=")).join(" ");
     root.dataset.reached = Boolean(reached);
