@@ -12,9 +12,9 @@ export function shelved(key) {
     const base = await open();
     try {
       return await new Promise((resolve, reject) => {
-        const asked = of(base.transaction("runs", mode).objectStore("runs"));
-        asked.onsuccess = () => resolve(asked.result);
-        asked.onerror = () => reject(asked.error);
+        const done = base.transaction("runs", mode), asked = of(done.objectStore("runs"));
+        done.oncomplete = () => resolve(asked.result);
+        done.onabort = () => reject(done.error); // a full store says so last
       });
     } finally {
       base.close();
