@@ -56,7 +56,7 @@ def test_digits_are_packed_without_loss(js):
 @pytest.mark.browser
 def test_it_learns_and_the_library_reads_what_was_learned(show, tmp_path):
     page = show(sample())
-    assert "Its 18,218 weights are drawn by chance" in said(page)
+    assert "The model's 18,218 weights are drawn by chance" in said(page)
     page.click("[data-control=train]")
     until(page, f"{WORKING}?.told.at(-1)?.accuracy > 0.9")
     page.click("[data-control=train]")
@@ -178,7 +178,7 @@ def lying(**changed) -> bytes:
         (lying(), "nano"),
         (b"", "no safetensors file"),
         ((2**63).to_bytes(8, "little"), "no safetensors file"),
-        (stored({"__proto__": 1}), "a model of 0 blocks of width unknown"),
+        (stored({"__proto__": 1}), "no Vision Transformer"),
         (lying(shape=[1, 31]), "its prefix is 1 × 31, expected 1 × 32"),
         (lying(dtype="I8"), "its prefix is I8, expected F32 or F16"),
         (lying(data_offsets=[-128, 0]), "cut off"),

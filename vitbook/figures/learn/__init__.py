@@ -75,7 +75,7 @@ def learn(
         "counts": [np.bincount(each).tolist() for each in (labels, held_labels)],
         "examples": held[first].tolist(), "side": train.images.shape[-1], "levels": _LEVELS,
         "classes": list(train.class_names), "sizes": _SIZES, "size": size,
-        "steps": _STEPS, "change": change, "ramp": CIVIDIS,
+        "steps": _STEPS, "change": change, "ramp": CIVIDIS, "draws": task is None,
         "task": "Train it until it reads nine of ten digits that it has never seen. Then draw one "
                 "for it." if task is None else task,
     }  # fmt: skip

@@ -7,9 +7,9 @@ import { drawingPad } from "../parts/pad.js";
 import { curves } from "./curves.js";
 import { asFile, fromFile, nameOf } from "./file.js";
 import { insideOf } from "./inside.js";
-import { BATCH, CHANGES, numbersOf } from "./run.js";
+import { BATCH, called, CHANGES, named, numbersOf } from "./run.js";
 import { trainingOf } from "./training.js";
-import { counted, GUESSES, milestones, named, percent } from "./words.js";
+import { counted, GUESSES, milestones, percent } from "./words.js";
 import { thumb, wrongOf } from "./wrong.js";
 
 const RATES = 4; // doublings of the learning rate, up; half as many down
@@ -45,7 +45,7 @@ export function render(root, data) {
   async function save() {
     const run = looked(), answer = await run.ask("weights", { step: then(run).step });
     if (!answer) return;
-    const { size, told, settings, seed } = run, { accuracy } = told.find(({ step }) => step === answer.step);
+    const { size, told, settings, seed } = run, accuracy = told.find(({ step }) => step === answer.step)?.accuracy;
     const about = { step: answer.step, seed, images: answer.step * BATCH, accuracy };
     const { bytes, name } = asFile({ ...answer, classes, side, settings, size, about });
     const link = node("a", { href: URL.createObjectURL(new Blob([bytes])), download: name });
@@ -58,7 +58,7 @@ export function render(root, data) {
   async function take(file) {
     try {
       const { size, values } = fromFile(await file.arrayBuffer(), data);
-      training.begin(["none"], { values }, { size, change: "none" }, `It learns on from ${file.name}. `);
+      training.begin(["none"], { values }, { size, change: data.change ?? "none", rate: 0 }, `The model learns on from ${file.name}. `);
     } catch (error) {
       training.trouble = `${file.name} could not be taken: ${error.message}. `;
       change({});
@@ -77,7 +77,8 @@ export function render(root, data) {
   const size = figure.select("size", "size of the model", Object.entries(sizes).map(([name, { depth, width }]) =>
     [name, `${name}: ${depth} blocks of width ${width}`]));
   const choice = figure.select("change", "what differs in a second model", [["none", "one model learns"],
-    ["beside it, a second one:", Object.entries(CHANGES).map(([kind, { menu }]) => [kind, menu])]]);
+    ["beside it, a second one:", Object.entries(CHANGES).map(([kind, { menu }]) => [kind, menu])]],
+    { part: (change) => ({ change, rate: CHANGES[change]?.rate ? state.rate : 0 }) }); // no rate that is not in sight
   const seed = figure.select("seed", "first weights", [0, 1, 2, 3, 4].map((i) => [i, `first weights ${i + 1}`]),
     { part: (value) => ({ seed: Number(value) }) });
   const rate = figure.slider("rate", "Learning rate of both", { min: -RATES / 2, max: RATES,
@@ -94,7 +95,11 @@ export function render(root, data) {
     face: (i) => tabs[i], kind: "vb-choice", part: (shown) => looks({ shown }) });
   const which = div(null, label("Shown below"), shown);
   const slider = figure.slider("back", "Back in time", { max: 1,
-    at: () => state.back < 0 ? Math.max((looked()?.kept.length ?? 1) - 1, 0) : state.back,
+    at: () => {
+      const last = Math.max((looked()?.kept.length ?? 1) - 1, 0);
+      set(range, { max: Math.max(last, 1) }); // first, since a place beyond it is not taken
+      return state.back < 0 ? last : Math.min(state.back, last);
+    },
     tell: () => then(looked()) ? `after ${counted(then(looked()).images)} images` : "not begun",
     part: (i) => looks({ back: i >= looked()?.kept.length - 1 ? -1 : i }) });
   const [, range] = slider.children;
@@ -130,13 +135,12 @@ export function render(root, data) {
     button.textContent = PRESS[phase];
     button.hidden = asks;
     guess.hidden = !asks;
-    if (asks) guess.firstChild.textContent = `Your guess starts both. ${named(state.change).replace(/^./, (c) => c.toUpperCase())} it will in the end read`;
+    if (asks) guess.firstChild.textContent = `Your guess starts both models. In the end ${called(state.change)} will read`;
     choice.hidden = Boolean(data.change);
     rate.hidden = !CHANGES[state.change]?.rate;
     which.hidden = runs.length < 2;
     runs.forEach(({ kind }, i) => (tabs[i].textContent = named(kind)));
     slider.hidden = !(run?.kept.length > 1);
-    set(range, { max: Math.max((run?.kept.length ?? 1) - 1, 1) });
     chart.show(runs, runs.map(({ kind }) => named(kind)), now);
     status.textContent = !now ? " " : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
       `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${held.labels.length} held-out digits right`;
@@ -148,7 +152,7 @@ export function render(root, data) {
     bars.show(chances);
     kept.firstChild.hidden = !now;
     return { says: milestones(training, data, state),
-      reached: now?.accuracy >= 0.9 && drawn() && `the model that is shown reads nine of ten, and your drawing as ${classes[argmax(chances)]}.`,
+      reached: data.draws && now?.accuracy >= 0.9 && drawn() && `the model that is shown reads nine of ten digits, and reads your drawing as ${classes[argmax(chances)]}.`,
       told: { runs }, named: { size: state.size, change: state.change, seed: state.seed, rate: state.rate, phase, back: state.back,
         shown: state.shown, digit: state.digit, ink: state.strokes.length } };
   }

@@ -6,34 +6,38 @@ export const BATCH = 32;
  */
 export const CHANGES = {
   positions: { menu: "No positions", run: "without positions", settings: { positions: false },
-    why: "Without positions a digit is a bag of patches, and several digits have the same bag." },
+    why: "Without positions a digit is a bag of patches, and different digits can have nearly the same bag." },
   shuffle: { menu: "Patches in one shuffled order", run: "with its patches shuffled", settings: { shuffle: true },
     why: "Positions are learned, so any order is as good as another if it is always the same." },
   convolution: { menu: "A ResNet: convolutions, no attention", run: "as a ResNet", settings: { kind: "resnet" },
-    why: "A convolution begins with what attention has to learn: near belongs together, and everywhere is alike." },
+    why: "A convolution is built on what attention has to learn: pixels that are near belong together, and a stroke may lie anywhere." },
   patch1: { menu: "Patches of 1 × 1 pixel", run: "with patches of 1 × 1 pixel", settings: { patch: 1 },
-    why: "A pixel alone says little: what belongs together must be found among 64 tokens." },
+    why: "A pixel alone says little. Attention must find which of the 64 tokens belong together." },
   patch4: { menu: "Patches of 4 × 4 pixels", run: "with patches of 4 × 4 pixels", settings: { patch: 4 },
     why: "The first layer sees a quarter of the digit at once, and attention has four tokens to mix." },
   patch8: { menu: "One patch, the whole digit", run: "with one patch", settings: { patch: 8 },
     why: "One token holds the whole digit, so attention has nothing to mix." },
   post: { menu: "Post-LN: norms behind the branches", run: "as Post-LN", settings: { post: true }, rate: true,
-    why: "Where a norm stands decides how gradients reach the lower blocks; here there are few." },
+    why: "Where a norm stands decides how much of the gradient reaches the lower blocks. This model has only a few blocks." },
   warmup: { menu: "No warm-up", run: "without warm-up", settings: { warmup: 0 }, rate: true,
-    why: "The first steps rest on little evidence; warm-up makes them small." },
+    why: "The first steps rest on few images, and a warm-up makes these steps small." },
   fast: { menu: "Ten times the learning rate", run: "at ten times the rate", settings: { times: 10 },
     why: "A step that is too large jumps over what it aims at." },
   slow: { menu: "A tenth of the learning rate", run: "at a tenth of the rate", settings: { times: 0.1 },
-    why: "It goes the same way in small steps, and the images may run out before it arrives." },
+    why: "Smaller steps go less far: the training may end before the model has learned what it can." },
   twice: { menu: "Softmax twice, a fault", run: "with softmax twice", settings: { twice: true },
     why: "The loss takes numbers from 0 to 1 for logits: it cannot fall below 1.46, however sure the model is." },
   few10: { menu: "10 digits to learn from", run: "with 10 digits", settings: { few: 10 },
-    why: "Ten digits can be known by heart: see the loss, and what that is worth on others." },
+    why: "Ten digits can be learned by heart. Compare the loss with how many held-out digits are read." },
   few100: { menu: "100 digits to learn from", run: "with 100 digits", settings: { few: 100 },
-    why: "A hundred digits can be known by heart: see the loss, and what that is worth on others." },
+    why: "A hundred digits can be learned by heart. Compare the loss with how many held-out digits are read." },
   labels: { menu: "Shuffled labels", run: "with shuffled labels", settings: { shuffledLabels: true },
-    why: "There is nothing to understand in shuffled labels: they can only be known by heart." },
+    why: "There is no rule in shuffled labels. They can only be learned by heart: the loss tells how far that went." },
 };
+
+/** What a run beside another is called. */
+export const named = (kind) => CHANGES[kind]?.run ?? "plain";
+export const called = (kind) => kind === "none" ? "the plain model" : `the second model, ${named(kind)},`;
 
 /** Which of the trainer's models a run is of. */
 export const modelOf = (kind) => CHANGES[kind]?.settings.kind ?? "vit";

@@ -1,6 +1,6 @@
 import { shelf } from "../parts/pieces.js";
 import { isRun, shelved } from "./keeping.js";
-import { modelOf, runOf, unpacked } from "./run.js";
+import { called, modelOf, runOf, unpacked } from "./run.js";
 
 // The shortest module with an instruction of SIMD.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
@@ -50,6 +50,9 @@ export function trainingOf(root, data, { state, change }, heard) {
   }
   /** Do this once all is there that these models need. */
   function ready(models, then) {
+    if (typeof Worker === "undefined" || typeof WebAssembly === "undefined") {
+      return fail("This browser cannot train a model: that needs workers and WebAssembly. The other figures work without. ");
+    }
     if (lost) return fail(lost);
     waiting = { models: [...new Set(models)], then };
     arrived();
@@ -61,7 +64,8 @@ export function trainingOf(root, data, { state, change }, heard) {
     const made = runOf(data, opened, { kind, size, seed, rate }, given, (what, { step, back, reason }) => {
       if (!here.runs.includes(made)) return;
       if (what === "told") heard(made);
-      if (what === "diverged") here.trouble = `At step ${step} the loss is no number any more: the rate is too high. Shown is step ${back}, the last one kept. `;
+      if (what === "diverged") here.trouble = `At step ${step} the loss of ${here.runs.length < 2 ? "the model" : called(kind)} ` +
+        `is no number any more: its learning rate is too high. The last step that was kept is shown, step ${back}. `;
       if (what === "failed") here.trouble = `The training could not go on (${reason}). Press Reset, or take the smaller model. `;
       if (what === "failed" && restored && !made.kept.length) return here.clear(); // it was of another model
       if (["training", "paused"].includes(here.phase) && !working().length) {
@@ -75,9 +79,6 @@ export function trainingOf(root, data, { state, change }, heard) {
 
   /** Train models of these kinds from the beginning, or from what is given; the figure's state becomes `part`. */
   here.begin = (kinds, given = {}, part = {}, words = "") => {
-    if (typeof Worker === "undefined" || typeof WebAssembly === "undefined") {
-      return fail("This browser cannot train it: that needs workers and WebAssembly. The other figures work without. ");
-    }
     const others = document.querySelectorAll('[data-figure="learn"][data-phase="training"]');
     if ([...others].some((other) => other !== root) && !window.confirm?.(
       "Another model is learning on this page, and two share the machine. Start this one too?")) return;
@@ -102,8 +103,8 @@ export function trainingOf(root, data, { state, change }, heard) {
   };
   /** Other settings were chosen: the next run has them, and what has learned so far stays in sight. */
   here.prepare = () => {
+    waiting = null; // nor is what was kept opened any more
     if (here.phase === "fresh") return;
-    waiting = null;
     here.trouble = "";
     here.pause("fresh");
   };
@@ -133,12 +134,11 @@ export function trainingOf(root, data, { state, change }, heard) {
   }), () => {});
 
   // --- what the browser keeps, so that a closed tab loses nothing ----------------------------------------------------
-  let keeping = false;
-  async function keep() {
-    if (keeping || !here.runs.length || here.runs.some((each) => each.ended === "failed")) return;
-    keeping = true;
+  let keeping = Promise.resolve();
+  const keep = () => (keeping = keeping.then(keepNow));
+  async function keepNow() {
+    if (!here.runs.length || here.runs.some((each) => each.ended === "failed")) return;
     const asked = here.runs, states = await Promise.all(asked.map((each) => each.ask("state")));
-    keeping = false;
     if (asked !== here.runs || states.some((each) => !each)) return; // they were stopped meanwhile
     const { size, seed, rate } = asked[0], { kind: last } = asked.at(-1);
     const runs = asked.map(({ kind, told, ended }, i) => ({ kind, told, ended, state: states[i].state }));
@@ -155,7 +155,7 @@ export function trainingOf(root, data, { state, change }, heard) {
     if (here.phase !== "fresh" || !isRun(kept, data)) return;
     ready(kept.runs.map(({ kind }) => modelOf(kind)), () => {
       const { size, seed, rate, guess } = kept;
-      Object.assign(state, { size, seed, rate, guess, change: kept.change });
+      Object.assign(state, { size, seed, rate, guess, change: data.change ?? kept.change });
       here.runs = kept.runs.map(({ kind, told, ended, state: then }) => {
         const mine = run(kind, { state: then, paused: true });
         mine.told.push(...told.filter(({ step }) => step <= then.step));
@@ -163,7 +163,7 @@ export function trainingOf(root, data, { state, change }, heard) {
         return mine;
       });
       here.phase = working().length ? "paused" : "done";
-      here.trouble = "Your run was kept when the page was closed, and goes on from its last step. ";
+      here.trouble = `Your run was kept when the page was closed${here.phase === "done" ? "" : ", and goes on from its last step"}. `;
       change({ shown: here.runs.length - 1 });
     });
   });
