@@ -1,6 +1,6 @@
 """A folder for a page: what of a model it shows, whole, shared, and read back strictly."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from vitbook import datasets, load_checkpoint
-from vitbook.export import ExportError, export_page, page_model
+from vitbook.export import ExportError, export_page, page_manifest, page_model
 from vitbook.export.page_manifest import read_page_model
 from vitbook.export.page_model import pattern
 from vitbook.export.shared_weights import ALIGNED, Shared
@@ -25,11 +25,11 @@ def checkpoint(name):
     return loaded.model, DIGITS, loaded.class_names
 
 
-def of_timm():
+def of_timm(patch_size=8, **settings):
     timm = pytest.importorskip("timm")
     model = timm.create_model(
-        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=2, num_heads=2,
-        num_classes=5, reg_tokens=2,
+        "vit_tiny_patch16_224", img_size=32, patch_size=patch_size, embed_dim=24, depth=2,
+        num_heads=2, num_classes=5, **settings,
     )  # fmt: skip
     return model, PHOTOS, ()
 
@@ -51,7 +51,10 @@ FAMILIES = {
     "linformer": (
         lambda: checkpoint("linformer_vit_micro_patch2_8"), (4, 0), ["attention maps (4x17x8"],
     ),
-    "timm": (of_timm, (2, 2), [NAMES]),
+    "timm": (lambda: of_timm(reg_tokens=2), (2, 2), [NAMES]),
+    "a border": (
+        lambda: of_timm(patch_size=7), (0, 0), ["grid of patches (they do not cover 32x32", NAMES],
+    ),
     "transformers": (of_transformers, (2, 2), []),
     "convolutions": (
         lambda: checkpoint("resnet8_digits"), (0, 0),
@@ -89,22 +92,51 @@ def test_what_a_model_shows_and_lacks(family):
     torch.testing.assert_close(torch.tensor(numbers), wanted, atol=1e-5, rtol=1e-4)
 
 
+def spoiled(value):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    model[1].bias.data[0] = value
+    return model
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        ({"models": spoiled(torch.nan)}, "m gives NaN or infinity in answer"),
+        ({"models": spoiled(torch.inf), "precision": "int8"}, "NaN or infinity in answer"),
         ({"images": DIGITS[..., :4]}, "1 channels of 8x4 pixels: a page gives squares"),
         ({"images": DIGITS.expand(-1, 2, -1, -1)}, "2 channels of 8x8"),
         ({"class_names": ("one", "two")}, "2 class names for 20000 logits"),
-        ({}, "m has 2.6 MB of weights in float16, a page takes 1.0 MB: store it in int8"),
+        ({}, "m has 2.6 MB in float16, a page takes 1.0 MB: store it in int8"),
     ],
-    ids=["oblong", "channels", "names", "limit"],
+    ids=["NaN", "infinity", "oblong", "channels", "names", "limit"],
 )
 def test_what_a_page_cannot_take_is_refused(change, told, tmp_path, monkeypatch):
     monkeypatch.setattr(page_model, "MOST_PAGE_BYTES", 1_000_000)
-    given = {"images": DIGITS} | change
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 20_000))
+    given = {"images": DIGITS, "models": nn.Sequential(nn.Flatten(), nn.Linear(64, 20_000))}
     with pytest.raises(ExportError, match=told):
-        export_page(model, tmp_path, given.pop("images"), datasets.normalize, name="m", **given)
+        export_page(folder=tmp_path, prepare=datasets.normalize, name="m", **given | change)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_an_earlier_model_is_replaced_whole(tmp_path, monkeypatch):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64))
+    give = partial(export_page, model, tmp_path, DIGITS, datasets.normalize, name="m")
+    (tmp_path / "weights-of-mine.bin").touch()
+    monkeypatch.setattr(page_model, "PIECE_BYTES", 4000)
+    assert len(give()["pieces"]) == 3
+    monkeypatch.undo()
+    manifest = give()
+    named = {manifest["sizes"]["8"]["graph"]["file"], *(p["file"] for p in manifest["pieces"])}
+    assert {file.name for file in tmp_path.iterdir()} == named | {
+        "manifest.json",
+        "weights-of-mine.bin",
+    }
+    # An export that is cut short leaves no manifest.
+    monkeypatch.setattr(page_manifest, "write_atomically", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        give()
+    with pytest.raises(FileNotFoundError, match=r"holds no manifest\.json"):
+        read_page_model(tmp_path)
 
 
 def swap(old, new):
@@ -120,6 +152,12 @@ BAD = {
                           "channels '1': expected a whole number"),
     "a path": ("manifest.json", swap('"8.onnx"', '"../8.onnx"'),
                "sizes[...].graph.file: expected a name without a slash"),
+    "NaN": ("manifest.json", swap('"error": ', '"error": NaN, "was": '), "NaN: expected a number"),
+    "no sizes": ("manifest.json", swap('"sizes": {', '"sizes": {}, "were": {'), "it has none"),
+    "a side": ("manifest.json", swap('"8": {', '"eight": {'), "images of eight px: a whole"),
+    "a grid": ("manifest.json", swap('"grid": [\n', '"grid": [\n4,'), "the grid for images of 8"),
+    "a finer grid": ("manifest.json", swap('"grid": [\n    4,\n    4', '"grid": [\n8,8'),
+                     "the shape of tokens:encoder.blocks.0 for images of 8 px, [1, 17, 64]"),
     "missing piece": ("weights-00.bin", Path.unlink, "weights-00.bin is missing"),
     "short piece": ("weights-00.bin", lambda file: file.write_bytes(b"x"), "has 1 bytes"),
     "other bytes": ("8.onnx", lambda file: file.write_bytes(file.read_bytes()[:-1] + b"!"),

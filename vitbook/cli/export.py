@@ -88,7 +88,7 @@ def export(
 
 def _write_page(probed: ProbedModel, folder: Path, images: torch.Tensor, precision: str) -> None:
     manifest = export_page(
-        probed.model, folder, images, probed.prepare, name=Path(probed.name).stem,
+        probed.model, folder, images, probed.prepare, name=stem(probed.name),
         about=probed.weights, class_names=probed.class_names, precision=precision,
     )  # fmt: skip
     for size in manifest["sizes"].values():

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +18,8 @@ FILE, FORMAT = "manifest.json", "vitbook page model 1"
 MOST_PAGE_BYTES = 400_000_000
 
 Count = Annotated[int, Meta(ge=1)]
+# The lengths that each axis of an output may have; None: any.
+Sides = tuple[set[int] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Piece:
 class Output:
     """What a graph gives: its shape, and how far it is from torch's, of the largest number."""
 
-    shape: list[int]
-    error: float | None  # None: as far as can be
+    shape: list[Count]
+    error: float
 
 
 @dataclass(frozen=True)
@@ -113,15 +117,61 @@ class Manifest:
         """All files but the manifest itself."""
         return [*(size.graph for size in self.sizes.values()), *self.pieces]
 
+    def __post_init__(self):
+        """Held against itself, as ``readManifest`` of ``photo_manifest.js`` does in the page."""
+        for told, right in self._laws():
+            if not right:
+                raise ValueError(f"it is wrong about {told}")
 
-def write_piece(folder: Path, file: str, content: bytes) -> Piece:
-    """A file, and what the manifest says of it."""
-    write_atomically(folder / file, content)
+    def _laws(self) -> Iterator[tuple[str, bool]]:
+        yield f"the channels, {self.channels}: a page gives 1 or 3", self.channels in (1, 3)
+        yield "its sizes: it has none", bool(self.sizes)
+        for side, size in self.sizes.items():
+            of, grid = f"for images of {side} px", size.grid
+            yield f"images of {side} px: a whole number to 2048", side in map(str, range(1, 2049))
+            square = grid is None or (len(grid) == 2 and grid[0] == grid[1])
+            yield f"the grid {of}, {grid}: a page shows a square", square
+            name, numbers = size.check
+            right = name in size.outputs and bool(numbers)
+            yield f"what torch gives {of}, {name}", right
+            for output, sides in self._shown(math.prod(grid) if grid else -1):
+                shape = size.outputs[output].shape if output in size.outputs else None
+                yield f"the shape of {output} {of}, {shape}", _fits(shape, sides)
+
+    def _shown(self, cells: int) -> Iterator[tuple[str, Sides | None]]:
+        """Each output that a page shows, and the sides that it may have there."""
+        tokens = cells + self.prefix
+        for layer in self.layers:
+            if layer.tokens is not None:
+                yield layer.tokens, ({1}, {cells, tokens}, None)
+            if layer.attention is not None:
+                yield layer.attention, ({1}, None, {tokens}, {tokens})
+        for each in self.answers.values():
+            yield each.output, ({1}, None if each.classes is None else {len(each.classes)})
+        for output in (self.map and self.map[0], self.embedded):
+            if output is not None:
+                yield output, None
+
+
+def _fits(shape: list[int] | None, sides: Sides | None) -> bool:
+    if shape is None or sides is None:
+        return shape is not None
+    return len(shape) == len(sides) and all(
+        may is None or side in may for side, may in zip(shape, sides, strict=True)
+    )
+
+
+def piece_of(file: str, content: bytes) -> Piece:
     return Piece(file, len(content), hashlib.sha256(content).hexdigest())
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> dict:
-    """The manifest as it stands in its file."""
+def write_page_folder(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -> dict:
+    """Files by name, and the manifest, as what comes back, last: a folder cut short has none."""
+    if (folder / FILE).is_file():  # of an earlier model, which may have had more pieces
+        for old in (folder / FILE, *folder.glob(f"{manifest.weights}-[0-9][0-9].bin")):
+            old.unlink()
+    for file, content in files.items():
+        write_atomically(folder / file, content)
     words = asdict(manifest)
     write_atomically(folder / FILE, json.dumps(words, indent=1, allow_nan=False).encode())
     return words
@@ -142,7 +192,7 @@ def read_page_model(folder: str | Path) -> tuple[dict, dict[str, bytes]]:
             f"{folder}` wrote"
         )
     try:
-        words = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        words = json.loads((folder / FILE).read_text("utf-8"), parse_constant=_no_number)
         came = words.get("format") if isinstance(words, dict) else None
         if came != FORMAT:
             raise ValueError(f"its format is {came!r}, expected {FORMAT!r}")
@@ -150,6 +200,10 @@ def read_page_model(folder: str | Path) -> tuple[dict, dict[str, bytes]]:
     except ValueError as error:
         raise ValueError(f"{folder / FILE}: {error}; export the model again") from error
     return words, {each.file: _read(folder, each) for each in manifest.files}
+
+
+def _no_number(came: str) -> None:
+    raise ValueError(f"{came}: expected a number")
 
 
 def _read(folder: Path, piece: Piece) -> bytes:

@@ -19,8 +19,8 @@ from vitbook.export.page_manifest import (
     Manifest,
     Output,
     Size,
-    write_manifest,
-    write_piece,
+    piece_of,
+    write_page_folder,
 )
 from vitbook.export.shared_weights import Shared
 from vitbook.export.shown_outputs import Shown, outputs_of
@@ -77,11 +77,12 @@ def export_page(
 
     Raises:
         ExportError: as :func:`~vitbook.export.export_onnx`; images that are not square, or not of
-            one or three channels; or more bytes than a page takes.
+            one or three channels; NaN among what it gives; or more bytes than a page takes.
+            Nothing is written.
         UnknownNameError: no such precision.
         OSError: the folder is not writable, or full.
     """
-    folder, shared, sizes = Path(folder), Shared(WEIGHTS, SHARED), {}
+    folder, shared, sizes, files = Path(folder), Shared(WEIGHTS, SHARED), {}, {}
     with from_extra("export"):
         import onnx
     channels, height, width = images.shape[1:]
@@ -105,29 +106,36 @@ def export_page(
         shared.move(graph)
         wanted = outputs_of(shown.watched, picture)
         logits = answers or shown.answers(wanted, class_names)
+        for output, each in wanted.items():
+            if not (each.isfinite().all() and math.isfinite(exported.errors[output])):
+                raise ExportError(
+                    f"{name} gives NaN or infinity in {output}: a page shows finite numbers; look "
+                    "at its weights, or export an earlier checkpoint"
+                )
         kind = next(iter(logits.values())).output if logits else next(iter(wanted))
-        numbers = wanted[kind].flatten()[:CHECKED].nan_to_num().tolist()
+        numbers = wanted[kind].flatten()[:CHECKED].tolist()
+        files[file := f"{side}.onnx"] = graph.SerializeToString()
         sizes[str(side)] = Size(
-            write_piece(folder, f"{side}.onnx", graph.SerializeToString()), shown.grid,
-            {output: Output(list(each.shape), _finite(exported.errors[output]))
+            piece_of(file, files[file]), shown.grid,
+            {output: Output(list(each.shape), exported.errors[output])
              for output, each in wanted.items()},
             (kind, [float(f"{number:.6g}") for number in numbers]),
         )  # fmt: skip
     content = shared.content
-    if (most := len(content)) > MOST_PAGE_BYTES:
+    if (most := len(content) + sum(len(each) for each in files.values())) > MOST_PAGE_BYTES:
         raise ExportError(
-            f"{name} has {most / 1e6:.1f} MB of weights in {precision}, a page takes "
+            f"{name} has {most / 1e6:.1f} MB in {precision}, a page takes "
             f"{MOST_PAGE_BYTES / 1e6:.1f} MB: store it in int8, or choose a smaller model"
         )
-    starts = range(0, most, PIECE_BYTES)
-    pieces = [
-        write_piece(folder, f"{WEIGHTS}-{i:02}.bin", bytes(content[at : at + PIECE_BYTES]))
-        for i, at in enumerate(starts)
-    ]
-    return write_manifest(folder, Manifest(
+    cut = {
+        f"{WEIGHTS}-{i:02}.bin": bytes(content[at : at + PIECE_BYTES])
+        for i, at in enumerate(range(0, len(content), PIECE_BYTES))
+    }
+    pieces = [piece_of(file, part) for file, part in cut.items()]
+    return write_page_folder(folder, Manifest(
         name, about, precision, channels, shown.prefix, sizes, WEIGHTS, pieces, shown.layers,
         dict(logits), shown.lacks, map, embedded,
-    ))  # fmt: skip
+    ), files | cut)  # fmt: skip
 
 
 def pattern(channels: int, side: int) -> Tensor:
@@ -149,7 +157,3 @@ def _scaled(images: Tensor, side: int) -> Tensor:
         images.float(), size=(side, side), mode="bilinear", antialias=True
     )
     return scaled.round().to(torch.uint8)
-
-
-def _finite(error: float) -> float | None:
-    return error if math.isfinite(error) else None

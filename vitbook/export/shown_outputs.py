@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitbook.analysis import list_blocks
-from vitbook.analysis.capture.layout import token_layout
+from vitbook.analysis.capture.layout import pixels_per_patch, token_layout
 from vitbook.export.page_manifest import Answers, Layer
 from vitbook.export.tracing import ANSWER, ExportError, Watched
 from vitbook.model_utilities import evaluating
@@ -49,7 +49,7 @@ class Shown:
         output = next((each for each in (ANSWER, f"{ANSWER}:logits") if each in seen), None)
         shape = tuple(seen[output].shape) if output else ()
         if len(shape) != 2 or shape[1] < 2 or not _num_classes(self.watched.model):
-            self.lacks.append("answers (it gives no logits of classes)")
+            self.lacks.append("answers (it gives no logits of two classes or more)")
             return {}
         if names and len(names) != shape[1]:
             raise ExportError(f"{len(names)} class names for {shape[1]} logits of {self.name}")
@@ -65,6 +65,12 @@ class Shown:
             return None, 0
         if grid[0] != grid[1]:
             self.lacks.append(f"a grid of patches (it has {grid[0]}x{grid[1]}: no square)")
+            return None, 0
+        try:
+            pixels_per_patch(model, pixels, grid)
+        except ValueError:
+            side = pixels.shape[-1]
+            self.lacks.append(f"a grid of patches (they do not cover {side}x{side} pixels)")
             return None, 0
         return list(grid), prefix
 

@@ -68,6 +68,22 @@ def setting(path, value):
 
 
 SIZE = ("sizes", "32")
+
+
+def places_in(manifest, path=()):
+    """The paths of all values, of a list the first two."""
+    if path:
+        yield path
+    keys = manifest if isinstance(manifest, dict) else ()
+    if isinstance(manifest, list):
+        keys = range(min(2, len(manifest)))
+    for key in keys:
+        yield from places_in(manifest[key], (*path, key))
+
+
+ODD = (None, -1, 1e300, "toString", [], {}, [None], {"__proto__": None})
+
+
 LIES = {
     "another format": (setting(["format"], "x"), "of the format “x”, and this page reads"),
     "channels": (setting(["channels"], 4), "the channels, 4: a page gives 1 or 3"),
@@ -94,6 +110,18 @@ def test_a_manifest_that_lies_is_told_in_a_sentence(name, manifest, js):
     change(given)
     assert told in js("photo_manifest", read, text=json.dumps(given))
     assert "damaged, it is no JSON" in js("photo_manifest", read, text="{")
+
+
+def test_a_value_of_any_other_kind_is_a_sentence(manifest, js):
+    """The words of a browser's own error are no sentence of ours."""
+    texts, spoilt = [], [(path, odd) for path in places_in(manifest) for odd in ODD]
+    for path, odd in spoilt:
+        given = json.loads(json.dumps(manifest))
+        setting(path, odd)(given)
+        texts.append(json.dumps(given))
+    read = "texts.map((text) => { try { readManifest(text) } catch (e) { return e.message } })"
+    for (path, odd), told in zip(spoilt, js("photo_manifest", read, texts=texts), strict=True):
+        assert told is None or "export" in told, f"{path} as {odd!r}: {told}"
 
 
 # In the book's page, whose own model is missing.

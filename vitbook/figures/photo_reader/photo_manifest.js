@@ -10,7 +10,9 @@ export const sidesOf = ({ sizes }) => Object.keys(sizes).map(Number).sort((a, b)
 
 const isPiece = (each) => typeof each?.file === "string" && !/[/\\]/.test(each.file) &&
   Number.isInteger(each.bytes) && each.bytes > 0 && /^[0-9a-f]{64}$/.test(each.sha256);
-const isText = (each) => typeof each === "string";
+const isText = (each) => typeof each === "string", isTexts = (each) => Array.isArray(each) && each.every(isText);
+const isTable = (each) => typeof each === "object" && each !== null && !Array.isArray(each);
+const isCount = (each) => Number.isInteger(each) && each > 0;
 const product = (shape) => shape.reduce((a, b) => a * b, 1);
 
 /** A manifest out of its text, held against itself; throws one sentence. */
@@ -28,25 +30,33 @@ export function readManifest(text) {
     if (!right) throw new Error(`manifest.json is wrong about ${what}: export the model again.`);
   };
   const { name, channels, prefix, sizes, pieces, layers, answers, lacks } = found;
-  must(isText(name) && isText(found.about) && isText(found.weights), "its name and weights");
+  must([name, found.about, found.weights, found.precision].every(isText), "its name, weights or precision");
   must([1, 3].includes(channels), `the channels, ${channels}: a page gives 1 or 3`);
   must(Number.isInteger(prefix) && prefix >= 0, `the tokens before the patches, ${prefix}`);
   must(Array.isArray(pieces) && pieces.every(isPiece), "its pieces (name, bytes and sha256 of each)");
-  must(Array.isArray(lacks) && lacks.every(isText), "what it lacks");
-  must(Array.isArray(layers) && sizes && answers && Object.keys(sizes).length, "its layers, sizes or answers");
-  for (const [side, { graph, grid, outputs, check }] of Object.entries(sizes)) {
-    const size = `images of ${side} px`, shapes = Object.values(outputs ?? {}).map((each) => each?.shape);
-    must(side > 0 && side <= 2048 && isPiece(graph), size);
-    must(shapes.length && shapes.every((shape) => Array.isArray(shape) && shape.every(Number.isInteger)), `the outputs for ${size}`);
-    must(outputs[check?.[0]] && Array.isArray(check[1]), `what torch gives for ${size}`);
-    must(grid === null || grid.length === 2 && grid[0] === grid[1] && grid[0] > 0, `the grid for ${size}, ${grid}`);
+  must(isTexts(lacks), "what it lacks");
+  must(Array.isArray(layers) && layers.every(isTable) && isTable(sizes) && Object.keys(sizes).length &&
+    isTable(answers) && Object.values(answers).every(isTable), "its layers, sizes or answers");
+  for (const { label, about, classes } of Object.values(answers)) {
+    must(isText(label) && isText(about) && (classes === null || isTexts(classes)), "the names of its answers");
+  }
+  must(!found.map || isTexts(found.map), "its map");
+  for (const [side, about] of Object.entries(sizes)) {
+    const size = `images of ${side} px`;
+    must(/^[1-9]\d{0,3}$/.test(side) && side <= 2048 && isPiece(about?.graph), size);
+    const { grid, outputs, check } = about;
+    const shapes = isTable(outputs) ? Object.values(outputs).map((each) => each?.shape) : [];
+    must(shapes.length && shapes.every((shape) => Array.isArray(shape) && shape.every(isCount)), `the outputs for ${size}`);
+    const shapeOf = (output) => (Object.hasOwn(outputs, output) ? outputs[output].shape : null);
+    must(shapeOf(check?.[0]) && Array.isArray(check[1]) && check[1].length && check[1].every(Number.isFinite), `what torch gives for ${size}`);
+    must(grid === null || Array.isArray(grid) && grid.length === 2 && grid[0] === grid[1] && isCount(grid[0]), `the grid for ${size}, ${grid}`);
     const cells = grid ? product(grid) : -1, is = (output, fits) => {
-      const shape = outputs[output]?.shape;
+      const shape = shapeOf(output);
       must(shape && fits(shape), `the shape of ${output} for ${size}, ${shape?.join(" × ") ?? "which is not there"}`);
     };
     for (const { tokens, attention } of layers) {
-      if (tokens) is(tokens, ([one, n, width, more]) => one === 1 && [cells, cells + prefix].includes(n) && width > 0 && !more);
-      if (attention) is(attention, ([one, heads, n, keys]) => one === 1 && heads > 0 && n === cells + prefix && keys === n);
+      if (tokens) is(tokens, ([one, n, width, more]) => one === 1 && [cells, cells + prefix].includes(n) && width && !more);
+      if (attention) is(attention, ([one, heads, n, keys]) => one === 1 && heads && n === cells + prefix && keys === n);
     }
     for (const { output, classes } of Object.values(answers)) {
       is(output, (shape) => shape[0] === 1 && shape.length === 2 && (!classes || classes.length === shape[1]));
@@ -70,7 +80,7 @@ export function patternOf(side) {
   });
 }
 
-/** How far outputs are from torch's, of its largest number; throws where they are of another shape than was said. */
+/** How far outputs are from torch's, of its largest number; throws where they are of another shape than was said, or no numbers. */
 export function apartFrom({ outputs: said, check: [name, wanted] }, given) {
   for (const [output, { shape }] of Object.entries(said)) {
     const dims = given[output]?.dims;
@@ -79,7 +89,9 @@ export function apartFrom({ outputs: said, check: [name, wanted] }, given) {
     }
   }
   const most = Math.max(...wanted.map(Math.abs)) || 1;
-  return Math.max(...wanted.map((value, i) => Math.abs(value - given[name].data[i]))) / most;
+  const apart = Math.max(...wanted.map((value, i) => Math.abs(value - given[name].data[i]))) / most;
+  if (!Number.isFinite(apart)) throw new Error(`On a test picture ${name} holds no numbers where torch gives some: export the model again.`);
+  return apart;
 }
 
 export const hexOf = async (content) => [...new Uint8Array(await crypto.subtle.digest("SHA-256", content))]

@@ -29,7 +29,8 @@ export function modelThread(self) {
       const given = { pixels: new runtime.Tensor("uint8", pixels, [1, channels, side, side]) };
       const began = performance.now(), found = await session.run(given), outputs = {};
       for (const [name, tensor] of Object.entries(found)) {
-        outputs[name] = { dims: tensor.dims, data: Float32Array.from(await tensor.getData()) };
+        const data = await tensor.getData(); // whole numbers of 64 bits need Number
+        outputs[name] = { dims: tensor.dims, data: Float32Array.from(data, Number) };
         tensor.dispose();
       }
       return { outputs, seconds: (performance.now() - began) / 1000 };
