@@ -73,7 +73,10 @@ export function loader(root, data, { side, known, opened }) {
 
   /** One at a time; what goes wrong is one sentence. */
   async function alone(start, again = () => {}) {
-    if (busy) return;
+    if (busy) {
+      words.textContent = "Another model is on its way: drop or choose this one when it is ready.";
+      return;
+    }
     busy = button.disabled = true;
     try {
       await start();

@@ -10,6 +10,9 @@ export async function readOwn(given) {
     const came = given.length === 1 ? given[0].name : `${given.length} files`;
     throw new Error(`There is no manifest.json (${came}): choose the folder that \`vitbook export MODEL --page FOLDER\` wrote, or all of its files.`);
   }
+  if (given.filter(({ name }) => name === "manifest.json").length > 1) {
+    throw new Error("There is more than one manifest.json: choose the folder of one model.");
+  }
   const manifest = readManifest(await said.text()), files = new Map();
   for (const piece of filesOf(manifest)) {
     const file = byName.get(piece.file);
@@ -24,6 +27,9 @@ export async function readOwn(given) {
   return { manifest, files };
 }
 
+// Also those that are no folder of a page, so that what is dropped is told what to do.
+const WEIGHTS = /\.(json|onnx|bin|safetensors|pth?|ckpt)$/i;
+
 const listed = (reader) => new Promise((done, fail) => reader.readEntries(done, fail));
 const fileOf = (entry) => new Promise((done, fail) => entry.file(done, fail));
 
@@ -36,9 +42,9 @@ async function filesIn(folder) {
 /** The files of a dropped model, as a promise; null where a picture was dropped. */
 export function droppedModel(transfer) {
   const files = [...(transfer?.files ?? [])];
-  const folder = [...(transfer?.items ?? [])].map((item) => item.webkitGetAsEntry?.()).find((entry) => entry?.isDirectory);
-  if (folder) return filesIn(folder);
-  return files.some(({ name }) => /\.(json|onnx|bin)$/.test(name)) ? Promise.resolve(files) : null;
+  const folders = [...(transfer?.items ?? [])].map((item) => item.webkitGetAsEntry?.()).filter((entry) => entry?.isDirectory);
+  if (folders.length) return Promise.all(folders.map(filesIn)).then((found) => found.flat());
+  return files.some(({ name }) => WEIGHTS.test(name)) ? Promise.resolve(files) : null;
 }
 
 /** Where a reader gives a model of their own; `take` gets its files. */
