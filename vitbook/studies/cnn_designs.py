@@ -37,6 +37,12 @@ def printed(name: str, quantity: str) -> dict:
     return next(row for row in rows if "second" in row["source"] and "6)" in row["source"])
 
 
+def printed_gain(name: str) -> str:
+    """Points of a design above the plain model on ImageNet, as printed."""
+    gain = printed(name, "accuracy")["value"] - printed("vit_s16_t2t", "accuracy")["value"]
+    return f"{100 * gain:+.1f}".replace("-", "−")
+
+
 def cheaper() -> dict[str, tuple[float, float]]:
     """Designs of less cost -> parameters in millions and multiply-adds in billions, as printed."""
     return {
