@@ -5,6 +5,13 @@ const [WIDE, HIGH, LEFT, RIGHT, TOP, BOTTOM] = [640, 230, 56, 12, 10, 204];
 /** Points as the path of an SVG. */
 const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
+/** Where the names of two ends stand: beneath them or, near the ground, above, and over neither name nor line. */
+function beside(ys) {
+  const [high, low] = [...ys].sort((a, b) => a - b), near = low - high < 44, ground = low + (near ? 42 : 20) > BOTTOM - 6;
+  const [upper, lower] = near ? (ground ? [high - 30, high - 8] : [low + 20, low + 42]) : [high + 20, low + (ground ? -8 : 20)];
+  return ys[0] > ys[1] ? [lower, upper] : [upper, lower];
+}
+
 /** Accuracy and loss over the images that were shown, `most` of them; of two runs the second is thick. */
 export function curves(most) {
   const element = node("svg:svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": "accuracy and loss while it learns" });
@@ -17,7 +24,7 @@ export function curves(most) {
     node("svg:text", { class: "vb-tick vb-axis-word", x: at, y: BOTTOM + 20, "text-anchor": anchor }, said));
   /** Runs with their names; `now` is where the reader stands in time. */
   function show(runs, names, now) {
-    const ends = runs.map(({ told }) => told.at(-1)?.accuracy ?? 0), near = Math.abs(ends[0] - ends.at(-1)) < 0.15;
+    const heights = beside(runs.map(({ told }) => y(told.at(-1)?.accuracy ?? 0)));
     element.replaceChildren(...ground, ...words, ...runs.flatMap(({ told }, i) => {
       const last = told.at(-1), main = i === runs.length - 1, losses = told.filter((t) => t.loss !== null);
       if (!last) return [];
@@ -26,8 +33,8 @@ export function curves(most) {
         ...(main && losses.length > 1 ? [node("svg:path", { class: "vb-loss", d: path(losses.map((t) =>
           [x(t.images), y(Math.min(t.loss / first, 1))])) })] : []),
         node("svg:path", { class: kind, d: path(told.map((t) => [x(t.images), y(t.accuracy)])) }),
-        ...(runs.length > 1 ? [node("svg:text", { class: "vb-told", "text-anchor": last.images < most / 2 ? "start" : "end", x: Math.min(x(last.images), WIDE - RIGHT),
-          y: Math.max(y(last.accuracy) + (main ? 20 : near ? 38 : -8), TOP + 10) }, names[i])] : []),
+        ...(runs.length > 1 ? [node("svg:text", { class: "vb-told", "text-anchor": last.images < most / 2 ? "start" : "end",
+          x: Math.min(x(last.images), WIDE - RIGHT), y: heights[i] }, names[i])] : []),
       ];
     }), ...(now ? [node("svg:circle", { class: "vb-here", cx: x(now.images), cy: y(now.accuracy), r: 5 })] : []));
   }
