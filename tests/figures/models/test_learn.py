@@ -149,7 +149,7 @@ def test_a_checkpoint_of_the_book_learns_on(show):
     until(page, f"{WORKING}?.told.length > 0")
     accuracy = computed(page, "runs")[0]["told"][0]["accuracy"]
     assert accuracy == vitbook.load_checkpoint(CHECKPOINT).provenance["accuracy"]
-    assert f"learns on from {CHECKPOINT}" in said(page)
+    assert f"goes on from {CHECKPOINT}" in said(page)
     pick(page, "digit", 7)
     assert "digit=7" in state(page)
 

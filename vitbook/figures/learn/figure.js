@@ -58,7 +58,7 @@ export function render(root, data) {
   async function take(file) {
     try {
       const { size, values } = fromFile(await file.arrayBuffer(), data);
-      training.begin(["none"], { values }, { size, change: data.change ?? "none", rate: 0 }, `The model learns on from ${file.name}. `);
+      training.begin(["none"], { values }, { size, change: data.change ?? "none", rate: 0 }, `The training goes on from ${file.name}. `);
     } catch (error) {
       training.trouble = `${file.name} could not be taken: ${error.message}. `;
       change({});

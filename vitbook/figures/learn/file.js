@@ -59,13 +59,13 @@ export function fromFile(buffer, data) {
   const shape = (name) => Array.isArray(header?.[name]?.shape) ? header[name].shape : [];
   const depth = Object.keys(header ?? {}).filter((name) => name.endsWith(".norm1.weight")).length;
   const [width] = shape("tokenizer.projection.weight");
-  if (!width) throw new Error("it holds no Vision Transformer, and others do not learn on from a file");
+  if (!width) throw new Error("it holds no Vision Transformer, and only a Vision Transformer learns on from a file");
   const [size] = Object.entries(data.sizes).find(([, each]) => each.width === width && each.depth === depth) ?? [];
   if (!size) throw new Error(`it holds a model of ${depth} blocks of width ${width}, and this page trains ` +
     Object.values(data.sizes).map((each) => `${each.depth} of ${each.width}`).join(" or "));
   const values = layout(plainOf(data, size)).flatMap(([name, wanted]) => {
     const found = header[name];
-    if (!found) throw new Error(`it has no ${name}`);
+    if (!found) throw new Error(`it has no ${name}, which the plain model has`);
     if (`${shape(name)}` !== `${wanted}`) throw new Error(`its ${name} is ${shape(name).join(" × ")}, expected ${wanted.join(" × ")}`);
     const [from, to] = Array.isArray(found.data_offsets) ? found.data_offsets : [], count = sizeOf(wanted);
     const bytes = { F32: 4, F16: 2 }[found.dtype];

@@ -21,7 +21,7 @@ export function trainingOf(root, data, { state, change }, heard) {
   // --- what runs need, which comes when the first one begins --------------------------------------------------------
   let waiting = null, lost = "", opened = null;
   const ask = shelf(root, arrived, (reason) => {
-    lost = `What it needs could not be loaded (${reason}): load the page again. `;
+    lost = `The training could not begin (${reason}): load the page again. `;
     fail(lost);
   });
   function arrived() {
@@ -64,7 +64,7 @@ export function trainingOf(root, data, { state, change }, heard) {
     const made = runOf(data, opened, { kind, size, seed, rate }, given, (what, { step, back, reason }) => {
       if (!here.runs.includes(made)) return;
       if (what === "told") heard(made);
-      if (what === "diverged") here.trouble = `At step ${step} the loss of ${here.runs.length < 2 ? "the model" : called(kind)} ` +
+      if (what === "diverged") here.trouble += `At step ${step} the loss of ${here.runs.length < 2 ? "the model" : called(kind)} ` +
         `is no number any more: its learning rate is too high. The last step that was kept is shown, step ${back}. `;
       if (what === "failed") here.trouble = `The training could not go on (${reason}). Press Reset, or take the smaller model. `;
       if (what === "failed" && restored && !made.kept.length) return here.clear(); // it was of another model
