@@ -6,7 +6,7 @@ from base64 import b64decode
 
 import pytest
 import torch
-from reading import computed, pick, said, state
+from reading import computed, pick, put, said, state
 
 import vitbook
 from vitbook import datasets
@@ -105,13 +105,20 @@ def test_the_same_first_weights_learn_the_same_and_a_closed_tab_loses_nothing(br
     assert losses(page)[:5] == again[:5]
     page.click("[data-control=train]")
     until(page, "document.querySelector('.vitbook-figure').dataset.phase == 'done'")
+    page.wait_for_timeout(500)
+    page.reload()
+    until(page, "document.querySelector('.vitbook-figure').dataset.phase == 'done'")
+    assert "was kept" in said(page) and "goes on" not in said(page)
     context.close()
 
 
 @pytest.mark.browser
 def test_without_positions_fewer_digits_are_read_and_the_guess_is_told(show, tmp_path):
     page = show(sample(700))
+    choose(page, "change", "post")
+    put(page, rate=4)
     choose(page, "change", "positions")
+    assert "rate=0" in state(page)  # no rate that is not in sight
     assert not page.is_visible("[data-control=train]")
     page.click("[data-control=guess-fewer]")
     until(page, "document.querySelector('.vitbook-figure').dataset.phase == 'done'")

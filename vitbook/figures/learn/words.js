@@ -14,7 +14,7 @@ export function verdict(runs, { labels }, guess) {
     labels.reduce((sum, label, i) => sum + (one.answers[i] === label && two.answers[i] !== label), 0));
   const came = Math.abs(up - down) <= 2 * Math.sqrt(up + down) ? "same" : up > down ? "more" : "fewer";
   const told = `The plain model reads ${percent(plain.accuracy)} of the held-out digits; ${called(kind)} reads ${percent(other.accuracy)}. ` +
-    (came !== "same" ? "" : up === down ? "Both read as many. "
+    (came !== "same" ? "Other first weights may give another difference. " : up === down ? "Both read as many. "
     : `They differ by ${Math.abs(up - down)} of ${labels.length} digits: with other first weights it may be the other way round. `);
   const right = !guess ? "" : guess === came ? "You guessed right. " : `You guessed “${GUESSES[guess]}”, and it is “${GUESSES[came]}”. `;
   return `${told}${right}${CHANGES[kind].why} `;
