@@ -1,12 +1,16 @@
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
-from vitbook import create_model, datasets, load_checkpoint
+from vitbook import create_model, datasets, load_checkpoint, runs
 from vitbook.datasets import normalize
-from vitbook.studies.small_data_benchmark import losses_uphill, sharpness
+from vitbook.studies.small_data_benchmark import claims, losses_uphill, poster, sharpness
 from vitbook.training.engine.loss import cross_entropy
 
+ROOT = Path(__file__).resolve().parents[2]
 MICRO = "digits-vit_micro_patch2_8-digits-seed0"
 OTHER = "digits-vit_micro_patch2_8-digits-seed1"
 
@@ -86,3 +90,67 @@ def spoiled(change):
 def test_what_cannot_be_asked(change, radius, words, digits):
     with pytest.raises(ValueError, match=words):
         losses_uphill(spoiled(change), digits, radius)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return claims.evidence()
+
+
+def test_the_chapter_links_five_claims_that_the_page_has_first(found):
+    text = (ROOT / "book/small_data_benchmark.ipynb").read_text()
+    linked = re.findall(r"\{evidence\}`([^`]+)`", text)
+    assert sorted(linked) == sorted(claim.name for claim in found.claims[:5])
+
+
+def test_of_the_four_parts_augmentation_alone_is_missed(found):
+    verdicts = [found.verdict(part) for part in claims.PARTS]
+    assert verdicts == ["open", "open", "open", "agrees"]
+    lost = [found[part].comparison.gap for part in claims.PARTS]
+    assert found["All four"].comparison.low > 2 * sum(lost)
+    assert found.verdict("They make up for each other") == "agrees"
+    assert {len(claims.left_out(part)) for part in claims.PARTS} == {5}
+
+
+def test_twice_the_epochs_move_a_vit_at_least_as_far_as_its_tokenizer(found):
+    for name in ("Rot-ViT", "SL-ViT"):
+        apart, rise = (
+            found[each].comparison.gap for each in (name, f"Twice the epochs, {name}")
+        )  # fmt: skip
+        assert apart < 0 and rise > abs(apart)
+        assert found.verdict(name) == "shows"  # a single plain run: nothing is decided
+    assert found["ResNet-20"].comparison.gap > 10
+
+
+def test_unequal_steps_are_said_and_nothing_else_is(found):
+    unequal = {claim.name for claim in found.claims if claim.comparison.unequal}
+    assert unequal == {
+        claim.name for claim in found.claims
+        if claim.name.startswith(("Twice", "SAM")) and "equal steps" not in claim.name
+    }  # fmt: skip
+
+
+def test_printed_percentages_tell_the_numbers_of_test_images():
+    def smallest(names):
+        shares = [poster.printed(name, "TF-Flowers") for name in names]
+        return next(
+            n for n in range(1, 10_000)
+            if sum(any(round(k / n, 4) == share for k in (int(share * n), int(share * n) + 1))
+                   for share in shares) >= 4
+        )  # fmt: skip
+
+    assert smallest(poster.MODELS) == poster.TESTED["TF-Flowers"]
+    assert smallest(poster.TUNED) == poster.FLOWERS_TUNED
+
+
+def test_a_time_is_one_over_the_measured_speed():
+    (bench,) = (
+        each for each in runs.measurements("bench")
+        if each.rows[0]["model"] == poster.BODIES["ViT-Ti"]
+    )  # fmt: skip
+    (row,) = (
+        row for row in bench.rows if (row["model"], row["pass"]) == ("resnet56", "training step")
+    )
+    told = next(line for line in poster.times() if line["time over ViT-Ti's"] == "ResNet-56")
+    middle, low, high = row["speed_over_first"]
+    assert told["training step here"] == f"{1 / middle:.2f} ({1 / high:.2f} to {1 / low:.2f})"
