@@ -43,7 +43,11 @@ async function filesIn(folder) {
 export function droppedModel(transfer) {
   const files = [...(transfer?.files ?? [])];
   const folders = [...(transfer?.items ?? [])].map((item) => item.webkitGetAsEntry?.()).filter((entry) => entry?.isDirectory);
-  if (folders.length) return Promise.all(folders.map(filesIn)).then((found) => found.flat());
+  if (folders.length) {
+    return Promise.all(folders.map(filesIn)).then((found) => found.flat(), () => { // of a page that is a file
+      throw new Error("Here the browser does not open a dropped folder: choose it with “Choose its folder”, or drop its files.");
+    });
+  }
   return files.some(({ name }) => WEIGHTS.test(name)) ? Promise.resolve(files) : null;
 }
 
