@@ -19,25 +19,25 @@ export function curves(most) {
   const ground = [0, 0.25, 0.5, 0.75, 0.9, 1].flatMap((share) => [
     node("svg:line", { class: share ? "vb-line" : "vb-axis", x1: LEFT, x2: WIDE - RIGHT, y1: y(share), y2: y(share) }),
     node("svg:text", { class: "vb-tick", x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, `${100 * share} %`)]);
-  const words = [[LEFT, "start", "thick: read right; orange: loss"],
+  const words = [[LEFT, "start", "digits read right; orange: the loss of the model below"],
     [WIDE - RIGHT, "end", `${most.toLocaleString("en")} images shown`]].map(([at, anchor, said]) =>
     node("svg:text", { class: "vb-tick vb-axis-word", x: at, y: BOTTOM + 20, "text-anchor": anchor }, said));
-  /** Runs with their names; `now` is where the reader stands in time. */
-  function show(runs, names, now) {
+  /** Runs with their names; `shown` is the one that is looked at, and `now` where the reader stands in time. */
+  function show(runs, names, shown, now) {
     const heights = beside(runs.map(({ told }) => y(told.at(-1)?.accuracy ?? 0)));
     element.replaceChildren(...ground, ...words, ...runs.flatMap(({ told }, i) => {
       const last = told.at(-1), main = i === runs.length - 1, losses = told.filter((t) => t.loss !== null);
       if (!last) return [];
       const kind = main ? "vb-accuracy" : "vb-before", first = losses[0]?.loss;
       return [
-        ...(main && losses.length > 1 ? [node("svg:path", { class: "vb-loss", d: path(losses.map((t) =>
+        ...(i === shown && losses.length > 1 ? [node("svg:path", { class: "vb-loss", d: path(losses.map((t) =>
           [x(t.images), y(Math.min(t.loss / first, 1))])) })] : []),
         node("svg:path", { class: kind, d: path(told.map((t) => [x(t.images), y(t.accuracy)])) }),
-        ...(runs.length > 1 ? [node("svg:text", { class: "vb-told", "text-anchor": last.images < most / 2 ? "start" : "end",
+        ...(runs.length > 1 ? [node("svg:text", { class: `vb-told ${kind}-name`, "text-anchor": last.images < most / 2 ? "start" : "end",
           x: Math.min(x(last.images), WIDE - RIGHT), y: heights[i] }, names[i])] : []),
       ];
     }), ...(now ? [node("svg:circle", { class: "vb-here", cx: x(now.images), cy: y(now.accuracy), r: 5 })] : []));
   }
-  show([], [], null);
+  show([], [], 0, null);
   return { element, show };
 }

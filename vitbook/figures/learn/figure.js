@@ -141,7 +141,7 @@ export function render(root, data) {
     which.hidden = runs.length < 2;
     runs.forEach(({ kind }, i) => (tabs[i].textContent = named(kind)));
     slider.hidden = !(run?.kept.length > 1);
-    chart.show(runs, runs.map(({ kind }) => named(kind)), now);
+    chart.show(runs, runs.map(({ kind }) => named(kind)), Math.min(state.shown, runs.length - 1), now);
     status.textContent = !now ? " " : `${counted(now.images)} images in ${now.seconds.toFixed(1)} s` +
       `${now.loss === null ? "" : `, loss ${now.loss.toFixed(2)}`}, ${percent(now.accuracy)} of ${held.labels.length} held-out digits right`;
     wrong.show(held, now);
@@ -151,7 +151,7 @@ export function render(root, data) {
     const chances = run?.seen?.logits.every(Number.isFinite) ? softmax([...run.seen.logits]) : Array(classes.length).fill(1 / classes.length);
     bars.show(chances);
     kept.firstChild.hidden = !now;
-    return { says: milestones(training, data, state),
+    return { says: milestones(training, data, state, state.back >= 0 && now),
       reached: data.draws && now?.accuracy >= 0.9 && drawn() && `the model that is shown reads nine of ten digits, and reads your drawing as ${classes[argmax(chances)]}.`,
       told: { runs }, named: { size: state.size, change: state.change, seed: state.seed, rate: state.rate, phase, back: state.back,
         shown: state.shown, digit: state.digit, ink: state.strokes.length } };

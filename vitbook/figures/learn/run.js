@@ -18,7 +18,7 @@ export const CHANGES = {
   patch8: { menu: "One patch, the whole digit", run: "with one patch", settings: { patch: 8 },
     why: "One token holds the whole digit, so attention has nothing to mix." },
   post: { menu: "Post-LN: norms behind the branches", run: "with Post-LN", settings: { post: true }, rate: true,
-    why: "Where a norm stands decides how much of the gradient reaches the lower blocks. This model has only a few blocks." },
+    why: "At the usual rate the two differ little here. At a high rate Post-LN is the first to fall behind." },
   warmup: { menu: "No warm-up", run: "without warm-up", settings: { warmup: 0 }, rate: true,
     why: "The first steps rest on few images, and a warm-up makes these steps small." },
   fast: { menu: "Ten times the learning rate", run: "at ten times the rate", settings: { times: 10 },

@@ -20,8 +20,11 @@ export function verdict(runs, { labels }, guess) {
   return `${told}${right}${CHANGES[kind].why} `;
 }
 
-/** What a screen reader is told: where something new has begun, not every number on the way. */
-export function milestones({ phase, runs, trouble, held }, data, { size, seed, guess }) {
+/**
+ * What a screen reader is told: where something new has begun, not every number on the way. `then` is what was told at
+ * an earlier time that is shown.
+ */
+export function milestones({ phase, runs, trouble, held }, data, { size, seed, guess }, then) {
   const last = runs.at(-1)?.told.at(-1);
   if (trouble && (!["training", "done"].includes(phase) || !last)) return trouble;
   if (phase === "fresh" && last) return `The next training begins anew: ${size}, first weights ${seed + 1} of 5. Until then you see the last one. `;
@@ -30,6 +33,7 @@ export function milestones({ phase, runs, trouble, held }, data, { size, seed, g
   if (!last) return "The training starts. ";
   const who = runs.length < 2 ? "The model" : called(runs[1].kind).replace(/^./, (c) => c.toUpperCase());
   const passed = GOALS.filter((goal) => runs.at(-1).told.some(({ accuracy }) => accuracy >= goal)).at(-1);
+  if (phase === "done" && then) return `Back in time: after ${counted(then.images)} images this model read ${percent(then.accuracy)}. `;
   if (phase === "done") return `${trouble}${runs.length > 1 ? verdict(runs, held, guess) : `After ${counted(last.images)} images the model reads ` +
     `${percent(last.accuracy)} of the held-out digits. `}Now draw a digit, go back in time, or keep a model as a file. `;
   if (phase === "paused") return "Paused. ";

@@ -55,7 +55,7 @@ export function classBars(classes) {
     return { element, bar, was, chance };
   });
   const show = (chances, before) => bars.forEach(({ element, bar, was, chance }, i) => {
-    element.classList.toggle("vb-most", i === argmax(chances));
+    element.classList.toggle("vb-most", i === argmax(chances) && chances[i] > Math.min(...chances));
     bar.style.width = `${100 * chances[i]}%`;
     was.hidden = !before;
     if (before) was.style.left = `calc(${before[i]} * (100% - 3px))`;
