@@ -100,7 +100,7 @@ def test_shared_seeds_are_compared_in_pairs():
     more = runs.compare(*sides([60, 65, 71], [39, 43, 48, 41]))
     assert str(more).endswith("3 and 4 seeds") and more.verdict(-1) == "contradicts"
     assert more.verdict(1, chance=0.2) == "a lead for" and more.verdict(1, chance=0.01) == "agrees"
-    assert "pairs of seeds" in more.needs
+    assert "seeds on each side" in more.needs
 
 
 def test_one_run_shows_and_does_not_decide():

@@ -92,14 +92,12 @@ class Comparison:
 
     @property
     def needs(self) -> str:
-        """How many test images or seeds would show a gap as large as the one seen."""
+        """How many seeds, or test images of one run each, would show a gap as large as this one."""
         if not self.gap:
             return ""
-        images = images_needed(self.ours.mean, self.theirs.mean)
-        told = f"{images:,} test images of one run each"
         if self.points is not None:
-            told += f", or {seeds_needed(self.gap, self.points.deviation):,} pairs of seeds"
-        return told
+            return f"{seeds_needed(self.gap, self.points.deviation):,} seeds on each side"
+        return f"{images_needed(self.ours.mean, self.theirs.mean):,} test images"
 
 
 def compare(ours: Sequence[Result], theirs: Sequence[Result], *, unequal: str = "") -> Comparison:

@@ -135,7 +135,7 @@ def _repeated() -> Table:
         "*Effective channels*: how many independent channels would vary as these do. A low share "
         "of the width is high redundancy. CKA of neighbouring layers is 1 where a layer describes "
         "the images as the one before. Deep and narrow uses a larger share of its channels than "
-        "plain, as it does before training, and fewer of them.",
+        "plain, of which it has fewer, and fewer in all.",
         [
             {
                 "model": f"`{row['model']}`", "run": row["run"],

@@ -136,8 +136,9 @@ def _part_by_part() -> Table:
     def read(body: str, px: int) -> dict[int, float]:  # %, the mean of right and left
         found = [row for row in kept.rows if row["model"] == f"{body}_micro_patch2_8"]
         return {
-            i: 50 * (row["accuracy"][still - px] + row["accuracy"][still + px])
-            for i, row in enumerate(found)
+            int(row["run"].rpartition("seed")[2][0]): 50
+            * (row["accuracy"][still - px] + row["accuracy"][still + px])
+            for row in found
         }
 
     lines, before = [], None
