@@ -31,9 +31,7 @@ body {{ max-width: 1000px; margin: 1.5rem auto; padding: 0 1rem; font-family: sa
 
 
 def page(
-    folder: Annotated[
-        Path, typer.Argument(help="What `vitbook export MODEL --page FOLDER` wrote.")
-    ],
+    folder: Annotated[Path, typer.Argument(help="A folder that `vitbook export` wrote for pages.")],
     out: Annotated[
         Path | None, typer.Option(help="The file; by default the folder's name with .html.")
     ] = None,
