@@ -113,9 +113,7 @@ def section(chapter: str, claim: Claim, evidence: Evidence) -> Iterator[str]:
     if claim.than:
         notes.append(f"Against {link(chapter, claim.than)}: {claim.than}.")
     if found.at_ceiling and found.odds:
-        ends = [found.odds.mean, found.odds.low, found.odds.high]
-        told = [f"{end:+.2f}".replace("-", "−") for end in ends]
-        notes.append(f"In log-odds it is {told[0]} ({told[1]} to {told[2]}), uncorrected.")
+        notes.append(f"In log-odds it is {found.odds.told(2)}, uncorrected.")
     planned = [f"`{name}` on {day}" for name, day in claim.planned.items()]
     if any(not row.experiment for row in (*claim.ours, *claim.theirs)):
         planned.append("some runs in no plan" if planned else "in no plan")

@@ -110,7 +110,7 @@ def test_designs_are_compared_at_equal_cost_and_equal_steps(found):
             assert 0.95 < share < 1.05, model
         assert len(set(claim.comparison.steps)) == 1
     assert all(
-        found[cnn_designs.few(name)].comparison.ours.seeds > 6 for name in cnn_designs.DESIGNS
+        found[cnn_designs.claim_on(name)].comparison.ours.seeds > 6 for name in cnn_designs.DESIGNS
     )
 
 

@@ -64,11 +64,7 @@ class Claim:
     def __str__(self) -> str:
         if not self.than:
             return str(self.comparison)
-        middle, low, high = (
-            f"{end:+.2f}".replace("-", "−")
-            for end in (self.test.mean, self.test.low, self.test.high)
-        )
-        return f"{middle} log-odds ({low} to {high})"
+        return self.test.told(2, " log-odds")
 
     def verdict(self, chance: float | None = None) -> str:
         """See :func:`.verdict_of` and :meth:`.Comparison.verdict`."""

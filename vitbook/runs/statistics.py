@@ -102,7 +102,14 @@ class Difference:
     paired: bool
 
     def __str__(self) -> str:
-        return f"{self.mean:+.1f} ({self.low:+.1f} to {self.high:+.1f})".replace("-", "−")
+        return self.told()
+
+    def told(self, digits: int = 1, unit: str = "") -> str:
+        """The mean with its interval in brackets, the unit behind the mean."""
+        mean, low, high = (
+            f"{end:+.{digits}f}".replace("-", "−") for end in (self.mean, self.low, self.high)
+        )
+        return f"{mean}{unit} ({low} to {high})"
 
 
 def difference(

@@ -53,14 +53,14 @@ def cheaper() -> dict[str, tuple[float, float]]:
     }  # fmt: skip
 
 
-def few(name: str) -> str:
-    """What the claim on a design is called that learns from a tenth of the digits."""
-    return f"{name[0].upper()}{name[1:]}, 143 digits"
+def claim_on(design: str, digits: str = "143 digits") -> str:
+    """What the claim on a design is called that learns from so many digits."""
+    return f"{design[0].upper()}{design[1:]}, {digits}"
 
 
 def gains(evidence: Evidence) -> dict[str, tuple[float, float, float]]:
     """Design -> points above the plain model after 143 digits, and the ends of their interval."""
-    found = {name: evidence[few(name)].comparison for name in DESIGNS}
+    found = {name: evidence[claim_on(name)].comparison for name in DESIGNS}
     return {name: (each.gap, each.low, each.high) for name, each in found.items()}
 
 
@@ -79,7 +79,7 @@ def evidence() -> Evidence:
 
     claims = [
         Claim(
-            few(name),
+            claim_on(name),
             f"With 143 digits and 440 steps, {name} is better than plain at equal cost.",
             (name, "plain"), tenth(f"vit_{design}"), tenth("vit"), note=EQUAL,
         )
@@ -101,7 +101,7 @@ def evidence() -> Evidence:
             wide = "wide" if stem == "t2t_vit" and design == "sw_equal" else design
             claims.append(
                 Claim(
-                    f"{name[0].upper()}{name[1:]}{behind}, all digits",
+                    claim_on(f"{name}{behind}", "all digits"),
                     f"With all digits, {name}{behind} is better than plain at equal cost.",
                     (name, "plain"), micro(f"{stem}_{wide}"), micro(stem), note=EQUAL,
                 )

@@ -14,7 +14,7 @@ const LOW = 0.15; // of a battery
 export function trainingOf(root, data, { state, change }, heard) {
   const pixels = data.side ** 2, many = data.counts.map((counts) => counts.reduce((a, b) => a + b, 0));
   const store = shelved(`${globalThis.location?.pathname}#${data.change ?? "learn"}`);
-  const here = { phase: "fresh", runs: [], trouble: "", train: null, held: null };
+  const here = { phase: "fresh", runs: [], trouble: "", held: null };
   const working = () => here.runs.filter((each) => !each.ended);
   const stop = () => here.runs.forEach((each) => each.stop());
 
@@ -31,11 +31,10 @@ export function trainingOf(root, data, { state, change }, heard) {
       [model, ask(data.pieces[simd ? model : `${model}-plain`], (raw) => raw)]));
     const worker = ask(data.pieces.worker, (raw) => new TextDecoder().decode(raw)), digits = ask(data.pieces.digits, (raw) => raw);
     if (!worker || !digits || models.some((model) => !wasm[model])) return;
-    if (!here.held) {
-      [here.train, here.held] = [digits.subarray(0, many[0] * pixels), digits.subarray(many[0] * pixels)].map((raw, i) =>
-        unpacked(raw, data.counts[i], pixels));
-    }
-    opened = { wasm, worker, train: here.train, held: here.held };
+    const [train, held] = opened ? [opened.train, opened.held]
+      : [digits.subarray(0, many[0] * pixels), digits.subarray(many[0] * pixels)].map((raw, i) => unpacked(raw, data.counts[i], pixels));
+    opened = { wasm, worker, train, held };
+    here.held = held;
     waiting = null;
     try {
       then();
