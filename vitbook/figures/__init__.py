@@ -31,7 +31,6 @@ from vitbook.figures.photo_reader import photo_reader
 from vitbook.figures.place_waves import place_waves
 from vitbook.figures.rollout_map import rollout_map
 from vitbook.figures.rounding_grid import rounding_grid
-from vitbook.figures.shift_meter import shift_meter
 from vitbook.figures.soft_answers import soft_answers
 from vitbook.figures.soft_lookup import soft_lookup
 from vitbook.figures.token_footprint import token_footprint
@@ -63,7 +62,6 @@ __all__ = [
     "place_waves",
     "rollout_map",
     "rounding_grid",
-    "shift_meter",
     "soft_answers",
     "soft_lookup",
     "token_footprint",
