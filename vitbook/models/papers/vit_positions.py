@@ -56,7 +56,7 @@ def vit_every_layer(
     body: Body,
     make_positions: MakePositions,
 ) -> VisionTransformer:
-    """A Vision Transformer whose tokens are told their places at every layer, not at the stem.
+    """A Vision Transformer whose tokens are told their positions at every layer, not at the stem.
 
     Args:
         make_positions: called with ``grid_size, width, depth``; one position for each layer.
@@ -129,7 +129,7 @@ STEM_POSITION_MODELS = _of_both_bodies(
             make_tokenizer=partial(OverlappingPatches, wrapped=True), make_position=NoPosition
         ),
     }
-) | {  # a set of other patches: what is a place worth when a patch shows less, or more?
+) | {  # a set of other patches: what is a position worth when a patch shows less, or more?
     f"vit_nopos_micro_patch{patch}_8": MICRO | dict(patch_size=patch, make_position=NoPosition)
     for patch in (1, 4)
 }
