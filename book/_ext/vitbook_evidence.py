@@ -22,15 +22,18 @@ FOLDER = "book/evidence"
 READING = """
 **How to read it.** After several seeds, "±" is the standard deviation between them. After one run
 it is half of a 95 % interval, and says how far the choice of the test images alone may have moved
-the number. Brackets are 95 % intervals over seeds, by Student's t: of pairs where both sides have
-the same seeds, else of all seeds, by Welch. They say nothing about other test images.
+the number. Brackets are 95 % intervals over seeds, by Welch's t, of all seeds that the ledger has.
+A seed draws the first weights, the order of the images and their changes. It draws neither the test
+images nor, where a share of the data is trained on, that share: all runs have the same. So brackets
+hold the luck of neither.
 
-**Verdicts.** Comparisons of this page that could be decided: {number}. They are corrected together
-(Holm). *Agrees*, *contradicts*: the interval lies on one side of zero, and the corrected p is below
-0.05.
-*A lead*: only the uncorrected p is. *Open*: the interval holds zero, so a difference is not shown,
-and not excluded. *Shows*: one run, which decides nothing. *At the ceiling*: both sides are above
-97 %, where points decide nothing.
+**Verdicts.** Comparisons of this page that could be decided: {number}. They have two seeds or more
+on both sides, and a baseline (the second side) that is not above 97 %, so which they are does not
+depend on how they came out. They are corrected together (Holm). *Agrees*, *contradicts*: the
+interval lies on one side of zero, and the corrected p is below 0.05. *A lead*: only the uncorrected
+p is. *Open*: the interval holds zero, so a difference is not shown, and not excluded. *Shows*: one
+run, which decides nothing. *At the ceiling*: the baseline is above 97 %, where points decide
+nothing.
 """
 
 
