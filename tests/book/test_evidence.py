@@ -4,6 +4,7 @@ import io
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import vitbook_evidence
 from sphinx.application import Sphinx
@@ -34,8 +35,11 @@ def claims():
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     def run(text, evidence):
-        monkeypatch.setattr(vitbook_evidence, "studies", lambda: {"chapter": "vitbook.of_chapter"})
-        module = type("Study", (), {"evidence": staticmethod(evidence)})
+        studies = {"chapter": "vitbook.of_chapter"}
+        monkeypatch.setattr(vitbook_evidence, "studies", lambda function="evidence": studies)
+        lines = [{"model": "plain", "accuracy": 0.7}, {"model": "turned", "accuracy": None}]
+        functions = {"evidence": evidence, "table": lambda: lines}
+        module = type("Study", (), {name: staticmethod(f) for name, f in functions.items()})
         monkeypatch.setattr(vitbook_evidence, "import_module", lambda name: module)
         vitbook_evidence.evidence_of.cache_clear()
         (tmp_path / "book").mkdir(exist_ok=True)
@@ -74,6 +78,24 @@ def test_a_claim_in_the_chapter_leads_to_its_rows(build):
     assert "80.0 %, one run, ±4.2 by its test images" in words
     assert "Planned: in no plan." in words and "; p = 0.002, by Holm = 0.002" in words
     assert warnings == "" and not (root / "book/evidence").exists()
+
+
+def test_a_claim_of_another_chapter_is_named_with_it(build):
+    root, _ = build("{evidence}`Larger view <chapter>`", lambda: Evidence(claims()))
+    told = (root / "html/book/chapter.html").read_text()
+    assert 'href="evidence/chapter.html#evidence-chapter-larger-view"' in told
+    with pytest.raises(ExtensionError, match="no study of recipes has a function `evidence`"):
+        build("{evidence}`Larger view <recipes>`", lambda: Evidence(claims()))
+
+
+def test_a_table_is_there_to_download(build):
+    text = "{download}`CSV <evidence/chapter.csv>`, {download}`Parquet <evidence/chapter.parquet>`"
+    root, warnings = build(text, lambda: Evidence(()))
+    (csv,) = root.glob("html/_downloads/*/chapter.csv")
+    (parquet,) = root.glob("html/_downloads/*/chapter.parquet")
+    assert csv.read_text() == "model,accuracy\nplain,0.7\nturned,\n"
+    assert pd.read_parquet(parquet).model.to_list() == ["plain", "turned"]
+    assert "chapter.csv" not in warnings and not (root / "book/evidence").exists()
 
 
 def test_a_claim_without_rows_breaks_the_build_and_is_named(build):
