@@ -21,8 +21,8 @@ UNITS = {"M": 10**6, "G": 10**9}
 WHAT_IS_COUNTED = """\
 A parameter count agrees if it rounds to the printed digits; of multiply-adds (MACs), within 2 % is
 enough. MACs are those of one image, by torch's counter: matrix products, convolutions and
-attention; no norms, activations or additions. T2T-ViT's waves and random features are fixed: its
-code keeps them as frozen parameters, and "learned and fixed" counts them too. For its first
+attention; no norms, activations or additions. T2T-ViT's sinusoids and random features are fixed:
+its code keeps them as frozen parameters, and "learned and fixed" counts them too. For its first
 version the authors took MACs from ELECTRA's script (issue 5 of their repository), which adds
 embeddings, biases, norms, activations and a hidden layer at every token; where a reason quotes it,
 the 768 numbers of a patch stand for the words."""
@@ -127,8 +127,9 @@ def build(name: str, image_size: int | None, options: tuple = ()) -> nn.Module:
 def parameters(name: str, image_size: int | None, options: tuple = ()) -> dict[str, int]:
     """The ways to count that papers have.
 
-    T2T-ViT's fixed waves and random features are buffers here and frozen parameters in its code;
-    the ViT paper counts a body that has lost its head. BatchNorm's running means are no weights.
+    T2T-ViT's fixed sinusoids and random features are buffers here and frozen parameters in its
+    code; the ViT paper counts a body that has lost its head. BatchNorm's running means are no
+    weights.
     """
     model = build(name, image_size, options)
     learned = count_parameters(model)

@@ -2,7 +2,11 @@
 
 A study that has a function ``evidence`` gives `book/evidence/<chapter>`: a page outside the
 contents that the search finds. It is written before Sphinx looks for its sources, and taken away
-afterwards. In the chapter ``{evidence}`a claim``` is the claim's number, and leads to its rows.
+afterwards. In the chapter ``{evidence}`a claim``` is the claim's number, and leads to its rows;
+``{evidence}`a claim <chapter>``` does so from elsewhere.
+
+A study that has a function ``table`` gives its lines to download, as `book/evidence/<chapter>.csv`
+and `.parquet`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,10 +14,11 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import pandas as pd
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxRole
+from sphinx.util.docutils import ReferenceRole
 
 from vitbook.files import modules_saying
 from vitbook.runs import Claim, Evidence, LedgerError, Result
@@ -22,22 +27,25 @@ FOLDER = "book/evidence"
 READING = """
 **How to read it.** After several seeds, "±" is the standard deviation between them. After one run
 it is half of a 95 % interval, and says how far the choice of the test images alone may have moved
-the number. Brackets are 95 % intervals over seeds, by Student's t: of pairs where both sides have
-the same seeds, else of all seeds, by Welch. They say nothing about other test images.
+the number. Brackets are 95 % intervals over seeds, by Welch's t, of all seeds that the ledger has.
+A seed draws the first weights, the order of the images and their changes. It draws neither the test
+images nor, where a share of the data is trained on, that share: all runs have the same. So brackets
+hold the luck of neither.
 
-**Verdicts.** Comparisons of this page that could be decided: {number}. They are corrected together
-(Holm). *Agrees*, *contradicts*: the interval lies on one side of zero, and the corrected p is below
-0.05.
-*A lead*: only the uncorrected p is. *Open*: the interval holds zero, so a difference is not shown,
-and not excluded. *Shows*: one run, which decides nothing. *At the ceiling*: both sides are above
-97 %, where points decide nothing.
+**Verdicts.** Comparisons of this page that could be decided: {number}. They have two seeds or more
+on both sides, and a baseline (the second side) that is not above 97 %, so which they are does not
+depend on how they came out. They are corrected together (Holm). *Agrees*, *contradicts*: the
+interval lies on one side of zero, and the corrected p is below 0.05. *A lead*: only the uncorrected
+p is. *Open*: the interval holds zero, so a difference is not shown, and not excluded. *Shows*: one
+run, which decides nothing. *At the ceiling*: the baseline is above 97 %, where points decide
+nothing.
 """
 
 
 @cache
-def studies() -> dict[str, str]:
-    """Chapter -> the module that has its evidence."""
-    found = modules_saying("vitbook.studies", "\ndef evidence(")
+def studies(function: str = "evidence") -> dict[str, str]:
+    """Chapter -> the module that has its evidence, or another function of this name."""
+    found = modules_saying("vitbook.studies", f"\ndef {function}(")
     return {name.split(".")[2]: name for name in found}
 
 
@@ -70,15 +78,16 @@ def page(chapter: str, evidence: Evidence) -> Iterator[str]:
         f"Every run behind the chapter {{doc}}`../{chapter}`, taken from the book's ledger when "
         "this page was built. It is not needed to follow the chapter."
     )
-    yield READING.strip().format(number=len(evidence.chances))
-    yield table(
-        {
-            "claim": link(chapter, claim),
-            "difference": str(claim),
-            "verdict": evidence.verdict(claim.name),
-        }
-        for claim in evidence.claims
-    )
+    if evidence.claims:
+        yield READING.strip().format(number=len(evidence.chances))
+        yield table(
+            {
+                "claim": link(chapter, claim),
+                "difference": str(claim),
+                "verdict": evidence.verdict(claim.name),
+            }
+            for claim in evidence.claims
+        )
     for claim in evidence.claims:
         yield f"({label(chapter, claim.name)})=\n## {claim.name}"
         yield from section(chapter, claim, evidence)
@@ -145,13 +154,14 @@ def table(lines: Iterable[dict[str, str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-class EvidenceRole(SphinxRole):
-    """A claim's number, which leads to its rows."""
+class EvidenceRole(ReferenceRole):
+    """A claim's number, which leads to its rows; with another chapter's name, of that one."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        chapter = Path(self.env.docname).name
+        here = Path(self.env.docname).name
+        chapter = self.target if self.has_explicit_title else here
         try:
-            claim = evidence_of(chapter)[self.text]
+            claim = evidence_of(chapter)[self.title]
         except LedgerError as error:
             raise ExtensionError(f"{self.env.docname}, line {self.lineno}: {error}") from error
         link = addnodes.pending_xref(
@@ -162,19 +172,28 @@ class EvidenceRole(SphinxRole):
 
 
 def write_pages(app) -> None:
-    """For each chapter of the contents whose study has evidence."""
+    """For each chapter of the contents whose study has evidence, or a table."""
     folder = Path(app.srcdir) / FOLDER
     contents = getattr(app.config, "external_site_map", None)
-    for chapter in studies():
-        if contents is None or f"book/{chapter}" in contents:
-            folder.mkdir(parents=True, exist_ok=True)
-            text = "\n\n".join(page(chapter, evidence_of(chapter))) + "\n"
-            (folder / f"{chapter}.md").write_text(text, encoding="utf-8")
+
+    def told(function: str) -> Iterator[tuple[str, str]]:
+        for chapter, study in studies(function).items():
+            if contents is None or f"book/{chapter}" in contents:
+                folder.mkdir(parents=True, exist_ok=True)
+                yield chapter, study
+
+    for chapter, _ in told("evidence"):
+        text = "\n\n".join(page(chapter, evidence_of(chapter))) + "\n"
+        (folder / f"{chapter}.md").write_text(text, encoding="utf-8")
+    for chapter, study in told("table"):
+        frame = pd.DataFrame(import_module(study).table())
+        frame.to_csv(folder / f"{chapter}.csv", index=False)
+        frame.to_parquet(folder / f"{chapter}.parquet", index=False)
 
 
 def remove_pages(app, *_) -> None:
     folder = Path(app.srcdir) / FOLDER
-    for path in folder.glob("*.md"):
+    for path in folder.glob("*"):
         path.unlink()
     if folder.is_dir():
         folder.rmdir()

@@ -4,6 +4,7 @@ import io
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import vitbook_evidence
 from sphinx.application import Sphinx
@@ -34,8 +35,11 @@ def claims():
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     def run(text, evidence):
-        monkeypatch.setattr(vitbook_evidence, "studies", lambda: {"chapter": "vitbook.of_chapter"})
-        module = type("Study", (), {"evidence": staticmethod(evidence)})
+        studies = {"chapter": "vitbook.of_chapter"}
+        monkeypatch.setattr(vitbook_evidence, "studies", lambda function="evidence": studies)
+        lines = [{"model": "plain", "accuracy": 0.7}, {"model": "turned", "accuracy": None}]
+        functions = {"evidence": evidence, "table": lambda: lines}
+        module = type("Study", (), {name: staticmethod(f) for name, f in functions.items()})
         monkeypatch.setattr(vitbook_evidence, "import_module", lambda name: module)
         vitbook_evidence.evidence_of.cache_clear()
         (tmp_path / "book").mkdir(exist_ok=True)
@@ -62,7 +66,7 @@ def test_a_claim_in_the_chapter_leads_to_its_rows(build):
         r'It gains <a [^>]*href="([^"]+)"[^>]*><span[^>]*>([^<]+)', chapter
     ).groups()
     assert href == "evidence/chapter.html#evidence-chapter-larger-view"
-    assert told == "+9.7 points (+8.2 to +11.1), 3 paired seeds"
+    assert told == "+9.7 points (+6.5 to +12.8), 3 seeds each"
     page = (root / "html/book/evidence/chapter.html").read_text()
     words = " ".join(re.sub("<[^>]*>", " ", page).split())
     assert (
@@ -72,8 +76,26 @@ def test_a_claim_in_the_chapter_leads_to_its_rows(build):
     assert "that could be decided: 1." in words and "81.0 ± 1.0, 3 seeds" in words
     assert "80.00, 81.00, 82.00" in words and "1,320" in words and "it helps (poster)" in words
     assert "80.0 %, one run, ±4.2 by its test images" in words
-    assert "Planned: in no plan." in words and "; p = 0.001, by Holm = 0.001" in words
+    assert "Planned: in no plan." in words and "; p = 0.002, by Holm = 0.002" in words
     assert warnings == "" and not (root / "book/evidence").exists()
+
+
+def test_a_claim_of_another_chapter_is_named_with_it(build):
+    root, _ = build("{evidence}`Larger view <chapter>`", lambda: Evidence(claims()))
+    told = (root / "html/book/chapter.html").read_text()
+    assert 'href="evidence/chapter.html#evidence-chapter-larger-view"' in told
+    with pytest.raises(ExtensionError, match="no study of recipes has a function `evidence`"):
+        build("{evidence}`Larger view <recipes>`", lambda: Evidence(claims()))
+
+
+def test_a_table_is_there_to_download(build):
+    text = "{download}`CSV <evidence/chapter.csv>`, {download}`Parquet <evidence/chapter.parquet>`"
+    root, warnings = build(text, lambda: Evidence(()))
+    (csv,) = root.glob("html/_downloads/*/chapter.csv")
+    (parquet,) = root.glob("html/_downloads/*/chapter.parquet")
+    assert csv.read_text() == "model,accuracy\nplain,0.7\nturned,\n"
+    assert pd.read_parquet(parquet).model.to_list() == ["plain", "turned"]
+    assert "chapter.csv" not in warnings and not (root / "book/evidence").exists()
 
 
 def test_a_claim_without_rows_breaks_the_build_and_is_named(build):
@@ -107,7 +129,7 @@ def test_unequal_steps_are_refused_or_their_reason_stands_on_the_page(build):
 
 def test_a_page_corrects_what_it_could_decide_together():
     near = Claim(
-        "Nearly", "It helps.", ("a", "b"), rows("a", 60, 65, 71), rows("b", 58.5, 63, 69.7)
+        "Nearly", "It helps.", ("a", "b"), rows("a", 60, 61, 62), rows("b", 57.5, 58.5, 59.5)
     )
     found = Evidence([*claims(), near])
     alone = near.test.p

@@ -61,7 +61,7 @@ def test_an_unshared_convolution_is_a_convolution_where_its_kernels_agree(stride
 
 
 def test_an_unshared_convolution_refuses_another_map():
-    with pytest.raises(ValueError, match="a map of 5x6 places came, expected 6x5"):
+    with pytest.raises(ValueError, match="a map of 5x6 positions came, expected 6x5"):
         UnsharedConv2d(3, 4, 3, (6, 5))(torch.zeros(1, 3, 5, 6))
 
 

@@ -70,6 +70,13 @@ PARAMETERS = mini_counts.PARAMETERS | {
     "vit_sharedpos2d_tiny_patch4_32": 2_681_674,
     "vit_relpos_tiny_patch4_32": 2_698_666,  # 9 x (127 + 3) x 16 on none
     "vit_relpos2d_tiny_patch4_32": 2_684_698,  # 9 x (15 + 15 + 3) x 16 on none
+    "vit_rope_tiny_patch4_32": 2_679_946,  # nothing to learn
+    "vit_rope_mini_patch4_32": 459_178 - 65 * 96,
+    "vit_rope_micro_patch2_8": 135_050,
+    "vit_rope_micro_patch1_8": 134_858,
+    "vit_pos2d_micro_patch1_8": 134_858 + (8 + 8) * 32 + 64,
+    "vit_sinusoid2d_micro_patch1_8": 134_858,
+    "vit_relpos2d_micro_patch1_8": 134_858 + 4 * (15 + 15 + 3) * 16,
     "vit_nopos_micro_patch2_8": 135_050,  # less 17 x 64
     "vit_nopos_micro_patch1_8": 134_858,
     "vit_nopos_micro_patch4_8": 135_818,

@@ -27,3 +27,13 @@ def test_an_image_stands_for_itself():
         image = torch.zeros(channels, 2, 2, dtype=torch.uint8)
         html = Diagram([image, "patches"])._repr_html_()
         assert html.count("<img") == 1 and "an image → patches" in html
+
+
+def test_a_diagram_in_a_diagram_is_a_frame_and_a_branch_goes_past():
+    block = Diagram([[["→"], ["norm", "layer"]], "+"], "Block, twice")
+    html = Diagram(["tokens", block, "head"])._repr_html_()
+    frame = html[html.index('class="vb-frame"') : html.index("head</div>")]
+    assert "<p>Block, twice</p>" in frame and 'class="vb-box vb-sum">+' in frame
+    assert frame.count('class="vb-to"') == 4  # past, between, to the sum, to the head
+    assert html.count("<style>") == 1 and html.count("<div") == html.count("</div>")
+    assert "tokens → [Block, twice: (as it is | norm → layer) → +] → head" in html

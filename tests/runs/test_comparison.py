@@ -93,9 +93,9 @@ def sides(first, second):
     return [[row for row in both if row.model == name] for name in ("new", "old")]
 
 
-def test_shared_seeds_are_compared_in_pairs():
+def test_all_seeds_of_both_sides_are_compared():
     found = runs.compare(*sides([60, 65, 71], [59, 63, 68]))
-    assert str(found) == "+2.0 points (−0.5 to +4.5), 3 paired seeds"
+    assert str(found) == "+2.0 points (−9.6 to +13.6), 3 seeds each"
     assert found.decides and found.verdict(1) == "open" and found.steps == (1320, 1320)
     more = runs.compare(*sides([60, 65, 71], [39, 43, 48, 41]))
     assert str(more).endswith("3 and 4 seeds") and more.verdict(-1) == "contradicts"
@@ -116,6 +116,12 @@ def test_near_the_ceiling_points_decide_nothing():
     found = runs.compare(*sides([99.4, 99.5, 99.6], [97.4, 97.5, 97.6]))
     assert found.low > 0 and found.verdict(1) == "at the ceiling" and not found.decides
     assert found.odds.low > 0 and found.odds.mean == pytest.approx(1.5, abs=0.1)
+
+
+def test_the_baseline_alone_says_where_the_ceiling_is():
+    high, low = [98, 98.2, 98.4], [90, 90.2, 90.4]
+    assert runs.compare(*sides(low, high)).verdict(-1) == "at the ceiling"
+    assert runs.compare(*sides(high, low)).verdict(1) == "agrees"
 
 
 def test_unequal_steps_are_refused_unless_said():

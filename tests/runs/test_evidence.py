@@ -22,8 +22,18 @@ def test_rows_are_chosen_by_their_fields(rows):
 def test_what_others_print_stands_beside_its_difference():
     told = runs.reported("Rot-ViT (poster)", "ViT-Ti (poster)", "CIFAR-10")
     assert told == "81.96 % against 81.56 % (+0.40)"
-    with pytest.raises(runs.LedgerError, match="0 accuracies of Rot-ViT .poster. on MNIST"):
+    with pytest.raises(runs.LedgerError, match="no accuracy of Rot-ViT .poster. on MNIST"):
         runs.reported("Rot-ViT (poster)", "ViT-Ti (poster)", "MNIST")
+
+
+def test_from_scratch_comes_before_fine_tuned(monkeypatch):
+    assert runs.printed("SL-ViT (poster)", "SVHN") is None
+    assert runs.printed("ViT-B/16s (poster)", "TF-Flowers") == 0.9473
+    assert runs.printed("ViT-Ti (poster)", None, "images per second") == 1600
+    twice = [{"dataset": "A", "source": "", "value": value} for value in (0.1, 0.2)]
+    monkeypatch.setattr(evidence, "published", lambda **_: twice)
+    with pytest.raises(runs.LedgerError, match="2 values of accuracy of x on A: expected 1"):
+        runs.printed("x", "A")
 
 
 def test_what_was_not_run_has_its_price(rows, monkeypatch):

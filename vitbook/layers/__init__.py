@@ -66,6 +66,7 @@ from vitbook.layers.reused_attention import (
     ReusingSelfAttention,
     SharingSelfAttention,
 )
+from vitbook.layers.rotary import RotaryPosition2D, RotarySelfAttention
 from vitbook.layers.shrinking import OnGrid, ShrinkingEncoder
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
 from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
@@ -116,6 +117,8 @@ __all__ = [
     "ReusingBlock",
     "ReusingEncoder",
     "ReusingSelfAttention",
+    "RotaryPosition2D",
+    "RotarySelfAttention",
     "RotatedPatches",
     "SelfAttention",
     "SequenceProjection",

@@ -61,7 +61,7 @@ class Attention(nn.Module):
 class EvenAttention(Attention):
     """Every key has the same weight, and each query reads the mean of the values.
 
-    It looks at nothing: a null for attention that looks. ``forward`` takes no mask.
+    It looks at nothing: a control for attention that looks. ``forward`` takes no mask.
     """
 
     def forward(

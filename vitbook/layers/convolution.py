@@ -44,12 +44,12 @@ class StandardizedConv2d(nn.Conv2d):
 
 
 class UnsharedConv2d(nn.Module):
-    r"""A convolution without its sharing: every place has kernels of its own ("locally connected").
+    r"""A convolution without sharing: every position has kernels of its own ("locally connected").
 
     .. math:: y_p = W_p\, x_{N(p)}
 
-    The place :math:`p` reads its neighbours :math:`N(p)`, zeros beyond the map, as in a
-    convolution, which has one :math:`W` for all places. LeCun 1989, "Generalization and network
+    The position :math:`p` reads its neighbours :math:`N(p)`, zeros beyond the map, as in a
+    convolution, which has one :math:`W` for all positions. LeCun 1989, "Generalization and network
     design strategies", compares the two on digits. It has no bias, for a norm follows.
 
     Args:
@@ -81,19 +81,19 @@ class UnsharedConv2d(nn.Module):
         super().__init__()
         self.kernel_size, self.stride, self.came_size = kernel_size, stride, tuple(map_size)
         self.map_size = tuple(-(-side // stride) for side in map_size)  # that leaves
-        places, window = self.map_size[0] * self.map_size[1], kernel_size**2
-        self.weight = nn.Parameter(torch.empty(places, inputs * window, outputs))
+        positions, window = self.map_size[0] * self.map_size[1], kernel_size**2
+        self.weight = nn.Parameter(torch.empty(positions, inputs * window, outputs))
         nn.init.normal_(self.weight, std=(2 / (outputs * window)) ** 0.5)  # He's, as in ResNet
 
     def forward(self, maps: Maps) -> NewMaps:
         if maps.shape[2:] != self.came_size:
             came, expected = ("x".join(map(str, size)) for size in (maps.shape[2:], self.came_size))
             raise ValueError(
-                f"a map of {came} places came, expected {expected}: each has its kernels"
+                f"a map of {came} positions came, expected {expected}: each has its kernels"
             )
         half = self.kernel_size // 2
         windows = F.unfold(maps, self.kernel_size, padding=half, stride=self.stride)
-        # One matrix product a place, as a batch of places; a copy in that order is faster.
+        # One matrix product a position, as a batch of positions; a copy in that order is faster.
         new = rearrange(windows, "b window p -> p b window").contiguous() @ self.weight
         return rearrange(new, "(rows columns) b o -> b o rows columns", rows=self.map_size[0])
 

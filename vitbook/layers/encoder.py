@@ -130,7 +130,7 @@ class Encoder(nn.Module):
 
 
 class PositionedEncoder(Encoder):
-    """An encoder that tells the tokens their places again at the start of every block.
+    """An encoder that tells the tokens their positions again at the start of every block.
 
     ViT paper, appendix D.4, "Every Layer", and, where the same module stands at every block,
     "Every Layer-Shared". The first block's positions take the place of those at the stem.

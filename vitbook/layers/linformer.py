@@ -50,8 +50,8 @@ class LinformerSelfAttention(SelfAttention):
     .. math:: \mathrm{softmax}\big(q\,(Ek)^\top/\sqrt{d}\big)\,(Fv), \qquad
               E, F \in \mathbb{R}^{k \times n}
 
-    Wang et al. 2020, "Linformer", section 4. A query keeps its place, a key has none: its row of
-    :math:`E` decides how much of every place is in it. So the captured map is
+    Wang et al. 2020, "Linformer", section 4. A query keeps its position, a key has none: its row of
+    :math:`E` decides how much of every position is in it. So the captured map is
     "batch heads tokens keys", and column :math:`m` is the weight on mixture :math:`m`, not on a
     token. The number of tokens is fixed when the layer is built.
 

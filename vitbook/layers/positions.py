@@ -65,15 +65,15 @@ def resize_positions(
 
 
 class LearnedPosition(nn.Module):
-    r"""One learned vector for each place, added to the token, :math:`E_\mathrm{pos}`.
+    r"""One learned vector for each position, added to the token, :math:`E_\mathrm{pos}`.
 
-    ViT paper, equation 1: a table of 1-D positions. Nothing tells the model that the places form
+    ViT paper, equation 1: a table of 1-D positions. Nothing tells the model that the positions form
     a grid; what it finds out about that is learned.
 
     Args:
         grid_size: (rows, columns) of the patches.
         width: of a token.
-        num_prefix_tokens: tokens before the patches that have a place of their own.
+        num_prefix_tokens: tokens before the patches that have a position of their own.
     """
 
     def __init__(self, grid_size: tuple[int, int], width: int, num_prefix_tokens: int = 1):

@@ -129,9 +129,9 @@ class RelativePosition2D(RelativePosition):
         self._place_on(grid_size)
 
 
-def _offsets(places: Int[Tensor, " patches"]) -> Int[Tensor, "patches patches"]:
-    """The query's place less the key's, the lowest counted as 0."""
-    return places[:, None] - places + places.max()
+def _offsets(positions: Int[Tensor, " patches"]) -> Int[Tensor, "patches patches"]:
+    """The query's position less the key's, the lowest counted as 0."""
+    return positions[:, None] - positions + positions.max()
 
 
 class RelativeSelfAttention(SelfAttention):

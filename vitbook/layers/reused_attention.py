@@ -37,7 +37,7 @@ class SharingSelfAttention(SelfAttention):
 
 
 class EvenSelfAttention(nn.Module):
-    """Self-attention in which every token is given the mean of all values: a null.
+    """Self-attention in which every token is given the mean of all values: a control.
 
     It mixes, and looks at nothing. It has no queries and no keys, and so the same weights as
     :class:`ReusingSelfAttention`.

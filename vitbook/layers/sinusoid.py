@@ -1,4 +1,4 @@
-"""Places told by waves instead of a learned table."""
+"""Positions by sinusoids instead of a learned table."""
 
 import torch
 from einops import repeat
@@ -9,24 +9,24 @@ from vitbook.layers.positions import resize_positions
 from vitbook.layers.shapes import Tokens
 
 
-def sinusoid_table(num_places: int, width: int) -> Float[Tensor, "places width"]:
+def sinusoid_table(num_positions: int, width: int) -> Float[Tensor, "positions width"]:
     r"""Sines at even and cosines at odd numbers, slower from pair to pair.
 
     .. math:: p_{i,2j} = \sin(i / 10000^{2j/d}), \qquad p_{i,2j+1} = \cos(i / 10000^{2j/d})
 
     Vaswani et al. 2017, section 3.5.
     """
-    places = torch.arange(num_places, dtype=torch.float64)
+    positions = torch.arange(num_positions, dtype=torch.float64)
     pairs = torch.arange(width) // 2
-    angles = places[:, None] / 10000 ** (2 * pairs.double() / width)
+    angles = positions[:, None] / 10000 ** (2 * pairs.double() / width)
     even = torch.arange(width) % 2 == 0
     return torch.where(even, angles.sin(), angles.cos()).float()
 
 
 class SinusoidPosition(nn.Module):
-    """A fixed wave pattern for each place, added to the token.
+    """A fixed vector of sines and cosines for each position, added to the token.
 
-    T2T-ViT paper, section 3.2. The places are counted in one row, and the class token has the
+    T2T-ViT paper, section 3.2. The positions are counted in one row, and the class token has the
     first of them. The table is a buffer: saved with the model, never learned.
     The arguments are those of :class:`~.positions.LearnedPosition`.
     """
@@ -35,10 +35,10 @@ class SinusoidPosition(nn.Module):
         super().__init__()
         self.grid_size = grid_size
         self.num_prefix_tokens = num_prefix_tokens
-        self.register_buffer("table", self.waves(grid_size, width, num_prefix_tokens))
+        self.register_buffer("table", self.sinusoids(grid_size, width, num_prefix_tokens))
 
     @staticmethod
-    def waves(
+    def sinusoids(
         grid_size: tuple[int, int], width: int, num_prefix_tokens: int
     ) -> Float[Tensor, "tokens width"]:
         """The vector of every token, prefix first, then row by row."""
@@ -53,7 +53,7 @@ class SinusoidPosition(nn.Module):
         """Change this table, in place, to one for another grid.
 
         It is interpolated like a learned one, as T2T-ViT does to fine-tune: the encoder knows the
-        old waves, and a new count along the row would give each place another.
+        old sinusoids, and a new count along the row would give each position another.
         """
         self.table = resize_positions(
             self.table, self.grid_size, grid_size, self.num_prefix_tokens, method
@@ -62,14 +62,14 @@ class SinusoidPosition(nn.Module):
 
 
 class SinusoidPosition2D(SinusoidPosition):
-    r"""Waves along the columns in one half of the vector, along the rows in the other.
+    r"""Sinusoids along the columns in one half of the vector, along the rows in the other.
 
     .. math:: p_{ij} = [s(j);\, s(i)], \qquad s(n) \in \mathbb{R}^{D/2}
 
-    with the waves :math:`s` of :func:`sinusoid_table`. Chen, Xie and He 2021 (MoCo v3) gave them
-    to ViT; the numbers are those of MAE's code (He et al. 2022), where all sines of a half come
-    before its cosines. "Simple ViT" (Beyer et al. 2022) spaces the waves a little differently. As
-    in MAE a prefix token gets zeros: it stands nowhere on the grid, and has a vector of its own.
+    with the rows :math:`s` of :func:`sinusoid_table`. Chen, Xie and He 2021 (MoCo v3) gave them to
+    ViT; the numbers are those of MAE's code (He et al. 2022), where all sines of a half come
+    before its cosines. "Simple ViT" (Beyer et al. 2022) has slightly other frequencies. As in MAE
+    a prefix token gets zeros: it stands nowhere on the grid, and has a vector of its own.
 
     Args:
         grid_size, num_prefix_tokens: as in :class:`~.positions.LearnedPosition`.
@@ -77,13 +77,13 @@ class SinusoidPosition2D(SinusoidPosition):
     """
 
     @staticmethod
-    def waves(
+    def sinusoids(
         grid_size: tuple[int, int], width: int, num_prefix_tokens: int
     ) -> Float[Tensor, "tokens width"]:
         """The vector of every token, prefix first, then row by row."""
         if width % 4:
             raise ValueError(
-                f"width {width} is not divisible by 4: each half takes its waves in pairs"
+                f"width {width} is not divisible by 4: each half has pairs of sine and cosine"
             )
         rows, columns = grid_size
         x = repeat(sinusoid_table(columns, width // 2), "columns d -> (rows columns) d", rows=rows)

@@ -106,7 +106,7 @@ class TokenTransformer(TokenBlock):
 class TokenMean(TokenBlock):
     """The token block with even attention: every token is given the mean of all values.
 
-    A null for the other two: it mixes, and looks at nothing. Its dropout is that of
+    A control for the other two: it mixes, and looks at nothing. Its dropout is that of
     :class:`TokenPerformer`, and it has no queries and no keys.
     """
 
@@ -124,8 +124,8 @@ class TokenMLP(nn.Module):
 
     .. math:: z = v, \qquad z' = z + \mathrm{MLP}(\mathrm{LN}(z))
 
-    T2T-ViT paper, section 3.1, less its attention. A null for :class:`TokenMean`, whose dropout it
-    has: what differs is the mean of all values.
+    T2T-ViT paper, section 3.1, less its attention. A control for :class:`TokenMean`, whose dropout
+    it has: what differs is the mean of all values.
     """
 
     def __init__(self, inputs: int, width: int):
@@ -155,7 +155,7 @@ class TokensToTokens(nn.Module):
         image_size: in pixels, large enough that each split finds a patch.
         width: of a token that goes out.
         make_block: called with ``inputs, token_width`` for each token block:
-            :class:`TokenPerformer`, :class:`TokenTransformer`, or a null: :class:`TokenMean`,
+            :class:`TokenPerformer`, :class:`TokenTransformer`, or a control: :class:`TokenMean`,
             :class:`TokenMLP`, or a linear layer.
         token_width: of a token between the splits.
         soft_splits: kernel, stride and padding of each.

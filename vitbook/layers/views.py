@@ -19,7 +19,7 @@ class PatchesOfViews(PatchTokenizer):
     .. math::
         z^i = \mathrm{LN}\big(\mathcal{P}([X\; X^1\; \ldots\; X^V])_i\big)\, W
 
-    What all views show at one place becomes one token. A subclass says in :meth:`views` what
+    What all views show at one position becomes one token. A subclass says in :meth:`views` what
     views there are.
 
     Args:
@@ -186,7 +186,7 @@ class RotatedPatches(PatchesOfViews):
     ) -> Float[Tensor, "batch rotations channels height width"]:
         """Every image turned about its centre by each of its angles, cut to its size."""
         height, width = images.shape[2:]
-        # Places of pixels from the centre; an image turned by a shows at p what lay at p by -a.
+        # Positions of pixels from the centre; an image turned by a shows at p what lay at p by -a.
         y = torch.arange(height, device=images.device) - (height - 1) / 2
         x = torch.arange(width, device=images.device) - (width - 1) / 2
         cos, sin = (f(angles)[..., None, None] for f in (torch.cos, torch.sin))

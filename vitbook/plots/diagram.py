@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from typing import Union
 
 from einops import rearrange
 from PIL import Image
 from torch import Tensor
 
-Part = str | Tensor | Sequence["Part"]
+Part = Union[str, Tensor, Sequence["Part"], "Diagram"]
 
 ARROW = "→"
 
@@ -50,21 +51,25 @@ def _is_arrow(part: Part) -> bool:
 def _way(parts: Sequence[Part]) -> str:
     """Parts one after the other, with an arrow between any two."""
     drawn: list[str] = []
-    waiting = ""  # what the next arrow tells
+    arrow = ""  # the next one, with what it tells
     for part in parts:
         if _is_arrow(part):
-            waiting = escape(str(part).removeprefix(ARROW).strip())
+            arrow = _arrow(str(part).removeprefix(ARROW).strip())
             continue
-        if drawn or waiting:
-            drawn.append(f'<span class="vb-to">{waiting}</span>')
-        drawn.append(_part(part))
-        waiting = ""
-    if waiting:
-        drawn.append(f'<span class="vb-to">{waiting}</span>')
+        drawn += [arrow or (_arrow() if drawn else ""), _part(part)]
+        arrow = ""
+    drawn.append(arrow)
     return f'<div class="vb-way">{"".join(drawn)}</div>'
 
 
+def _arrow(told: str = "") -> str:
+    return f'<span class="vb-to">{escape(told)}</span>'
+
+
 def _part(part: Part) -> str:
+    if isinstance(part, Diagram):
+        title = f"<p>{escape(part.title)}</p>" if part.title else ""
+        return f'<div class="vb-frame">{title}{_way(part.parts)}</div>'
     if isinstance(part, Tensor):
         out = io.BytesIO()
         pixels = rearrange(part, "c h w -> h w c").squeeze(-1).numpy()
@@ -73,7 +78,8 @@ def _part(part: Part) -> str:
     if isinstance(part, str):
         name, *more = map(escape, part.splitlines())
         small = f"<small>{'<br>'.join(more)}</small>" if more else ""
-        return f'<div class="vb-box">{name}{small}</div>'
+        kind = "vb-box vb-sum" if part == "+" else "vb-box"
+        return f'<div class="{kind}">{name}{small}</div>'
     return f'<div class="vb-fork">{"".join(map(_way, part))}</div>'
 
 
@@ -83,7 +89,9 @@ def _told(parts: Sequence[Part]) -> str:
         if isinstance(part, Tensor):
             words.append("an image")
         elif isinstance(part, str):
-            words.append(" ".join(part.removeprefix(ARROW).split()))
+            words.append(" ".join(part.removeprefix(ARROW).split()) or "as it is")
+        elif isinstance(part, Diagram):
+            words.append(f"[{part.title}: {_told(part.parts)}]")
         else:
             words.append(f"({' | '.join(map(_told, part))})")
     return f" {ARROW} ".join(words)

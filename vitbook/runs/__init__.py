@@ -7,7 +7,7 @@ read, asked for and compared; what makes a run belongs in `training` and `cli`, 
 
 from vitbook.files import data_folder
 from vitbook.runs.comparison import Comparison, Gain, compare, gain
-from vitbook.runs.evidence import Claim, Evidence, Table, not_run, reported, select
+from vitbook.runs.evidence import Claim, Evidence, Table, not_run, printed, reported, select
 from vitbook.runs.ledger import (
     check_place,
     measurements,
@@ -85,6 +85,7 @@ __all__ = [
     "made_on",
     "measurements",
     "not_run",
+    "printed",
     "published",
     "read",
     "read_all",

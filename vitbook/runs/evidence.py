@@ -131,21 +131,37 @@ def select(rows: Iterable[Result], **fields: object) -> list[Result]:
     return [row for row in rows if all(getattr(row, key) == value for key, value in fields.items())]
 
 
+def printed(
+    model: str, dataset: str | None = None, quantity: str = "accuracy"
+) -> float | int | None:
+    """What others print of a model: an accuracy (a share), or "images per second".
+
+    From scratch, where they print a fine-tuned model too. None where they print nothing.
+
+    Raises:
+        LedgerError: several numbers are printed.
+    """
+    found = [
+        row for row in published(quantity=quantity, model=model) if row.get("dataset") == dataset
+    ]
+    found = [row for row in found if "fine-tuned" not in row["source"]] or found
+    if len(found) > 1:
+        raise LedgerError(f"{len(found)} values of {quantity} of {model} on {dataset}: expected 1")
+    return found[0]["value"] if found else None
+
+
 def reported(model: str, baseline: str, dataset: str) -> str:
     """What others print of two models on a data set, and how far apart that is.
 
     Raises:
         LedgerError: not one number is printed, or several are.
     """
-    shares = []
-    for name in (model, baseline):
-        found = published(quantity="accuracy", model=name, dataset=dataset)
-        found = [row for row in found if "fine-tuned" not in row["source"]]
-        if len(found) != 1:
-            raise LedgerError(f"{len(found)} accuracies of {name} on {dataset}: expected one")
-        shares.append(100 * found[0]["value"])
-    gap = f"{shares[0] - shares[1]:+.2f}".replace("-", "−")
-    return f"{shares[0]:.2f} % against {shares[1]:.2f} % ({gap})"
+    shares = {name: printed(name, dataset) for name in (model, baseline)}
+    if lacking := [name for name, share in shares.items() if share is None]:
+        raise LedgerError(f"no accuracy of {lacking[0]} on {dataset} is printed: expected one")
+    ours, theirs = (100 * share for share in shares.values())
+    gap = f"{ours - theirs:+.2f}".replace("-", "−")
+    return f"{ours:.2f} % against {theirs:.2f} % ({gap})"
 
 
 def not_run(names: Iterable[str], models: Iterable[str], rows: Iterable[Result]) -> list[dict]:

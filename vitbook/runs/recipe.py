@@ -107,7 +107,7 @@ class Recipe:
         temperature: by which both sides' logits are divided in soft distillation; the paper has 3.
         distillation_share: of the loss that is the teacher's, the paper's lambda; the rest is the
             labels'. The paper has 0.1 in soft distillation, and halves in hard.
-        shuffled_teacher: a null: each image gets the teacher's answer to another image of its
+        shuffled_teacher: a control: each image gets the teacher's answer to another image of its
             label in the batch, so that the answers say of an image no more than its label does.
         objective: what is learned in the place of labels, by ``vitbook.studies.self_supervision``:
             "masked_patches", the colours of patches that are not shown; "simclr" or "byol", that

@@ -1,59 +1,110 @@
-"""What the page of experiments says of each."""
+"""What the page of experiments finds beyond the chapters' own evidence, and all runs as a table."""
 
-import json
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict
 
-from vitbook.runs import Experiment, PlannedRun, Result, accuracy_of
+from vitbook import runs
+from vitbook.runs import Claim, Evidence, PlannedRun, Result, read_experiments
+
+DECIDE = ("model", "dataset", "share", "share_seed", "seed", "start", "teacher")
+FOUND = ("accuracy", "data_passes", "parameters", "wall_time_s", "device", "commit")
 
 
-def standing(experiment: Experiment, rows: Iterable[Result]) -> list[dict[str, str]]:
-    """A line for each model and change of an experiment: what its seeds came to.
+def evidence() -> Evidence:
+    rows = runs.read_all()
 
-    Accuracy is the mean, with the lowest and the highest of several seeds; "not run" without any.
-    An experiment on several shares of a data set has a column for each instead of the rest, with
-    "–" where it asks for no run. How its epochs are counted is then no change of the recipe.
+    def asked(experiment: str, model: str, **fields: object) -> list[Result]:
+        """Rows of an experiment; what is no field of a row is one of its recipe."""
+        settings = {k: fields.pop(k) for k in [*fields] if k not in Result.__annotations__}
+        found = runs.select(rows, experiment=experiment, model=model, **fields)
+        return [row for row in found if settings.items() <= row.recipe.items()]
+
+    flowers = asked("checkpoints", "vit_mini_patch4_32")
+    return Evidence(
+        (
+            *_neighbours(asked),
+            *_warm_up(asked),
+            Claim(
+                "A start from CIFAR-10",
+                "On TF-Flowers, a ViT that has learned CIFAR-10 is better than a fresh one.",
+                ("from CIFAR-10", "fresh"),
+                [row for row in flowers if row.start.startswith("poster-")],
+                [row for row in flowers if not row.start],
+                note="All seeds start from one run on CIFAR-10.",
+            ),
+            *(
+                Claim(
+                    f"Positions, patches of {told}",
+                    f"With patches of {told}, a ViT with positions is better than one without.",
+                    ("with positions", "without"),
+                    asked("scaling_digits", f"vit_micro_patch{side}_8", epochs=60),
+                    asked("positions_digits", f"vit_nopos_micro_patch{side}_8"),
+                )
+                for told, side in (("one pixel", 1), ("4 × 4 pixels", 4))
+            ),
+        )
+    )  # fmt: skip
+
+
+def _neighbours(asked) -> list[Claim]:
+    shuffled, in_order = (
+        Claim(
+            f"ResNet-8, pixels {told}",
+            f"On moved digits whose pixels are {told}, ResNet-8 is better than the ViT.",
+            ("ResNet-8", "ViT"),
+            *(asked("nearness", f"{model}", dataset=f"moved_digits{kind}")
+              for model in ("resnet8_digits", "vit_micro_patch2_8")),
+        )
+        for told, kind in (("shuffled", "_shuffled"), ("in order", ""))
+    )  # fmt: skip
+    return [
+        in_order,
+        shuffled,
+        Claim(
+            "Neighbours", "The ResNet leads by more where neighbours are neighbours.",
+            in_order.sides, in_order.ours, in_order.theirs, than=shuffled,
+        ),
+    ]  # fmt: skip
+
+
+def _warm_up(asked) -> list[Claim]:
+    settings = dict(learning_rate=0.008, initialization="xavier")
+    return [
+        Claim(
+            f"{told} without warm-up",
+            f"At a peak rate of 0.008, {told} is worse without a warm-up than with four epochs.",
+            ("no warm-up", "four epochs"),
+            asked("normalization", model, warmup_epochs=0.0, **settings),
+            asked("normalization", model, warmup_epochs=4.0, **settings),
+            claimed=-1,
+        )
+        for told, model in (
+            ("Post-LN", "vit_postnorm_micro_patch2_8"), ("Pre-LN", "vit_micro_patch2_8"),
+        )
+    ]  # fmt: skip
+
+
+def table() -> list[dict[str, object]]:
+    """A line for each run that was made, then for each that is planned, which has no accuracy.
+
+    A run that several experiments ask for stands once, and names them all.
     """
-    answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
-    usual = _told(experiment.runs[0]) if experiment.runs else {}
-    shares = sorted({run.share for run in experiment.runs})
-    alike = {run: _but_counts(run) for run in experiment.runs}
-    counts = Counter(key for key, _ in {(alike[run], run.recipe.epoch_images) for run in alike})
-    lines: dict[tuple, dict[float, list[PlannedRun]]] = {}
-    for run in experiment.runs:
-        changes = {k: v for k, v in _told(run).items() if v != usual[k]}
-        if len(shares) > 1 and counts[alike[run]] == 1:  # one way to count, no change
-            changes.pop("epoch_images", None)
-        told = ", ".join(f"{key} {json.dumps(value)}" for key, value in changes.items())
-        seeds = lines.setdefault((run.model, told), {share: [] for share in shares})
-        seeds[run.share].append(run)
-    changed = any(told for _, told in lines)
-    table = []
-    for (model, told), by_share in lines.items():
-        line = {"model": model} | ({"changed": told} if changed else {})
-        for share, seeds in by_share.items():
-            made = [answers[run] for run in seeds if run in answers]
-            accuracy = accuracy_of(made) if made else "not run" if seeds else "–"
-            if len(shares) > 1:
-                line[f"{share * 100:g} %"] = accuracy
-                continue
-            line |= {
-                "seeds": f"{len(made)} of {len(seeds)}",
-                "accuracy": accuracy,
-                "data passes": f"{made[0].data_passes:.0f}" if made else "",
-            }
-        table.append(line)
-    return table
+    asked: dict[PlannedRun, list[str]] = {}
+    for experiment in read_experiments():
+        for run in dict.fromkeys(experiment.runs):
+            asked.setdefault(run, []).append(experiment.name)
+    made = [(PlannedRun.of(row), row) for row in runs.read_all()]
+    planned = [(run, None) for run in asked.keys() - {run for run, _ in made}]
+    planned.sort(key=lambda pair: (asked[pair[0]], pair[0].name))
+    return [_line(run, row, asked.get(run, [])) for run, row in made + planned]
 
 
-def _told(run: PlannedRun) -> dict:
-    start, teacher = run.start or "fresh weights", run.teacher or "none"
-    words = {"dataset": run.dataset, "start": start, "teacher": teacher}
-    return words | asdict(run.recipe)
-
-
-def _but_counts(run: PlannedRun) -> tuple:
-    """What tells a run from others, but for its seed and how its epochs are counted."""
-    told = {key: value for key, value in _told(run).items() if key != "epoch_images"}
-    return run.model, run.share, json.dumps(told, sort_keys=True)
+def _line(run: PlannedRun | None, row: Result | None, asked: list[str]) -> dict[str, object]:
+    told, recipe = row or run, asdict(run.recipe) if run else dict(row.recipe)
+    return {
+        "experiment": ", ".join(asked or [told.experiment]),
+        **{key: getattr(told, key) for key in DECIDE},
+        "steps": run and run.steps,
+        **{key: getattr(row, key, None) for key in FOUND},
+        "recipe": recipe.pop("name"),
+        **recipe,
+    }

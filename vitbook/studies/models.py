@@ -1,27 +1,49 @@
-"""What the chapter of models shows of printed counts."""
+"""What the page of models has to download, and the counts that papers print beside ours."""
 
-from collections.abc import Sequence
-from html import escape
+from collections import Counter
 
-from vitbook.published_counts import Figure, table
+import vitbook
+from vitbook import published_counts as audit
+from vitbook.runs import Evidence, Table
 
 
-def to_html(figures: Sequence[Figure]) -> str:
-    """The table of the audit by source, narrow enough for a phone: a reason has its own row."""
-    columns = ("model", "printed", "counted", "verdict")
-    groups: dict[str, list[str]] = {}
-    for line in table(figures):
-        rows = groups.setdefault(line["source"], [])
-        # A long name may break after each of its parts.
-        cells = (escape(line[column]).replace("_", "_<wbr>") for column in columns)
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-        if line["why"]:
-            why = escape(line["why"])
-            rows.append(f'<tr><td colspan="{len(columns)}"><small>{why}</small></td></tr>')
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    bodies = "".join(
-        f'<tbody><tr><th colspan="{len(columns)}" scope="rowgroup">{escape(source)}</th></tr>'
-        f"{''.join(rows)}</tbody>"
-        for source, rows in groups.items()
-    )
-    return f'<table class="vb-numbers"><thead><tr>{head}</tr></thead>{bodies}</table>'
+def table() -> list[dict[str, object]]:
+    """A line for each model of the catalogue, at the size and with the classes it is named for."""
+    lines = []
+    for name in vitbook.list_models():
+        model = audit.build(name, None)
+        rows, columns = getattr(model, "grid_size", None) or (None, None)
+        lines.append({
+            "model": name,
+            "parameters": audit.parameters(name, None)["learned"],
+            "multiply_adds": audit.macs(name, None),
+            "image_size": model.spec.image_size,
+            "channels": model.spec.channels,
+            "classes": model.spec.num_classes,
+            "rows": rows,
+            "columns": columns,
+        })  # fmt: skip
+    return lines
+
+
+def evidence() -> Evidence:
+    """Every printed count beside ours, a table for each paper."""
+    papers: dict[str, list[audit.Figure]] = {}
+    for figure in audit.audit():
+        papers.setdefault(figure.row["source"].partition(", ")[0], []).append(figure)
+    return Evidence((), tuple(_printed(*paper) for paper in papers.items()))
+
+
+def _printed(paper: str, figures: list[audit.Figure]) -> Table:
+    verdicts = Counter(figure.verdict for figure in figures)
+    lines = [
+        {
+            "model": line["model"],
+            "printed": f"{line['printed']} {line['quantity']}",
+            "counted": line["counted"],
+            "verdict": line["verdict"],
+            "where, and why": f"{line['source'].partition(', ')[2]}. {line['why']}".strip(". "),
+        }
+        for line in audit.table(figures)
+    ]
+    return Table(paper, f"{', '.join(f'{v} {n}' for v, n in verdicts.items())}.", lines)

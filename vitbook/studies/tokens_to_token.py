@@ -133,20 +133,16 @@ def _part_by_part() -> Table:
     (kept,) = runs.measurements("moves", "digits")
     still = kept.settings["right"].index(0)
 
-    def read(body: str, px: int) -> dict[int, float]:  # %, the mean of right and left
+    def read(body: str, px: int) -> list[float]:  # %, the mean of right and left, for each seed
         found = [row for row in kept.rows if row["model"] == f"{body}_micro_patch2_8"]
-        return {
-            int(row["run"].rpartition("seed")[2][0]): 50
-            * (row["accuracy"][still - px] + row["accuracy"][still + px])
-            for row in found
-        }
+        return [50 * (row["accuracy"][still - px] + row["accuracy"][still + px]) for row in found]
 
     lines, before = [], None
     for part, body in PARTS.items():
         line = {"put in": part, "seeds": str(len(read(body, 1)))}
         for px in (1, 2):
             of = read(body, px)
-            line[f"read at {px} px"] = f"{sum(of.values()) / len(of):.1f} %"
+            line[f"read at {px} px"] = f"{sum(of) / len(of):.1f} %"
             added = before and difference(of, read(before, px), finest=100 / 355)
             line[f"adds at {px} px"] = str(added) if added else "–"
         lines.append(line)

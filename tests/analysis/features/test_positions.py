@@ -83,7 +83,7 @@ def test_own_models_say_their_tables():
     assert list(position_tables(vitbook.create_model("t2t_vit_micro_patch2_8"))) == ["position"]
 
 
-@pytest.mark.parametrize("kind", ["nopos", "relpos", "relpos2d"])
+@pytest.mark.parametrize("kind", ["nopos", "relpos", "relpos2d", "rope"])
 def test_a_model_without_a_table_says_so(kind):
     model = vitbook.create_model(f"vit_{kind}_micro_patch2_8")
     with pytest.raises(ValueError, match="VisionTransformer adds no table of positions"):

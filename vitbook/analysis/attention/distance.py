@@ -64,8 +64,8 @@ def attention_distance(
 def uniform_attention_distance(grid_size: Pair, patch_size: int | Pair) -> float:
     """What :func:`attention_distance` is for equal weight on every patch and none on the prefix.
 
-    The null to compare with: about 116 px on a grid of 14 by 14 with patches of 16 px. Summed over
-    the offsets between two patches, each as often as it occurs.
+    The control: about 116 px on a grid of 14 by 14 with patches of 16 px. Summed over the offsets
+    between two patches, each as often as it occurs.
     """
     (rows, columns), (down, across) = _sizes(grid_size, patch_size)
     total = sum(

@@ -59,7 +59,7 @@ def principal_filters(
 
     ViT paper, figure 7 (left), shows the first 28 rows of :math:`V^\top`. The mean filter
     :math:`\bar W` is taken off first, as principal component analysis does. Patches of images,
-    "patches channels height width", can be given as well: their components are a null to compare
+    "patches channels height width", can be given as well: their components are a control to compare
     with. Computed in float64.
 
     Args:

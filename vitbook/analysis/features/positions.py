@@ -51,7 +51,7 @@ class MirrorSimilarity(NamedTuple):
 
     Attributes:
         mirrored: of places that mirror each other.
-        others: of the other pairs in that row that are just as far apart: the null.
+        others: of the other pairs in that row that are just as far apart: the control.
     """
 
     mirrored: float

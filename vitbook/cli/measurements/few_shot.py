@@ -12,7 +12,7 @@ from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import DataName, FrozenModel, ImageSize, Share, stem
 from vitbook.training.transfer.few_shot import NEIGHBOURS, SHOTS, check_shots, few_shot_curve
 from vitbook.training.transfer.frozen_readers import (
-    NULLS,
+    CONTROLS,
     READ,
     checked_size,
     frozen_body,
@@ -76,7 +76,7 @@ def few_shot(
     rows = []
     for seen, features in frozen_readers(body, normalize, size, sheet.device, sheet.folder).items():
         rows += sheet.once(f"{seen} {about['weights']}", read, seen, features)
-    settings = about | NULLS | {
+    settings = about | CONTROLS | {
         "dataset": train.provenance["name"], "split": split, "image_size": size,
         "share": share, "training_images": len(train), "test_images": len(test_labels),
         "drawn_test_images": test_images is not None, "draws": draws, "features": READ,

@@ -12,7 +12,7 @@ from vitbook.models.weights.linear_heads import LinearHead, save_head
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import DataName, ImageSize, Seed, Share, stem
-from vitbook.training.transfer.frozen_readers import NULLS, READ, checked_size, frozen_readers
+from vitbook.training.transfer.frozen_readers import CONTROLS, READ, checked_size, frozen_readers
 from vitbook.training.transfer.linear_probe import (
     HELD_OUT,
     accuracy_interval,
@@ -76,7 +76,7 @@ def linear_probe(
         sheet.once(f"{name} {same['weights']}", row, name, features)
         for name, features in readers.items()
     ]
-    settings = same | NULLS | {
+    settings = same | CONTROLS | {
         "split": split, "image_size": size, "share": share, "test_images": len(test),
         "features": READ,
         "fit": f"logistic regression, penalty chosen on {HELD_OUT:.0%} of the training images",

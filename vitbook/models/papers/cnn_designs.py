@@ -61,13 +61,13 @@ def vit_dense(
     )
 
 
-# Fixed waves, as behind the Tokens-to-Token module: a learned table would count 48.8 M where the
-# paper prints 48.6 M.
+# Fixed sinusoids, as behind the Tokens-to-Token module: a learned table would count 48.8 M where
+# the paper prints 48.6 M.
 PATCH_16 = IMAGENET | dict(patch_size=16)
-WAVES = PATCH_16 | dict(make_position=SinusoidPosition)
+SINUSOID = PATCH_16 | dict(make_position=SinusoidPosition)
 # The paper prints width 786 and MLP 2358, thrice that; 768 and 2304 are of its code and its count.
 SMALL_BODY = Body(width=768, depth=8, num_heads=8, mlp_width=2304, qkv_bias=False)
-SMALL = WAVES | dict(body=SMALL_BODY)
+SMALL = SINUSOID | dict(body=SMALL_BODY)
 SQUEEZED = dict(make_attention=SqueezedSelfAttention)
 GHOST = dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP)
 
@@ -76,10 +76,10 @@ GHOST = dict(make_attention=GhostSelfAttention, make_mlp=GhostMLP)
 # 3.5, the one simple ratio that comes near (3 and 4 count 43.8 M and 52.2 M, printed 47.9 M).
 CNN_DESIGN_MODELS = {
     "vit_s16_t2t": SMALL,
-    "vit_dn": WAVES | dict(body=Body(384, 16, num_heads=6, mlp_width=1152, qkv_bias=False)),
-    "vit_sw": WAVES | dict(body=Body(1024, 4, num_heads=16, mlp_width=3584, qkv_bias=False)),
+    "vit_dn": SINUSOID | dict(body=Body(384, 16, num_heads=6, mlp_width=1152, qkv_bias=False)),
+    "vit_sw": SINUSOID | dict(body=Body(1024, 4, num_heads=16, mlp_width=3584, qkv_bias=False)),
     "vit_se": SMALL | SQUEEZED,
-    "vit_resnext": WAVES | dict(body=replace(SMALL_BODY, num_heads=32)),
+    "vit_resnext": SINUSOID | dict(body=replace(SMALL_BODY, num_heads=32)),
     "vit_ghost": SMALL | GHOST,
 }
 

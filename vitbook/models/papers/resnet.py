@@ -48,7 +48,7 @@ class ResNet(nn.Module):
     Args:
         image_size: in pixels, divisible by 4 times the stem's stride.
         blocks: of each stage.
-        stem_stride: pixels that a place of the first map steps: 1, 2 or 4.
+        stem_stride: pixels that a position of the first map steps: 1, 2 or 4.
     """
 
     num_prefix_tokens = 0
@@ -94,7 +94,7 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def features(self, images: Images) -> TokensOfImages:
-        """The last map, its places in a row."""
+        """The last map, its positions in a row."""
         check_images(images, self.channels, self.image_size)
         last = self.stages(self.pool(self.activation(self.norm(self.stem(images)))))
         return rearrange(last, "b c rows columns -> b (rows columns) c")
@@ -104,7 +104,7 @@ class ResNet(nn.Module):
 
 
 def unshared_resnet(*, image_size: Size, channels: int, blocks: int, num_classes: int) -> ResNet:
-    """The same network, near but not the same everywhere: each place has kernels of its own.
+    """The same network, near but not the same everywhere: each position has kernels of its own.
 
     A control for :class:`ResNet`: what is its sharing worth? Norms and shortcuts are shared.
     """
@@ -123,7 +123,7 @@ def unshared_resnet(*, image_size: Size, channels: int, blocks: int, num_classes
 
 
 # Settings of `ResNet`: the paper's for CIFAR-10 (table 6), and others. The stems of ResNet-20 for
-# larger images leave 32x32 places, as its own.
+# larger images leave 32x32 positions, as its own.
 RESNET_MODELS = (
     {
         f"resnet{6 * blocks + 2}": dict(image_size=32, blocks=blocks, num_classes=10)

@@ -61,7 +61,7 @@ def reuse_vit(
 
 
 # Of four layers the second and the fourth take the maps of the layer before, or all but the first
-# take the first one's. Each beside its null: the same layers with even attention.
+# take the first one's. Each beside its control: the same layers with even attention.
 WAYS = {
     f"{kind}_{layers}": (SharingSelfAttention, *[other] * times)
     for kind, other in (("reuse", ReusingSelfAttention), ("even", EvenSelfAttention))

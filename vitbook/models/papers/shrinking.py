@@ -76,9 +76,9 @@ def shrinking_vit(
     half, wide = body.depth // 2, body.width * widening
     shrink = make_shrink(tokenizer.grid_size, body.width, wide)
     if tells_places:
-        places = LearnedPosition((rows // 2, columns // 2), wide, num_prefix_tokens=0)
+        positions = LearnedPosition((rows // 2, columns // 2), wide, num_prefix_tokens=0)
         # By its name it is a table of positions, which does not decay.
-        shrink = nn.Sequential(OrderedDict(shrink=shrink, position=places))
+        shrink = nn.Sequential(OrderedDict(shrink=shrink, position=positions))
     early = make_encoder(replace(body, depth=half)).blocks
     late = make_encoder(
         replace(body, width=wide, depth=body.depth - half, mlp_width=body.mlp_width * widening)

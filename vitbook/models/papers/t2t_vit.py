@@ -49,8 +49,8 @@ def t2t_vit(
 ) -> VisionTransformer:
     """A deep and narrow encoder behind the Tokens-to-Token module (figure 4).
 
-    The positions are fixed waves, and queries, keys and values have no bias. Each LayerNorm adds
-    1e-5 to the variance, as in the paper's code (ViT and DeiT: 1e-6).
+    The positions are fixed sinusoids, and queries, keys and values have no bias. Each LayerNorm
+    adds 1e-5 to the variance, as in the paper's code (ViT and DeiT: 1e-6).
 
     Args:
         make_tokenizer: called with ``image_size, channels, width``.
@@ -144,7 +144,7 @@ MINI_SPLITS = {
 }
 MINI_TOKENS = CIFAR10 | small_tokens(STEP_2, STEP_2, token_width=24, make_block=TokenPerformer)
 MICRO_TOKENS = DIGITS | small_tokens(STEP_1, STEP_2, token_width=16, make_block=TokenPerformer)
-# Softmax attention in the token block, and nulls: even attention, none, and a linear layer instead.
+# Softmax attention in the token block, and controls: even attention, none, a linear layer.
 MICRO_BLOCKS = dict(t=TokenTransformer, even=TokenMean, mlp=TokenMLP, bare=linear)
 # T2T-ViT-14's designs on them, in proportion: Wide has 4 layers for 14 at twice the width, Ghost 16
 # for 14, ResNeXt 32 heads for 6 (where that divides no width, the nearest that does).

@@ -33,7 +33,7 @@ class VisionTransformer(nn.Module):
 
     Args:
         tokenizer: images to patch tokens; has ``grid_size`` and ``patch_size``.
-        position: tells a token its place; applied after the prefix tokens are put in front.
+        position: tells a token its position; applied after the prefix tokens are put in front.
         encoder: tokens to tokens, with the last norm.
         head: tokens to logits.
         width: of a token.

@@ -16,11 +16,23 @@ from vitbook.layers import (
     RelativePosition,
     RelativePosition2D,
     RelativeSelfAttention,
+    RotaryPosition2D,
+    RotarySelfAttention,
     SinusoidPosition,
     SinusoidPosition2D,
 )
 from vitbook.layers.shapes import Size
-from vitbook.models.papers.vit import MICRO, NANO, TINY, Body, VisionTransformer, make_encoder, vit
+from vitbook.models.papers.vit import (
+    MICRO,
+    MICRO_PIXELS,
+    MINI,
+    NANO,
+    TINY,
+    Body,
+    VisionTransformer,
+    make_encoder,
+    vit,
+)
 
 MakePositions = Callable[[tuple[int, int], int, int], list[nn.Module]]
 
@@ -44,7 +56,7 @@ def vit_every_layer(
     body: Body,
     make_positions: MakePositions,
 ) -> VisionTransformer:
-    """A Vision Transformer whose tokens are told their places at every layer, not at the stem.
+    """A Vision Transformer whose tokens are told their positions at every layer, not at the stem.
 
     Args:
         make_positions: called with ``grid_size, width, depth``; one position for each layer.
@@ -68,6 +80,7 @@ def relative_vit(
     num_classes: int,
     body: Body,
     make_positions: MakePositions,
+    make_attention: Callable[..., nn.Module] = RelativeSelfAttention,
 ) -> VisionTransformer:
     """A Vision Transformer that knows how far apart two tokens stand, and not where.
 
@@ -77,17 +90,15 @@ def relative_vit(
     Args:
         make_positions: called with ``grid_size``, the width of a head, and ``depth``; one position
             for each layer. The paper does not say whether its layers share one.
+        make_attention: called for each block with ``width, num_heads, qkv_bias, position``.
     """
     tokenizer = PatchEmbedding(image_size, patch_size, channels, body.width)
     positions = iter(make_positions(tokenizer.grid_size, body.width // body.num_heads, body.depth))
 
-    def make_attention(*sizes: int) -> RelativeSelfAttention:
-        return RelativeSelfAttention(*sizes, next(positions))
-
     return VisionTransformer(
         tokenizer=tokenizer,
         position=NoPosition(tokenizer.grid_size, body.width),
-        encoder=make_encoder(body, make_attention),
+        encoder=make_encoder(body, lambda *sizes: make_attention(*sizes, next(positions))),
         head=ClassTokenHead(body.width, num_classes),
         width=body.width,
     )
@@ -118,9 +129,13 @@ STEM_POSITION_MODELS = _of_both_bodies(
             make_tokenizer=partial(OverlappingPatches, wrapped=True), make_position=NoPosition
         ),
     }
-) | {  # a set of other patches: what is a place worth when a patch shows less, or more?
+) | {  # a set of other patches: what is a position worth when a patch shows less, or more?
     f"vit_nopos_micro_patch{patch}_8": MICRO | dict(patch_size=patch, make_position=NoPosition)
     for patch in (1, 4)
+}
+STEM_POSITION_MODELS |= {
+    "vit_pos2d_micro_patch1_8": MICRO_PIXELS | dict(make_position=LearnedPosition2D),
+    "vit_sinusoid2d_micro_patch1_8": MICRO_PIXELS | dict(make_position=SinusoidPosition2D),
 }
 STEM_POSITION_MODELS |= {"vit_nopos_nano_patch2_8": NANO | dict(make_position=NoPosition)}
 
@@ -135,12 +150,21 @@ LAYER_POSITION_MODELS = _of_both_bodies(
 )
 
 # Settings of `relative_vit`.
+ROTARY = dict(
+    make_positions=one_for_all_layers(RotaryPosition2D), make_attention=RotarySelfAttention
+)
 RELATIVE_POSITION_MODELS = _of_both_bodies(
     {
         "relpos": dict(make_positions=one_for_each_layer(RelativePosition)),
         "relpos2d": dict(make_positions=one_for_each_layer(RelativePosition2D)),
+        "rope": ROTARY,
     }
-)
+) | {
+    "vit_relpos2d_micro_patch1_8": MICRO_PIXELS
+    | dict(make_positions=one_for_each_layer(RelativePosition2D)),
+    "vit_rope_micro_patch1_8": MICRO_PIXELS | ROTARY,
+    "vit_rope_mini_patch4_32": MINI["patch4_32"] | ROTARY,
+}
 
 MODELS = {
     vit: STEM_POSITION_MODELS,

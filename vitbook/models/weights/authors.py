@@ -43,7 +43,7 @@ def load_t2t_vit(model: nn.Module, weights: Mapping) -> nn.Module:
     """Copy weights of T2T-ViT's code into ours, with Performer token blocks or Transformer ones.
 
     github.com/yitu-opensource/T2T-ViT, ``models/t2t_vit.py``; also T2T-ViT-14's Wide and ResNeXt.
-    The fixed waves and random features come with them. The scores are divided by the root of a
+    The fixed sinusoids and random features come with them. The scores are divided by the root of a
     head's width, as where the authors evaluate; that code's ``pretrained=True`` would divide by the
     root of the token's width. Each Performer layer of ``model`` then adds 1e-8 to its denominator,
     as in that code; a checkpoint keeps that.

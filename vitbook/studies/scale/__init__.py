@@ -14,8 +14,8 @@ from vitbook.studies.scale.small_tasks import TASKS, make_task, turned_squares
 from vitbook.training.asked import FrozenModel, ImageSize, stem
 from vitbook.training.transfer.few_shot import t_interval
 from vitbook.training.transfer.frozen_readers import (
+    CONTROLS,
     EACH_PATCH,
-    NULLS,
     READ,
     checked_size,
     frozen_body,
@@ -91,7 +91,7 @@ def tasks(
             for seen, features in readers.items()
         ]
         commonest = torch.bincount(task.labels).max().item() / len(task)
-        settings = about | NULLS | {
+        settings = about | CONTROLS | {
             "task": name, "group": TASKS[name].group, "asks": TASKS[name].asks,
             "dataset": task.provenance["name"], "rule": task.provenance["rule"],
             "image_size": size, "training_images": images // 2,

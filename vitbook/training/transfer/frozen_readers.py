@@ -1,4 +1,4 @@
-"""What turns images into features: a frozen body, and its two nulls."""
+"""What turns images into features: a frozen body, and its two controls."""
 
 import math
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from vitbook.training.transfer.frozen_features import frozen_features
 with from_extra("train"):
     from tqdm import tqdm
 
-# Of the pixels that the simplest null reads, a side.
+# Of the pixels that the simplest control reads, a side.
 RAW_SIZE = 32
 # As a row of the ledger says it.
 READ = "class token, if there is one, beside the mean of the patch tokens, after the last norm"
 EACH_PATCH = "patch tokens side by side, in the order of the grid, after the last norm"
-NULLS = {"fresh": "seed 0", "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels"}
+CONTROLS = {"fresh": "seed 0", "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels"}
 
 
 def frozen_body(

@@ -1,0 +1,112 @@
+"""What the chapter on differences draws and claims, and the runs behind its claims."""
+
+from collections.abc import Mapping, Sequence
+from math import hypot
+from statistics import mean
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from vitbook import runs
+from vitbook.plots.page import for_pages
+from vitbook.plots.style import COLORS, finish, fitted, wrapped
+from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
+from vitbook.runs.statistics import test_error
+
+# The test images: the flowers' are recovered in the chapter from printed percentages.
+TESTED = {"TF-Flowers": 367, "CIFAR-10": 10_000, "CIFAR-100": 10_000, "Tiny-ImageNet": 10_000}
+FLOWERS_TUNED = 512  # of the fine-tuned models, recovered likewise
+MODELS = ("ViT-Ti", "Rot-ViT", "SL-ViT", "ResNet-56", "DeiT-Ti")
+TUNED = ("ViT-B/16", "R50+ViT-B/16", "ViT-B/16s", "ViT-B/32")
+DESIGNS = {
+    "deep and narrow": "vit_dn_equal", "shallow and wide": "vit_sw_equal", "SE": "vit_se",
+    "ResNeXt": "vit_resnext", "Ghost": "vit_ghost_equal", "Dense": "vit_dense",
+}  # fmt: skip
+
+
+def printed(model: str, dataset: str) -> float | None:
+    """An accuracy of the poster, a share."""
+    return runs.printed(f"{model} (poster)", dataset)
+
+
+def of_seeds(body: str) -> list[float]:
+    """Accuracies in percent with 143 digits and 440 steps, one for each seed from 0."""
+    rows = runs.select(
+        runs.read_all(), experiment="few_digits", share=0.1, model=f"{body}_micro_patch2_8"
+    )
+    return [100 * row.accuracy for row in sorted(rows, key=lambda row: row.seed)]
+
+
+@for_pages
+def seed_dots(kinds: Mapping[str, Sequence[float]], title: str) -> Figure:
+    """A row of dots for each name, one dot a run, and a bar at their mean.
+
+    Args:
+        kinds: name -> accuracies in percent.
+    """
+    figure, axis = plt.subplots(figsize=fitted(6.2, 0.75 * len(kinds) + 0.9), layout="constrained")
+    for line, (scores, color) in enumerate(zip(kinds.values(), COLORS, strict=False)):
+        axis.plot(scores, [line] * len(scores), "o", color=color, alpha=0.7, markersize=8)
+        axis.plot([mean(scores)] * 2, [line - 0.3, line + 0.3], color=color, linewidth=2.5)
+    axis.set_yticks(range(len(kinds)), [wrapped(name, 1.5) for name in kinds])
+    axis.set(xlabel="accuracy, %", ylim=(len(kinds) - 0.5, -0.5))
+    sns.despine(figure)
+    return finish(figure, title)
+
+
+def evidence() -> Evidence:
+    rows = runs.read_all()
+    long = runs.read(dataset="digits", recipe=get_recipe("digits"))
+
+    def after(kind: str, digits: int, steps: int) -> list[Result]:
+        model = f"{kind}_micro_patch2_8"
+        if steps == 1320:
+            return runs.select(long, model=model)
+        share, experiment = (0.1 if digits == 143 else 1.0), "few_digits"
+        if (kind, share) == ("vit", 1.0):
+            experiment = "scaling_digits"
+        return runs.select(rows, experiment=experiment, model=model, share=share)
+
+    def claim(digits: int, steps: int) -> Claim:
+        return Claim(
+            f"{digits:,} digits, {steps:,} steps",
+            f"With {digits:,} digits and {steps:,} steps, SL-ViT is better than plain.",
+            ("SL-ViT", "plain"), after("sl_vit", digits, steps), after("vit", digits, steps),
+        )  # fmt: skip
+
+    few, long_run, short = (claim(*each) for each in ((143, 440), (1442, 1320), (1442, 440)))
+    larger = Claim(
+        "Few digits, larger gain",
+        "SL-ViT gains more with 143 digits than with 1,442, at equal steps.",
+        few.sides, few.ours, few.theirs, than=short,
+        note="In log-odds, since the two start from different accuracies.",
+    )  # fmt: skip
+    claims = (few, long_run, short, larger)
+    return Evidence(claims, _tables())
+
+
+def _apart(model: str, other: str, dataset: str, images: int) -> str:
+    shares = [100 * printed(each, dataset) for each in (model, other)]
+    luck = 1.96 * hypot(*(test_error(share, images) for share in shares))
+    gap = shares[0] - shares[1]
+    return f"{gap:+.1f}, ±{luck:.1f} by its test images".replace("-", "−")
+
+
+def _tables() -> tuple[Table, ...]:
+    gaps = [
+        {"less ViT-Ti": model}
+        | {name: _apart(model, MODELS[0], name, images) for name, images in TESTED.items()}
+        for model in MODELS[1:4]
+    ]
+    tested = TESTED | {"TF-Flowers": FLOWERS_TUNED}
+    tuned = [
+        {"data set": name, "ViT-B/16s less ViT-B/16": _apart("ViT-B/16s", "ViT-B/16", name, images)}
+        for name, images in tested.items()
+    ]
+    return (
+        Table("The poster's differences", "In points. 367 test images of TF-Flowers, as recovered "
+              "in the chapter, and 10,000 of the others.", gaps),
+        Table("Weights from SAM, fine-tuned", "ViT-B/16s is ViT-B/16 with weights from SAM. "
+              f"{FLOWERS_TUNED} test images of TF-Flowers fit these accuracies.", tuned),
+    )  # fmt: skip
