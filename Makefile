@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 BUILT := _build/.built
-BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/measurements data/checkpoints data/heads data/published.json data/experiments.toml \
+BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/measurements data/answers data/checkpoints data/heads data/published.json data/experiments.toml \
   -type f -not -path '*/__pycache__/*' -not -path '*/.*' 2>/dev/null)
 
 # The kernel of this environment, whatever other kernels the user has.

@@ -22,7 +22,8 @@ from vitbook.models.weights.pretrained import weights_folder
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
 RESULTS = (
     *("data/results/**/*", "data/measurements/**/*"),
-    *("data/checkpoints/**/*", "data/heads/*", "data/published.json", "data/experiments.toml"),
+    *("data/checkpoints/**/*", "data/heads/*", "data/answers/*"),
+    *("data/published.json", "data/experiments.toml"),
 )
 PAGES = ("book/_ext/*.py", "book/_ext/stills/*.js")
 STATIC = {"VITBOOK_STATIC": "1"}  # no widgets: a page has no kernel

@@ -193,6 +193,7 @@ def test_the_books_own_list_and_the_commands_that_make_it():
             assert words[:3] == ["train", planned.model, planned.dataset]
             assert len(changes) == len({change.split("=")[0] for change in changes})
             own = planned.recipe.image_size or default_image_size(planned.model)
-            assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning"
+            smaller = experiment.name == "teacher"  # many runs, so that each must be cheap
+            assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning" or smaller
             if planned.teacher:
                 check_teacher_name(planned.teacher)

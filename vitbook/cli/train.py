@@ -49,7 +49,7 @@ def train(
         str,
         typer.Option(
             help="Model whose answers it learns as well, by --set distillation=hard or soft: what "
-            "--from takes, or a model with fresh weights, fresh:resnet8_digits.",
+            "--from takes, a model with fresh weights, fresh:resnet8_digits, or kept answers.",
         ),
     ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the checkpoint and the result.")] = Path(

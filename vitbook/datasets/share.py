@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from vitbook.datasets.dataset import Dataset, DatasetError
 
@@ -26,22 +28,9 @@ def take_share(dataset: Dataset, share: float | int, seed: int = 0) -> Dataset:
         >>> len(digits), len(take_share(digits, 0.1))
         (1442, 143)
     """
-    if not 0 < share <= 1:
-        raise ValueError(f"share {share}: expected more than 0, up to 1")
     if share == 1:
         return dataset
-    kept = []
-    generator = torch.Generator().manual_seed(seed)
-    for label, name in enumerate(dataset.class_names):
-        own = (dataset.labels == label).nonzero().flatten()
-        drawn = own[torch.randperm(len(own), generator=generator)][: round(share * len(own))]
-        if len(own) and not len(drawn):
-            raise DatasetError(
-                f"a share of {share:g} leaves no image of {name} (it has {len(own):,} in "
-                f"{dataset.provenance['name']}): take at least {1 / len(own):.2g}"
-            )
-        kept.append(drawn)
-    rows = torch.cat(kept).sort().values
+    rows = rows_of_share(dataset, share, seed)
     about = {
         "name": f"{dataset.provenance['name']}, {share * 100:g} % of each class",
         "pictures": len(rows),
@@ -53,3 +42,21 @@ def take_share(dataset: Dataset, share: float | int, seed: int = 0) -> Dataset:
         labels=dataset.labels[rows],
         provenance=dataset.provenance | about,
     )
+
+
+def rows_of_share(dataset: Dataset, share: float | int, seed: int = 0) -> Int64[Tensor, "kept"]:
+    """Which images :func:`take_share` keeps, and the errors of it."""
+    if not 0 < share <= 1:
+        raise ValueError(f"share {share}: expected more than 0, up to 1")
+    kept = []
+    generator = torch.Generator().manual_seed(seed)
+    for label, name in enumerate(dataset.class_names):
+        own = (dataset.labels == label).nonzero().flatten()
+        drawn = own[torch.randperm(len(own), generator=generator)][: round(share * len(own))]
+        if len(own) and not len(drawn):
+            raise DatasetError(
+                f"a share of {share:g} leaves no image of {name} (it has {len(own):,} in "
+                f"{dataset.provenance['name']}): take at least {1 / len(own):.2g}"
+            )
+        kept.append(drawn)
+    return torch.cat(kept).sort().values

@@ -74,7 +74,9 @@ def _part(part: Part) -> str:
         out = io.BytesIO()
         pixels = rearrange(part, "c h w -> h w c").squeeze(-1).numpy()
         Image.fromarray(pixels).save(out, "WEBP", lossless=True)
-        return f'<img alt="" src="data:image/webp;base64,{b64encode(out.getvalue()).decode()}">'
+        data = b64encode(out.getvalue()).decode()
+        # "dark-light": the theme leaves it as it is in the dark
+        return f'<img class="dark-light" alt="" src="data:image/webp;base64,{data}">'
     if isinstance(part, str):
         name, *more = map(escape, part.splitlines())
         small = f"<small>{'<br>'.join(more)}</small>" if more else ""

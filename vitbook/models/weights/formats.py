@@ -1,6 +1,6 @@
 """What a file of weights is, told by its bytes: a reader that cannot take it says so truly.
 
-Nothing is unpickled here, or anywhere in this library: a pickle may run whatever it likes.
+Nothing that comes to this reader is unpickled: a pickle may run whatever it likes.
 """
 
 import tarfile

@@ -59,7 +59,7 @@ class Batches:
         Float[Tensor, "own channels height width"],
         Float[Tensor, "own classes"] | Int64[Tensor, "own"],
     ]:
-        batch, rng = self._own(step), self._chance(self.seed, step)
+        batch, rng = self.own(step), self._chance(self.seed, step)
         images, labels = augment(self.images[batch], self.recipe, rng), self.labels[batch]
         if not self.recipe.mixes:
             return images, labels
@@ -68,9 +68,10 @@ class Batches:
     def second_view(self, step: int) -> Float[Tensor, "own channels height width"]:
         """The images of a step, changed by another chance."""
         rng = self._chance(seed_of(self.seed, "second view"), step)
-        return augment(self.images[self._own(step)], self.recipe, rng)
+        return augment(self.images[self.own(step)], self.recipe, rng)
 
-    def _own(self, step: int) -> Int64[Tensor, "own"]:
+    def own(self, step: int) -> Int64[Tensor, "own"]:
+        """Which images this process shows in a step."""
         return self.shown_at(step)[self.rank :: self.processes].to(self.images.device)
 
     def _chance(self, seed: int, step: int) -> BatchRandom:

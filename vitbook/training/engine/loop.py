@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from vitbook.datasets import Dataset, normalize
+from vitbook.datasets import Dataset
 from vitbook.devices import autocast, choose_device, training_dtype
 from vitbook.model_utilities import weights_digest
 from vitbook.models import set_dropout, set_stochastic_depth
@@ -26,6 +26,7 @@ from vitbook.training.engine.optimization import learning_rate, make_optimizer, 
 from vitbook.training.engine.processes import processes
 from vitbook.training.engine.recorder import Recorder
 from vitbook.training.engine.sharpness_aware import uphill
+from vitbook.training.objectives.kept_answers import KeptAnswers
 from vitbook.training.objectives.questions import body_of, make_learner, make_question
 from vitbook.training.objectives.teachers import check_teacher
 
@@ -122,8 +123,8 @@ def train(
         dataset: to learn from.
         test: to measure on after every epoch; it decides nothing.
         teacher: whose answers a recipe with ``distillation`` learns as well: any model from images
-            to logits, see :class:`~.distillation.Teacher`. It is moved to the device, and does not
-            learn.
+            to logits, or :class:`.KeptAnswers`; see :class:`~.distillation.Teacher`. It is moved
+            to the device, and does not learn.
         seed: of the order of the images and of their augmentation.
         device: by default the GPU if there is one.
         compile: run the model through ``torch.compile``.
@@ -170,8 +171,7 @@ def train(
     if not recipe.objective:
         check_outputs(logits := answers(body, dataset.images[:1]), dataset)
     if teacher is not None:  # which a recipe with an objective has not
-        some = normalize(dataset.images[:2].to(device))
-        check_teacher(teacher, model, some, logits.shape[1])
+        check_teacher(teacher, model, dataset, recipe, logits.shape[1], device)
     set_dropout(body, recipe.dropout)
     set_stochastic_depth(body, recipe.drop_path, recipe.drop_path_grows)
     with learning_parts(body, recipe, seed):
@@ -224,8 +224,9 @@ def train(
             forget_activations(error)
             image = torch.zeros(dataset.images.shape[1:], device=device)
             own = recipe.batch_size // here.count
+            guide = None if isinstance(teacher, KeptAnswers) else teacher
             raise BatchTooLargeError(
-                say_what_fits(learner, image, own, here.count, teacher)
+                say_what_fits(learner, image, own, here.count, guide)
             ) from error
         if mean is not None:
             learner.load_state_dict(mean.module.state_dict())

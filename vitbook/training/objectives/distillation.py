@@ -14,6 +14,7 @@ from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches, Targets
 from vitbook.training.engine.loss import Logits, cross_entropy
 from vitbook.training.engine.processes import processes
+from vitbook.training.objectives.kept_answers import KeptAnswers
 
 
 def soft_loss(
@@ -126,14 +127,14 @@ def _check_answers(logits: Tensor, answers: Tensor) -> None:
 
 
 class Teacher:
-    """A model that answers the images of a run and does not learn.
+    """A model that answers the images of a run and does not learn, or answers that one left.
 
-    It is asked about the same images as the student, augmented and mixed, in the precision of the
-    step, in colours as it says that it takes them. It answers in evaluation mode and without a
+    A model is asked about the same images as the student, augmented and mixed, in the precision of
+    the step, in colours as it says that it takes them. It answers in evaluation mode and without a
     gradient, and each of its parts is then left in the mode in which it came.
 
     Args:
-        model: any, from images to logits.
+        model: any, from images to logits; or :class:`.KeptAnswers`.
         batches: of the run.
         seed: of the shuffling, if the recipe has a ``shuffled_teacher``.
     """
@@ -145,8 +146,10 @@ class Teacher:
     def __call__(
         self, images: Float[Tensor, "own channels height width"], step: int
     ) -> Float[Tensor, "own classes"]:
+        kept = isinstance(self.model, KeptAnswers)
+        asked = self.batches.own(step) if kept else self._own_colors(images)
         with torch.no_grad(), evaluating(self.model):
-            answers = self.model(self._own_colors(images))
+            answers = self.model(asked)
         return self._shuffled(answers, step) if self.batches.recipe.shuffled_teacher else answers
 
     def _shuffled(self, answers: Logits, step: int) -> Logits:

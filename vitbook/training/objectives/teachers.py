@@ -7,23 +7,26 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.colors import OURS, recoloring, say_colors
-from vitbook.datasets import Dataset
+from vitbook.datasets import Dataset, normalize
 from vitbook.datasets.dataset import first_difference
 from vitbook.errors import UnknownNameError
 from vitbook.model_utilities import evaluating
 from vitbook.models import create_model, list_models
 from vitbook.models.weights.linear_heads import shipped_heads
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
+from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.checkpoints import load_checkpoint
 from vitbook.training.engine.memory import is_out_of_memory
+from vitbook.training.objectives.kept_answers import (
+    KeptAnswers,
+    TeacherError,
+    answers_file,
+    read_answers,
+)
 from vitbook.training.transfer.start import check_weights, is_checkpoint, start_name
 
 FRESH = "fresh:"
-
-
-class TeacherError(ValueError):
-    """A teacher that cannot answer the images of a run, or has other classes."""
 
 
 def load_teacher(
@@ -34,18 +37,20 @@ def load_teacher(
     A checkpoint answers as it was trained. Weights of `vitbook weights list` answer through the
     linear head that the book fitted on their frozen body for this data set, with positions resized
     to its images. A model of the catalogue with fresh weights, "fresh:resnet8_digits", knows
-    nothing: what it teaches is what any teacher would.
+    nothing: what it teaches is what any teacher would. Kept answers need no model: a teacher that
+    is large or of another library gave them once.
 
     Args:
         teacher: one of the book's own checkpoints, the file of a checkpoint, a name of `vitbook
-            weights list`, one of timm's, or "fresh:" and a name of the catalogue.
+            weights list`, one of timm's, "fresh:" and a name of the catalogue, or answers that
+            :func:`.keep_answers` wrote, by their name in ``data/answers`` or by their file.
         dataset: that the student learns from, in the size of its images.
         dataset_name: by which the book's heads are known.
         seed: of fresh weights.
 
     Returns:
         The teacher in evaluation mode, on the CPU. It takes images as
-        :func:`vitbook.datasets.normalize` gives them.
+        :func:`vitbook.datasets.normalize` gives them; kept answers take the images' numbers.
 
     Raises:
         UnknownNameError: no such weights, or no such model; names the nearest.
@@ -62,6 +67,8 @@ def load_teacher(
         True
     """
     check_teacher_name(teacher)
+    if (path := answers_file(teacher)) is not None:
+        return read_answers(path)
     channels, size = dataset.images.shape[1], tuple(dataset.images.shape[2:])
     if (model := fresh_model(teacher)) is not None:
         # Beside the student, whose first weights are then those of a run without a teacher.
@@ -122,23 +129,29 @@ class OwnColors(nn.Module):
 def check_teacher(
     teacher: nn.Module,
     student: nn.Module,
-    images: Float[Tensor, "some channels height width"],
+    dataset: Dataset,
+    recipe: Recipe,
     num_classes: int,
+    device: torch.device,
 ) -> None:
     """Refuse a teacher that cannot teach, before the first step.
 
     Args:
-        images: some of the run, normalised, on the device to which the teacher is moved.
+        dataset: that the student learns from.
         num_classes: outputs of the student.
+        device: to which the teacher is moved.
 
     Raises:
         TeacherError: the teacher is no module, shares weights with the student, is made for images
-            of another size or other channels, or does not answer with one finite logit for each
-            class.
+            of another size or other channels, does not answer with one finite logit for each
+            class, or is answers to other images.
     """
     if not isinstance(teacher, nn.Module):
         raise TeacherError(f"the teacher is a {type(teacher).__name__}: expected a torch.nn.Module")
-    teacher.to(images.device)
+    teacher.to(device)
+    if isinstance(teacher, KeptAnswers):
+        teacher.check(dataset, recipe)
+    images = normalize(dataset.images[:2].to(device))
     learning = {_place(weight) for weight in student.parameters()}
     if any(_place(weight) in learning for weight in teacher.parameters() if weight.numel()):
         raise TeacherError(
@@ -183,6 +196,8 @@ def check_teacher_name(teacher: str | Path) -> None:
         UnknownNameError: no such weights, or no such model; names the nearest.
         TeacherError: a path without a file.
     """
+    if answers_file(teacher) is not None:
+        return
     if (model := fresh_model(teacher)) is None:
         check_weights(teacher, "to learn from", TeacherError)
     elif model not in list_models():
@@ -199,6 +214,8 @@ def _classes(names: tuple[str, ...]) -> str:
 
 
 def _first_answers(teacher: nn.Module, images: Tensor) -> object:
+    if isinstance(teacher, KeptAnswers):
+        return teacher(torch.arange(len(images), device=images.device))
     shape = "{1} channels and {2} x {3} pixels".format(*images.shape)
     if (spec := getattr(teacher, "spec", None)) is not None:
         size = spec.image_size
