@@ -38,6 +38,8 @@ def test_what_the_chapter_says_holds(found):
     verdicts = {name: found.verdict(name) for name in ("Sharing", "Nearness")}
     assert verdicts == {"Sharing": "agrees", "Nearness": "a lead for"}
     assert found["Sharing against nearness"].test.low > 0
+    stem = found["Stem, digits that move"].comparison
+    assert stem.low > 10 and 97.5 < stem.ours.mean < 98.5
     ends = [found[f"Hybrid, {images:,} photographs"].comparison.gap for images in SHARES]
     assert min(ends[:2]) > 5 > 2 > max(ends[2:])
 
