@@ -39,7 +39,6 @@ def _columns() -> dict[str, dict[str, float]]:
     found = {
         "poster": {name: printed(name, "CIFAR-10") for name in COMPARED},
         "300 epochs": {name: authors.get(AUTHORS.get(name)) for name in COMPARED},
-        "20 epochs": {name: _share(bodies(BODIES.get(name, ""))) for name in COMPARED},
         "10 epochs, mini": {name: _share(mini_runs(minis[name], 10)) for name in COMPARED},
     }
     return {
@@ -53,7 +52,7 @@ def _share(rows: list[Result]) -> float | None:
 
 
 def beside() -> list[dict[str, str]]:
-    """Accuracy on CIFAR-10 in percent: the poster's, SL-ViT's authors', and two of ours."""
+    """Accuracy on CIFAR-10 in percent: the poster's, SL-ViT's authors', and ours."""
     return [
         {"": name}
         | {
@@ -65,14 +64,12 @@ def beside() -> list[dict[str, str]]:
 
 
 def curves() -> dict[str, list[tuple[int, float]]]:
-    """Name -> (epochs, accuracy) on CIFAR-10: bodies after 20 and 300 epochs, then minis."""
-    by = _columns()
-    long, short, minis = (by[each] for each in ("300 epochs", "20 epochs", "10 epochs, mini"))
-    found = {
-        name: [(20, score)] + [(300, long[each]) for each in (name,) if each in long]
-        for name, score in short.items()
-    }
-    return found | {f"{name}, mini": [(10, minis[name])] for name in short}
+    """Name -> (epochs, accuracy) on CIFAR-10, of one body by SL-ViT's recipe: 20, maybe 300."""
+    long, found = _columns()["300 epochs"], {}
+    for name in COMPARED:
+        if rows := bodies(BODIES.get(name, "")):
+            found[name] = [(20, 100 * _share(rows))] + [(300, long[name])] * (name in long)
+    return found
 
 
 def frontier() -> list[dict]:
