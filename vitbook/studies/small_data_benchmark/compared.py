@@ -65,11 +65,12 @@ def beside() -> list[dict[str, str]]:
 
 def curves() -> dict[str, list[tuple[int, float]]]:
     """Name -> (epochs, accuracy) on CIFAR-10, of one body by SL-ViT's recipe: 20, maybe 300."""
-    long, found = _columns()["300 epochs"], {}
-    for name in COMPARED:
-        if rows := bodies(BODIES.get(name, "")):
-            found[name] = [(20, 100 * _share(rows))] + [(300, long[name])] * (name in long)
-    return found
+    long = _columns()["300 epochs"]
+    short = {name: rows for name in COMPARED if (rows := bodies(BODIES.get(name, "")))}
+    return {
+        name: [(20, 100 * _share(rows)), *((300, long[each]) for each in (name,) if each in long)]
+        for name, rows in short.items()
+    }
 
 
 def frontier() -> list[dict]:
