@@ -7,7 +7,7 @@ from torch import nn
 
 from vitbook import create_model, datasets, load_checkpoint, runs
 from vitbook.datasets import normalize
-from vitbook.studies.small_data_benchmark import claims, losses_uphill, poster, sharpness
+from vitbook.studies.small_data_benchmark import claims, compared, losses_uphill, poster, sharpness
 from vitbook.training.engine.loss import cross_entropy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,17 +130,16 @@ def test_unequal_steps_are_said_and_nothing_else_is(found):
     }  # fmt: skip
 
 
-def test_printed_percentages_tell_the_numbers_of_test_images():
-    def smallest(names):
-        shares = [poster.printed(name, "TF-Flowers") for name in names]
-        return next(
-            n for n in range(1, 10_000)
-            if sum(any(round(k / n, 4) == share for k in (int(share * n), int(share * n) + 1))
-                   for share in shares) >= 4
-        )  # fmt: skip
-
-    assert smallest(poster.MODELS) == poster.TESTED["TF-Flowers"]
-    assert smallest(poster.TUNED) == poster.FLOWERS_TUNED
+def test_the_tokenizers_gain_has_no_sign_without_its_recipe(found):
+    gaps = [found[name].comparison.gap for name in ("SL-ViT, 20 epochs", "SL-ViT")]
+    lines = {line[""]: line for line in compared.beside()}
+    long = float(lines["SL-ViT"]["300 epochs"]) - float(lines["ViT-Ti"]["300 epochs"])
+    assert gaps[0] > 20 and gaps[1] < -3 and 0 < long < 1
+    assert lines["T2T-ViT"]["poster"] == "–" and lines["ResNet-56"]["poster"] == "83.4"
+    assert compared.curves()["SL-ViT"] == [
+        (20, pytest.approx(61.6, abs=0.1)),
+        (300, pytest.approx(94.53)),
+    ]
 
 
 def test_a_time_is_one_over_the_measured_speed():

@@ -5,6 +5,7 @@ from torch import nn
 
 from vitbook import create_model, layers
 from vitbook.studies import vit as study
+from vitbook.studies.vit.claims import evidence
 from vitbook.studies.vit.measures import trend_of
 
 
@@ -70,3 +71,17 @@ def test_older_methods_are_asked_about_the_held_out_digits():
     guesses = study.older()
     assert list(guesses) == ["logistic regression", "nearest neighbour"]
     assert all(len(each) == 355 and int(each.max()) == 9 for each in guesses.values())
+
+
+def test_the_evidence_says_by_how_much_eyes_are_ahead_of_each_control():
+    (eyes,) = (table for table in evidence().tables if "eye" in table.title)
+    shares = {
+        (line["images"], line["asks"]): float(line["share"].removesuffix(" %"))
+        for line in eyes.lines
+    }
+    leads = [line for line in eyes.lines if line["eyes of faces give more by"]]
+    assert len(leads) == 3
+    for line in leads:
+        lead = float(line["eyes of faces give more by"].split()[0])
+        gap = shares["face", "eye"] - shares[line["images"], line["asks"]]
+        assert abs(lead - gap) < 0.11 and lead > 0

@@ -75,8 +75,7 @@ def _part(part: Part) -> str:
         pixels = rearrange(part, "c h w -> h w c").squeeze(-1).numpy()
         Image.fromarray(pixels).save(out, "WEBP", lossless=True)
         data = b64encode(out.getvalue()).decode()
-        # "dark-light": the theme leaves it as it is in the dark
-        return f'<img class="dark-light" alt="" src="data:image/webp;base64,{data}">'
+        return f'<img alt="" src="data:image/webp;base64,{data}">'
     if isinstance(part, str):
         name, *more = map(escape, part.splitlines())
         small = f"<small>{'<br>'.join(more)}</small>" if more else ""

@@ -1,4 +1,4 @@
-"""What the chapter on differences draws and claims, and the runs behind its claims."""
+"""What the chapter on differences draws, and what a poster prints."""
 
 from collections.abc import Mapping, Sequence
 from math import hypot
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from vitbook import runs
 from vitbook.plots.page import for_pages
 from vitbook.plots.style import COLORS, finish, fitted, wrapped
-from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
+from vitbook.runs import Evidence, Table, get_recipe
 from vitbook.runs.statistics import test_error
 
 # The test images: the flowers' are recovered in the chapter from printed percentages.
@@ -30,11 +30,15 @@ def printed(model: str, dataset: str) -> float | None:
     return runs.printed(f"{model} (poster)", dataset)
 
 
-def of_seeds(body: str) -> list[float]:
-    """Accuracies in percent with 143 digits and 440 steps, one for each seed from 0."""
-    rows = runs.select(
-        runs.read_all(), experiment="few_digits", share=0.1, model=f"{body}_micro_patch2_8"
-    )
+def of_seeds(body: str, digits: int = 143, steps: int = 440) -> list[float]:
+    """Accuracies in percent, one for each seed from 0: 143 digits or 1,442, 440 steps or 1,320."""
+    model = f"{body}_micro_patch2_8"
+    if steps == 1320:
+        rows = runs.select(runs.read(dataset="digits", recipe=get_recipe("digits")), model=model)
+    else:
+        experiment = "scaling_digits" if (body, digits) == ("vit", 1442) else "few_digits"
+        share = 0.1 if digits == 143 else 1.0
+        rows = runs.select(runs.read_all(), experiment=experiment, model=model, share=share)
     return [100 * row.accuracy for row in sorted(rows, key=lambda row: row.seed)]
 
 
@@ -55,37 +59,6 @@ def seed_dots(kinds: Mapping[str, Sequence[float]], title: str) -> Figure:
     return finish(figure, title)
 
 
-def evidence() -> Evidence:
-    rows = runs.read_all()
-    long = runs.read(dataset="digits", recipe=get_recipe("digits"))
-
-    def after(kind: str, digits: int, steps: int) -> list[Result]:
-        model = f"{kind}_micro_patch2_8"
-        if steps == 1320:
-            return runs.select(long, model=model)
-        share, experiment = (0.1 if digits == 143 else 1.0), "few_digits"
-        if (kind, share) == ("vit", 1.0):
-            experiment = "scaling_digits"
-        return runs.select(rows, experiment=experiment, model=model, share=share)
-
-    def claim(digits: int, steps: int) -> Claim:
-        return Claim(
-            f"{digits:,} digits, {steps:,} steps",
-            f"With {digits:,} digits and {steps:,} steps, SL-ViT is better than plain.",
-            ("SL-ViT", "plain"), after("sl_vit", digits, steps), after("vit", digits, steps),
-        )  # fmt: skip
-
-    few, long_run, short = (claim(*each) for each in ((143, 440), (1442, 1320), (1442, 440)))
-    larger = Claim(
-        "Few digits, larger gain",
-        "SL-ViT gains more with 143 digits than with 1,442, at equal steps.",
-        few.sides, few.ours, few.theirs, than=short,
-        note="In log-odds, since the two start from different accuracies.",
-    )  # fmt: skip
-    claims = (few, long_run, short, larger)
-    return Evidence(claims, _tables())
-
-
 def _apart(model: str, other: str, dataset: str, images: int) -> str:
     shares = [100 * printed(each, dataset) for each in (model, other)]
     luck = 1.96 * hypot(*(test_error(share, images) for share in shares))
@@ -93,7 +66,8 @@ def _apart(model: str, other: str, dataset: str, images: int) -> str:
     return f"{gap:+.1f}, ±{luck:.1f} by its test images".replace("-", "−")
 
 
-def _tables() -> tuple[Table, ...]:
+def evidence() -> Evidence:
+    """No claims of its own: the chapter links those of the chapters that follow."""
     gaps = [
         {"less ViT-Ti": model}
         | {name: _apart(model, MODELS[0], name, images) for name, images in TESTED.items()}
@@ -104,9 +78,10 @@ def _tables() -> tuple[Table, ...]:
         {"data set": name, "ViT-B/16s less ViT-B/16": _apart("ViT-B/16s", "ViT-B/16", name, images)}
         for name, images in tested.items()
     ]
-    return (
+    tables = (
         Table("The poster's differences", "In points. 367 test images of TF-Flowers, as recovered "
               "in the chapter, and 10,000 of the others.", gaps),
         Table("Weights from SAM, fine-tuned", "ViT-B/16s is ViT-B/16 with weights from SAM. "
               f"{FLOWERS_TUNED} test images of TF-Flowers fit these accuracies.", tuned),
     )  # fmt: skip
+    return Evidence((), tables)

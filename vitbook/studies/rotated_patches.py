@@ -226,7 +226,7 @@ def _tables() -> tuple[Table, ...]:
             "What the poster prints",
             "Accuracy in percent, from scratch, on one A100 at batch 256. Passes, seeds and the "
             "number of test images are not stated. The chapter on a "
-            "[small benchmark](../small_data_benchmark.ipynb) says what such numbers can show.",
+            "[differences](../differences.ipynb) says what such numbers can show.",
             quoted,
         ),
         Table(
