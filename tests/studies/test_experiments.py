@@ -11,7 +11,7 @@ def test_each_finding_stands_on_three_seeds_and_equal_steps():
     found = evidence()
     for claim in found.claims:
         assert len(claim.ours) == len(claim.theirs) == 3 and not claim.comparison.unequal
-    assert found.verdict("Neighbours") == found.verdict("Post-LN without warm-up") == "agrees"
+    assert found.verdict("Post-LN without warm-up") == "agrees"
     assert found.verdict("Pre-LN without warm-up") == "open"
     assert found.verdict("A start from CIFAR-10") == "agrees"
 

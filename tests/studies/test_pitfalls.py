@@ -10,7 +10,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
 from vitbook.models import set_stochastic_depth
 from vitbook.runs import get_recipe
-from vitbook.studies.pitfalls import FAULTS, check_fault, plant
+from vitbook.studies.pitfalls import FAULTS, broken_laws, check_fault, claims, plant, test_vit
 from vitbook.training import CheckpointError, run, save_checkpoint
 from vitbook.training.engine.optimization import parameter_groups
 from vitbook.training.faults import load_checkpoint
@@ -284,3 +284,35 @@ def test_what_is_refused(model, tmp_path):
     for fault in ("strips", "swapped_axes"):
         with pytest.raises(ValueError, match="that has the fault 'strips' there: expected"):
             plant(model, fault)
+
+
+LAWS = sorted(name for name in dir(test_vit) if name.startswith("test_"))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_model_of_another_library_keeps_the_laws_to_copy(law):
+    getattr(test_vit, law)()
+
+
+def test_each_law_to_copy_finds_a_fault():
+    broken = {fault: broken_laws(fault) for fault in ("", *FAULTS) if fault != "axis_shifts"}
+    found = {law for laws in broken.values() for law in laws}
+    assert broken[""] == [] and len(found) == len(LAWS) - 1  # nothing here is drawn in eval mode
+    assert sum(map(bool, broken.values())) == 6
+
+
+def test_something_drawn_in_eval_mode_breaks_a_law(monkeypatch):
+    model = test_vit.make_model()
+    model.norm.register_forward_hook(lambda module, args, out: out * torch.rand(()))
+    monkeypatch.setattr(test_vit, "make_model", lambda: model)
+    with pytest.raises(AssertionError, match="something is drawn in eval mode"):
+        test_vit.test_twice_the_same()
+
+
+def test_the_trained_faults_have_their_runs_and_their_rows():
+    found = claims.evidence()
+    assert set(claims.TRAINED.values()) < set(FAULTS) and len(claims.PITFALLS) == 20
+    assert {len(claim.ours) for claim in found.claims} == {3, 5}
+    assert claims.costly() == [5, 10, 12, 13]
+    html = claims.prices(dict.fromkeys(claims.PITFALLS, "reads 9 %"))
+    assert html.count('<a href="#pit-') == 20 and "98.5 ± 0.4" in html

@@ -12,16 +12,13 @@ FOUND = ("accuracy", "data_passes", "parameters", "wall_time_s", "device", "comm
 def evidence() -> Evidence:
     rows = runs.read_all()
 
-    def asked(experiment: str, model: str, **fields: object) -> list[Result]:
-        """Rows of an experiment; what is no field of a row is one of its recipe."""
-        settings = {k: fields.pop(k) for k in [*fields] if k not in Result.__annotations__}
-        found = runs.select(rows, experiment=experiment, model=model, **fields)
+    def asked(experiment: str, model: str, **settings: object) -> list[Result]:
+        found = runs.select(rows, experiment=experiment, model=model)
         return [row for row in found if settings.items() <= row.recipe.items()]
 
     flowers = asked("checkpoints", "vit_mini_patch4_32")
     return Evidence(
         (
-            *_neighbours(asked),
             *_warm_up(asked),
             Claim(
                 "A start from CIFAR-10",
@@ -43,27 +40,6 @@ def evidence() -> Evidence:
             ),
         )
     )  # fmt: skip
-
-
-def _neighbours(asked) -> list[Claim]:
-    shuffled, in_order = (
-        Claim(
-            f"ResNet-8, pixels {told}",
-            f"On moved digits whose pixels are {told}, ResNet-8 is better than the ViT.",
-            ("ResNet-8", "ViT"),
-            *(asked("nearness", f"{model}", dataset=f"moved_digits{kind}")
-              for model in ("resnet8_digits", "vit_micro_patch2_8")),
-        )
-        for told, kind in (("shuffled", "_shuffled"), ("in order", ""))
-    )  # fmt: skip
-    return [
-        in_order,
-        shuffled,
-        Claim(
-            "Neighbours", "The ResNet leads by more where neighbours are neighbours.",
-            in_order.sides, in_order.ours, in_order.theirs, than=shuffled,
-        ),
-    ]  # fmt: skip
 
 
 def _warm_up(asked) -> list[Claim]:

@@ -1,6 +1,14 @@
-"""What the chapter on rotated patches claims, and the runs behind it."""
+"""What the chapter on rotated patches puts to a model and claims, and the runs behind it."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from vitbook import runs
+from vitbook.layers.tokens_to_tokens import SOFT_SPLITS, as_image, soft_split, split_grids
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 
 SETS = ("TF-Flowers", "CIFAR-10", "CIFAR-100", "Tiny-ImageNet")
@@ -9,6 +17,40 @@ ONE_START = (
     "The three seeds of a side start from one pretrained model each, and plain's start is better "
     "on CIFAR-10 (see the claim on ten passes): the start may be the reason."
 )
+
+
+class SoftSplits(nn.Module):
+    """T2T's three splits, without the attention between them."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        for split, grid in zip(SOFT_SPLITS, split_grids(images.shape[2:]), strict=True):
+            tokens = soft_split(images, *split)
+            images = as_image(tokens, grid)
+        return tokens
+
+
+def shifted(
+    images: Float[Tensor, "n c 8 8"],
+    angles: Float[Tensor, "1 copies"],
+    deal: Sequence[int] | Tensor = range(16),
+) -> Float[Tensor, "n copies c 8 8"]:
+    """Upright copies of digits; every token's square is moved to where a turn would take it.
+
+    Args:
+        deal: the token whose move each token of 2 x 2 pixels is given.
+    """
+    middles, pixels = torch.arange(-3.0, 4, 2), torch.arange(8) - 3.5  # of tokens; of pixels
+    tokens_at, pixels_at = (  # x + iy, from the picture's middle
+        torch.complex(*torch.meshgrid(at, at, indexing="xy")) for at in (middles, pixels)
+    )
+    moves = tokens_at.flatten() * (torch.exp(1j * angles[0, :, None]) - 1)  # copies tokens
+    moves = moves[:, deal].unflatten(1, (4, 4)).repeat_interleave(2, 1).repeat_interleave(2, 2)
+    grid = torch.view_as_real(pixels_at + moves)[:, None] / 4  # -1 and 1: the picture's edges
+    copies = [
+        F.grid_sample(images, each.expand(len(images), -1, -1, -1), align_corners=False)
+        for each in grid
+    ]
+    return torch.stack(copies, dim=1)
 
 
 def evidence() -> Evidence:
@@ -175,15 +217,6 @@ def _photographs(rows, asked, photos) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _speed(model: str, dataset: str) -> float:
-    (found,) = (
-        row["value"]
-        for row in runs.published(quantity="images per second", model=f"{model} (poster)")
-        if row.get("dataset") == dataset
-    )
-    return float(found)
-
-
 def overheads() -> dict[int, tuple[float, float, float]]:
     """Pixels a side -> time of a forward pass over plain's: median and 95 % interval."""
     bench = next(
@@ -210,7 +243,10 @@ def _tables() -> tuple[Table, ...]:
         for side, (middle, low, high) in overheads().items()
     ]
     for dataset in SETS:
-        turned, plain = (_speed(m, dataset) for m in ("Rot-ViT", "ViT-Ti"))
+        turned, plain = (
+            runs.printed(f"{name} (poster)", dataset, "images per second")
+            for name in ("Rot-ViT", "ViT-Ti")
+        )
         speeds.append(
             {"": f"{dataset}, poster, one A100", "time over plain's": f"{plain / turned:.2f}"}
         )

@@ -1,10 +1,15 @@
 """What the chapter on shifted patches counts and claims, and the runs behind its claims."""
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from collections.abc import Callable
 
-from vitbook import runs
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+import vitbook
+from vitbook import analysis, datasets, runs
+from vitbook.datasets import Dataset
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 
 LATER = "Seeds 3 to 7 of a side were added after seeds 0 to 2 had been seen."
@@ -32,6 +37,37 @@ def others_in_use(
     others = others / others.sum(-1, keepdim=True)
     entropy = torch.special.entr(others).sum(-1)
     return entropy.exp().mean((0, 2)) / (keys - 1)
+
+
+def own_share(weights: Float[Tensor, "batch heads queries keys"]) -> Float[Tensor, " heads"]:
+    """The weight of a patch on itself in even shares, which are 1."""
+    own = weights.diagonal(dim1=-2, dim2=-1)[..., 1:]
+    return own.mean((0, 2)) * weights.shape[-1]
+
+
+@torch.no_grad()
+def by_layer(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    fold: Callable[[Tensor], Tensor],
+) -> Float[Tensor, "layers heads"]:
+    """What ``fold`` makes of each layer's attention."""
+    with analysis.capture_attention(model.eval(), reduce=fold) as found:
+        model(images)
+    return torch.stack(list(found.values()))
+
+
+def windows(photos: Dataset, size: int) -> Float[Tensor, "n c size size"]:
+    """Every third of the windows that a quarter of their side lies between, of 64 photographs."""
+    cut = photos.images[:64].unfold(2, size, size // 4).unfold(3, size, size // 4)
+    return datasets.normalize(rearrange(cut, "n c r q h w -> (n r q) c h w"))[::3]
+
+
+def temperatures(seed: int) -> Float[Tensor, "layers heads"]:
+    """Of the digits model with LSA alone, over their start, 1/4."""
+    model = vitbook.load_checkpoint(f"digits-lsa_vit_micro_patch2_8-digits-seed{seed}").model
+    blocks = model.encoder.blocks
+    return torch.stack([block.attention.temperature.detach() for block in blocks]) * 4
 
 
 def evidence() -> Evidence:

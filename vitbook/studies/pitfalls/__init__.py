@@ -4,6 +4,8 @@ Each keeps every shape and every weight. The chapter says where each was seen. T
 finds :data:`FAULTS`, :func:`check_fault` and :func:`plant` by their names.
 """
 
+from unittest.mock import patch
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -21,7 +23,9 @@ from vitbook.layers import (
     resize_positions,
 )
 from vitbook.layers.tokenizers import check_images
+from vitbook.models import create_model
 from vitbook.runs import Recipe
+from vitbook.studies.pitfalls import test_vit
 
 
 class _OtherStatistics(PatchEmbedding):
@@ -211,3 +215,26 @@ def plant(model: nn.Module, fault: str) -> None:
         )
     for part in parts:
         part.__class__ = wrong  # the same weights under the same names
+
+
+def broken_laws(fault: str) -> list[str]:
+    """The tests of `test_vit.py` that fail for the digits model with a mistake planted."""
+
+    def make_model() -> nn.Module:
+        model = create_model("vit_micro_patch2_8")
+        if fault:
+            plant(model, fault)
+        return model
+
+    changed = {
+        "make_model": make_model, "blocks_of": lambda model: model.encoder.blocks,
+        "PATCH": 2, "SIZE": 8, "CHANNELS": 1,
+    }  # fmt: skip
+    broken = []
+    with patch.multiple(test_vit, **changed):
+        for name in (name for name in dir(test_vit) if name.startswith("test_")):
+            try:
+                getattr(test_vit, name)()
+            except AssertionError:
+                broken.append(name.removeprefix("test_").replace("_", " "))
+    return broken

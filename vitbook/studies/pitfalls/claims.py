@@ -1,0 +1,105 @@
+"""What the chapter on pitfalls claims of models that learned with a mistake."""
+
+from functools import cache
+
+import pandas as pd
+
+from vitbook import runs
+from vitbook.runs import Claim, Evidence, get_recipe, holm
+
+# Number of the pitfall -> the fault that is trained in.
+TRAINED = {
+    1: "other_statistics", 2: "strips", 4: "axis_shifts", 5: "early_positions", 7: "swapped_axes",
+    9: "query_softmax", 10: "reshaped_heads", 11: "model_scale", 12: "batch_as_sequence",
+    13: "softmax_twice", 15: "decayed_positions",
+}  # fmt: skip
+NOTES = {
+    "early_positions": "Both ways can say the same (see the pitfall); what differs is how fast the "
+    "class token learns.",
+    "strips": "A patch of strips holds four pixels of one row instead of 2 × 2.",
+}
+
+
+@cache
+def evidence() -> Evidence:
+    rows = runs.select(runs.read_all(), experiment="faults")
+    right = runs.read(dataset="digits", recipe=get_recipe("digits"))
+    depth = [
+        [row for row in rows if (row.recipe["drop_path"], row.recipe["fault"]) == (0.2, fault)]
+        for fault in ("unscaled_depth", "")
+    ]
+    trained = [
+        Claim(
+            f"{number} trained in",
+            f"{fault.replace('_', ' ').capitalize()}, trained in, costs accuracy on digits.",
+            ("with the fault", "without"),
+            [row for row in rows if row.recipe["fault"] == fault],
+            runs.select(right, model="spt_" * (number == 4) + "vit_micro_patch2_8"),
+            claimed=-1,
+            note=NOTES.get(fault, ""),
+        )
+        for number, fault in TRAINED.items()
+    ]
+    unscaled = Claim(
+        "Stochastic depth, not rescaled",
+        "Without the division by what survives, stochastic depth of 0.2 is better.",
+        ("not rescaled", "rescaled"), *depth,
+        reported="dinov2 #442 says that it should not rescale.",
+    )  # fmt: skip
+    return Evidence((*trained, unscaled))
+
+
+def costly() -> list[int]:
+    """Pitfalls that cost something when trained in: in log-odds, corrected by Holm.
+
+    All untouched models are near the ceiling, where points decide nothing.
+    """
+    claims = {n: evidence()[f"{n} trained in"].comparison.odds for n in TRAINED}
+    corrected = holm([found.p for found in claims.values()])
+    pairs = zip(claims.items(), corrected, strict=True)
+    return [n for (n, found), p in pairs if found.mean < 0 and p < 0.05]
+
+
+# Number -> its name, and the law that finds it.
+PITFALLS = {
+    1: ("another mean and deviation", "known range"),
+    2: ("image viewed as patches", "slow twin"),
+    3: ("shrinking without a filter", "known answer"),
+    4: ("shifts along the axes", "known window"),
+    5: ("rows of the table off by one", "slow twin"),
+    6: ("table cut, not carried", "known answer"),
+    7: ("rows and columns swapped", "known order"),
+    8: ("registers taken for patches", "known answer"),
+    9: ("softmax over the queries", "rows"),
+    10: ("heads split by reshape", "order"),
+    11: ("scale by the model's width", "known deviation"),
+    12: ("batch taken for the sequence", "company"),
+    13: ("softmax twice", "known answer"),
+    14: ("no eval()", "twice the same"),
+    15: ("decay on positions", "no gradient"),
+    16: ("epsilon that is zero", "rows"),
+    17: ("hook on what no longer runs", "as many as layers"),
+    18: ("division on the wrong axis", "rows"),
+    19: ("only the first image", "company"),
+    20: ("counter misses attention", "known answer"),
+}
+
+
+def prices(planted: dict[int, str]) -> str:
+    """A row for each pitfall, which leads to its cell: HTML.
+
+    Args:
+        planted: number -> what it does where it is planted into trained weights, in words.
+    """
+    lines = [
+        {
+            "pitfall": f'<a href="#pit-{number}">{number} · {name}</a>',
+            "law": law,
+            "planted": planted[number],
+            "trained in": str(evidence()[f"{number} trained in"].comparison.ours).split(",")[0]
+            if number in TRAINED
+            else "nothing to train",
+        }
+        for number, (name, law) in PITFALLS.items()
+    ]
+    return pd.DataFrame(lines).to_html(index=False, escape=False, border=0)
