@@ -2,7 +2,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from scipy.stats import t
 
 from vitbook import runs
 
@@ -16,76 +15,6 @@ def rows(**accuracies):
         for model, scores in accuracies.items()
         for seed, accuracy in enumerate(scores)
     ]
-
-
-def test_one_seed_has_the_interval_of_two_shares():
-    gain = runs.gain(rows(new=[60], old=[50]), "new", "old", 100)
-    half = 1.96 * (24 + 25) ** 0.5  # variances of two shares of 100 images, in points
-    assert (gain.mean, gain.seeds) == (pytest.approx(10), (0,))
-    assert (gain.low, gain.high) == (pytest.approx(10 - half), pytest.approx(10 + half))
-
-
-def test_several_seeds_have_students_interval():
-    gain = runs.gain(rows(new=[4, 5, 6], old=[1, 2, 3]), "new", "old", 100)
-    half = t.ppf(0.975, 4) * (2 / 3) ** 0.5  # both variances are 1
-    assert gain.mean == pytest.approx(3) and gain.seeds == (0, 1, 2)
-    assert (gain.low, gain.high) == (pytest.approx(3 - half), pytest.approx(3 + half))
-
-
-def test_seeds_that_agree_say_nothing_of_luck():
-    gain = runs.gain(rows(new=[60, 60, 60], old=[50, 50, 50]), "new", "old", 100)
-    one = runs.gain(rows(new=[60], old=[50]), "new", "old", 100)
-    assert (gain.low, gain.high) == (pytest.approx(one.low), pytest.approx(one.high))
-    assert gain.seeds == (0, 1, 2) and gain.verdict(1) == "undecided"
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_all_right_is_known_to_half_an_image(seeds):
-    gain = runs.gain(rows(new=[100] * seeds, old=[99] * seeds), "new", "old", 100)
-    half = 1.96 * (0.5 * 99.5 / 100 + 0.99) ** 0.5
-    assert (gain.low, gain.high) == (pytest.approx(1 - half), pytest.approx(1 + half))
-
-
-def test_only_seeds_of_both_count():
-    gain = runs.gain(rows(new=[60, 61], old=[50, 52, 90]), "new", "old", 100)
-    assert gain.seeds == (0, 1) and gain.mean == pytest.approx(9.5)
-    assert runs.gain(rows(new=[60]), "new", "old", 100) is None
-
-
-@pytest.mark.parametrize(
-    ("ends", "claimed", "verdict"),
-    [
-        ((1, 3), 1, "agrees"),
-        ((1, 3), -1, "contradicts"),
-        ((-3, -1), -1, "agrees"),
-        ((0, 2), -1, "undecided"),
-    ],
-)
-def test_a_verdict_needs_the_whole_interval(ends, claimed, verdict):
-    gain = runs.Gain(sum(ends) / 2, *map(float, ends), seeds=(0,))
-    assert gain.verdict(claimed) == verdict
-
-
-def test_it_is_told_with_a_minus_sign():
-    assert str(runs.Gain(-1.25, -2.5, 0.04, (0, 1))) == "−1.2 (−2.5 to +0.0)"
-
-
-def test_one_run_has_no_interval_over_seeds():
-    told = str(runs.Gain(-1.25, -2.5, 0.0, (0,)))
-    assert told == "−1.2 (one run, ±1.2 by its test images)"
-
-
-def test_what_is_refused():
-    twice = rows(new=[60]) + rows(new=[61], old=[50])
-    with pytest.raises(runs.LedgerError, match="two rows of new with seed 0: expected one"):
-        runs.gain(twice, "new", "old", 100)
-    with pytest.raises(ValueError, match="0 held-out images: expected at least 1"):
-        runs.gain(rows(new=[60], old=[50]), "new", "old", 0)
-    for odd in (float("nan"), "100", 0.5):
-        with pytest.raises(ValueError, match="held-out images: expected at least 1, a whole"):
-            runs.gain.__wrapped__(rows(new=[60], old=[50]), "new", "old", odd)
-    with pytest.raises(ValueError, match="claimed 2: expected 1 for a gain"):
-        runs.Gain(1.0, 0.5, 1.5, (0,)).verdict(2)
 
 
 def sides(first, second):

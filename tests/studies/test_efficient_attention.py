@@ -1,20 +1,23 @@
-import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from vitbook import create_model
 from vitbook.layers import Attention, PerformerAttention
 from vitbook.studies.efficient_attention import (
-    accuracy_and_error,
+    WAYS,
     attention_error,
     attention_inputs,
+    drop_any,
+    evidence,
     low_rank_error,
+    merge_alike,
+    merged,
+    painted,
+    redrawn,
     relative_error,
+    with_fewer,
 )
-
-SIZES = [1, 4, 16]
-ACCURACY = {"rank": [0.5, 0.9, 1.0], "features": [0.1, 0.2, 0.4]}
-ERROR = {"features": [0.9, 0.8, 0.5], "rank": [0.4, 0.1, 0.0]}
+from vitbook.studies.efficient_attention.redrawn import redraw_each
 
 
 def drawn(std, n=40, width=16, seed=0):
@@ -111,29 +114,79 @@ def test_looking_at_the_inputs_leaves_a_mask_where_it_is():
     assert torch.equal(attention_inputs(model, images)[last][0], entered["q"])
 
 
-def figure_of_both():
-    return accuracy_and_error(
-        SIZES, ACCURACY, ERROR, "A claim", x_label="size", levels={"whole": 0.98}
-    )
+def test_the_most_similar_pair_becomes_one_and_the_class_token_stays():
+    keys = torch.tensor([[1.0, 0], [0, 1], [1, 0], [1, 1], [0, -1], [2, 0.1]])
+    rows = merge_alike(keys, 1)
+    assert rows.tolist() == [
+        [1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0],
+        [0, 0, 1, 0, 0, 1],
+    ]  # fmt: skip
 
 
-def test_both_panels_draw_what_they_are_given_and_a_name_keeps_its_colour():
-    figure = figure_of_both()
-    assert figure.get_suptitle() == "A claim" and not plt.get_fignums()
-    top, low = figure.axes
-    for axis, given in ((top, ACCURACY), (low, ERROR)):
-        lines = {line.get_label(): line for line in axis.lines}
-        assert {name: list(lines[name].get_ydata()) for name in given} == given
-        assert {name: lines[name].get_color() for name in given} == {
-            line.get_label(): line.get_color() for line in top.lines if line.get_label() in given
-        }
-    assert len({line.get_color() for line in low.lines}) == 2
+@pytest.mark.parametrize("way", WAYS.values())
+def test_fewer_tokens_are_left_and_the_class_token_is_among_them(way):
+    rows = way(torch.randn(17, 8), 5)
+    assert rows.shape == (12, 17) and rows[0].tolist() == [1] + 16 * [0]
+    assert rows.sum(0).max() == 1 and rows.sum(1).min() == 1
+    assert rows.sum() == (12 if way is drop_any else 17)
 
 
-def test_the_scales_hide_nothing():
-    top, low = figure_of_both().axes
-    assert top.get_ylim()[0] == low.get_ylim()[0] == 0 and top.get_ylim()[1] >= 1
-    assert low.get_ylim()[1] >= 0.9 and top.get_xscale() == low.get_xscale() == "log"
-    assert [label.get_text() for label in low.get_xticklabels()] == ["1", "4", "16"]
-    (legend,) = top.get_figure().legends
-    assert [text.get_text() for text in legend.get_texts()] == [*ACCURACY, "whole"]
+def dinov2():
+    torch.manual_seed(0)
+    model = create_model("vit_small_patch14_dinov2", image_size=56, num_classes=0).eval()
+    for block in model.encoder.blocks:
+        for scale in (block.scale1, block.scale2):
+            torch.nn.init.ones_(next(scale.parameters()))
+    return model
+
+
+def test_with_no_token_less_it_is_the_model():
+    model, images = dinov2(), torch.randn(2, 3, 56, 56)
+    tokens, groups = with_fewer(model, images, merge_alike, 0)
+    assert torch.equal(tokens, model.features(images)) and torch.equal(groups[0], torch.eye(17))
+
+
+def test_equal_tokens_merge_without_a_trace():
+    model = dinov2()
+    model.position = torch.nn.Identity()  # an even image: all patches are equal
+    even = torch.full((1, 3, 56, 56), 0.5)
+    whole, (tokens, groups) = model.features(even), with_fewer(model, even, merge_alike, 1)
+    assert tokens.shape[1] == 5 and groups.sum() == 17
+    assert torch.allclose(tokens[0, 0], whole[0, 0], atol=1e-4)
+    assert torch.allclose(tokens[0, 1:], whole[0, 1:5], atol=1e-4)
+
+
+def test_a_merged_image_has_the_mean_colours_of_its_tokens():
+    image = torch.tensor([[[0, 100], [200, 40]]], dtype=torch.uint8)
+    groups = torch.tensor([[1.0, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 0, 1, 1]])
+    assert painted(image, groups, 1)[0].tolist() == [[50, 50], [120, 120]]
+
+
+def test_directions_are_drawn_anew_in_training_alone():
+    core = PerformerAttention(4, 6)
+    redraw_each(core, 2)
+    q, k, v = torch.randn(3, 1, 1, 5, 4)
+    seen = []
+    for training in (True, True, False, False, True):
+        core.train(training)
+        core(q, k, v)
+        seen.append(core.directions.clone())
+    assert torch.equal(seen[0], seen[1]) and torch.equal(seen[1], seen[3])
+    assert not torch.equal(seen[3], seen[4])
+    gram = seen[4] @ seen[4].mT
+    assert torch.allclose(gram.diagonal().sum(), torch.tensor(6.0 * 4))  # as long as before
+
+
+def test_the_evidence_says_what_the_page_says():
+    found = evidence()
+    for name in ("Linformer, trained", "Performer, trained"):
+        assert found.verdict(name) == "at the ceiling"
+    for name in ("Axial at one pixel a token", "Shrunk by a convolution"):
+        assert found[name].comparison.points.low > 0
+    rows, _ = merged()
+    for left in (161, 65, 41):
+        cosine = {way: row["cosine"] for way, row in rows[left].items()}
+        assert max(cosine, key=cosine.get) == "merged, most alike"
+    drawn = redrawn()
+    assert drawn["drawn once"][0]["softmax"] < 0.7
+    assert min(row["softmax"] for row in drawn["drawn anew each epoch"]) > 0.9

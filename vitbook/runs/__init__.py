@@ -6,7 +6,7 @@ read, asked for and compared; what makes a run belongs in `training` and `cli`, 
 """
 
 from vitbook.files import data_folder
-from vitbook.runs.comparison import Comparison, Gain, compare, gain
+from vitbook.runs.comparison import Comparison, compare
 from vitbook.runs.evidence import Claim, Evidence, Table, not_run, printed, reported, select
 from vitbook.runs.ledger import (
     check_place,
@@ -58,7 +58,6 @@ __all__ = [
     "Evidence",
     "Experiment",
     "ExperimentError",
-    "Gain",
     "LedgerError",
     "Measurement",
     "OneRun",
@@ -77,7 +76,6 @@ __all__ = [
     "difference",
     "difference_of",
     "experiment_run_name",
-    "gain",
     "get_recipe",
     "holm",
     "images_needed",

@@ -1,6 +1,7 @@
 """What the chapter on differences draws, and what a poster prints."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import hypot
 from statistics import mean
 
@@ -30,6 +31,7 @@ def printed(model: str, dataset: str) -> float | None:
     return runs.printed(f"{model} (poster)", dataset)
 
 
+@cache  # a reading of the ledger each
 def of_seeds(body: str, digits: int = 143, steps: int = 440) -> list[float]:
     """Accuracies in percent, one for each seed from 0: 143 digits or 1,442, 440 steps or 1,320."""
     model = f"{body}_micro_patch2_8"

@@ -4,7 +4,7 @@ from vitbook.figures.parts.figure import Figure
 
 _SIDES, _SIDE = (4, 8, 12, 16, 32, 48, 64), 8  # and at the start
 _BLOCK = 4
-_COLORS = {"own": "#fee838", "late": "#5d6570", "mixed": "#7b8a9c", "none": "#00224e"}
+_COLORS = {"own": "#fee838", "late": "#5d6570", "none": "#00224e"}
 _LAYERS, _MOST = 2, 12  # at the start, and at most
 
 
@@ -18,10 +18,11 @@ def hearing_map(
 ) -> Figure:
     """Paint tokens of a square grid that have news, watch it spread, and see what a layer computes.
 
-    Seven patterns and their cost as the grid grows: all tokens, rows twice, a row and then a
-    column, blocks of 4x4, 3x3 neighbours, Linformer's mixtures, Performer's features. A pair is
-    one score and one weighted value, two multiply-adds for each number of a head; projections are
-    left out. It starts with a token of a grid of 8 x 8, each of which reads its row.
+    Six patterns and their cost as the grid grows: all tokens, rows twice, a row and then a
+    column, windows of 4x4, windows that move in every second layer (Swin), 3x3 neighbours. Beside
+    them stand Linformer's and Performer's costs, in which all tokens hear of all at once. A pair
+    is one score and one weighted value, two multiply-adds for each number of a head; projections
+    are left out. It starts with a token of a grid of 8 x 8, each of which reads its row.
 
     Args:
         num_keys: Linformer's mixtures.
@@ -29,23 +30,23 @@ def hearing_map(
     """
     names = {
         "all": "all tokens", "rows": "its row in both layers", "axial": "its row, then its column",
-        "blocks": f"its block of {_BLOCK} × {_BLOCK}", "near": "its 3 × 3 neighbours",
-        "linformer": f"Linformer, {num_keys} keys",
-        "performer": f"Performer, {num_features} features",
+        "blocks": f"its window of {_BLOCK} × {_BLOCK}",
+        "swin": "its window, moved in every second layer (Swin)",
+        "near": "its 3 × 3 neighbours",
     }  # fmt: skip
     data = {
         "sides": _SIDES, "side": _SIDE, "pattern": "rows", "token": 0,
         "layers": _LAYERS, "most": _MOST, "block": _BLOCK, "keys": num_keys,
         "features": num_features, "names": names,
-        "thin": {"linformer": f"in {num_keys} mixtures",
-                 "performer": f"through {num_features} features"},
+        "nobody_left_out": {"linformer": f"Linformer, {num_keys} keys",
+                            "performer": f"Performer, {num_features} features"},
         "colors": _COLORS, "task": task or "",
     }  # fmt: skip
     finding = (
         f"Shown at the start, on a grid of {_SIDE} × {_SIDE}: one token has news, and each reads "
         f"{names['rows']}. After one layer {_SIDE} of {_SIDE**2} tokens have heard it, after two "
         f"{_SIDE}. A layer computes {_SIDE**3} of {_SIDE**4:,} pairs.\nYellow: heard in the first "
-        "layer, with a weight of its own; darker: later. Grey-blue: heard through a few mixtures "
-        "or features that all tokens share."
+        "layer; darker: later. Linformer and Performer have a bar and no map, as with them every "
+        "token hears of all in one layer."
     )
     return Figure("hearing_map", data, title, description or finding)

@@ -15,8 +15,22 @@ export function arrival(kind, side, block, one, other) {
   if (kind === "rows") return row === r ? 1 : Infinity;
   if (kind === "axial") return row === r ? 1 : 2;
   if (kind === "near") return Math.max(Math.abs(row - r), Math.abs(column - c));
-  if (kind !== "blocks") return 1;
-  return [[row, r], [column, c]].every(([a, b]) => Math.floor(a / block) === Math.floor(b / block)) ? 1 : Infinity;
+  if (kind === "blocks") {
+    return [[row, r], [column, c]].every(([a, b]) => Math.floor(a / block) === Math.floor(b / block)) ? 1 : Infinity;
+  }
+  return kind === "swin" ? Math.max(moving(row, r, side, block), moving(column, c, side, block)) : 1;
+}
+
+/** Layers of windows, each second one moved by half a window, until news has come from one row to another. */
+function moving(to, from, side, block) {
+  let low = from, high = from, layers = 0;
+  for (; to < low || to > high; layers++) {
+    const shift = layers % 2 ? block / 2 : 0;
+    const start = (at) => Math.floor((at + shift) / block) * block - shift;
+    low = Math.max(0, start(low));
+    high = Math.min(side, start(high) + block) - 1;
+  }
+  return layers;
 }
 export const hears = (kind, side, block, one, other, layers) =>
   arrival(kind, side, block, one, other) <= layers;
@@ -25,7 +39,7 @@ export const hears = (kind, side, block, one, other, layers) =>
 export function pairs(kind, side, { block, keys, features }) {
   if (kind === "near") return (3 * side - 2) ** 2; // at the edge a token has fewer neighbours
   const read = {
-    all: side * side, rows: side, axial: side, blocks: block * block,
+    all: side * side, rows: side, axial: side, blocks: block * block, swin: block * block,
     linformer: 2 * keys, performer: 2 * features,
   };
   return side * side * read[kind];
@@ -41,16 +55,16 @@ export function moved(token, from, to) {
  * @param {HTMLElement} root
  * @param {{sides: number[], side: number, pattern: string, token: number, layers: number,
  *   most: number, block: number, keys: number, features: number, names: Record<string, string>,
- *   thin: Record<string, string>, colors: Record<string, string>, task: string}} data
+ *   nobody_left_out: Record<string, string>, colors: Record<string, string>, task: string}} data
  */
 export function render(root, data) {
-  const { sides, block, names, thin } = data;
+  const { sides, block, names } = data, others = Object.entries(data.nobody_left_out);
   const shades = Object.fromEntries(Object.entries(data.colors).map(([k, v]) => [k, rgb(v)]));
   const figure = live(root, data,
     { side: data.side, pattern: data.pattern, painted: [data.token], layers: data.layers });
   const { state, change } = figure, said = (number) => number.toLocaleString("en");
 
-  const costs = [0, 1].map(() => {
+  const costs = Array.from({ length: 2 + others.length }, () => {
     const name = node("span"), number = node("span"), bar = node("i", { class: "vb-cost" });
     return { name, number, bar, element: div("vb-price", name, number, track(bar)) };
   });
@@ -108,19 +122,21 @@ export function render(root, data) {
     pad.show();
     const count = cellsOf(side), when = arrivals(state);
     paint(ink, count, count, (cell) => painted.includes(tokenOf(cell)) ? shades.own : shades.none);
-    const late = [shades.late, shades.own], lit = thin[pattern] ? () => shades.mixed
-      : (layer) => between(late, 1 / Math.max(layer, 1));
+    const late = [shades.late, shades.own], lit = (layer) => between(late, 1 / Math.max(layer, 1));
     paint(map, side, side, (token) => when[token] > layers ? shades.none
       : when[token] === 0 ? shades.own : lit(when[token]));
     const number = reaches(when, layers);
     heading.textContent = `Heard after ${layers} layer${layers === 1 ? "" : "s"}`;
-    told.textContent = `${said(number)} of ${said(tokens)}, ${thin[pattern] ?? "each with its own weight"}`;
+    told.textContent = `${said(number)} of ${said(tokens)} tokens`;
 
     const cost = pairs(pattern, side, data), all = tokens * tokens;
-    [["all pairs", all], [names[pattern], cost]].forEach(([name, pairs], i) => {
+    const bars = [["all pairs", all], [names[pattern], cost],
+      ...others.map(([kind, name]) => [name, pairs(kind, side, data)])];
+    const longest = Math.max(...bars.map(([, count]) => count));
+    bars.forEach(([name, count], i) => {
       costs[i].name.textContent = name;
-      costs[i].number.textContent = said(pairs);
-      costs[i].bar.style.width = `${Math.min(100, 100 * pairs / Math.max(all, cost))}%`;
+      costs[i].number.textContent = said(count);
+      costs[i].bar.style.width = `${100 * count / longest}%`;
     });
     const share = cost < all ? `${(100 * cost / all).toPrecision(2)} % of all pairs`
       : cost > all ? `${(cost / all).toPrecision(2)} times all pairs` : "as many as all pairs";
@@ -136,7 +152,7 @@ export function render(root, data) {
         `${Number.isFinite(far) ? `hears after ${far} layer${far === 1 ? "" : "s"}` : "never hears"}. `;
     return {
       says: `${news}A layer computes ${said(cost)} pairs, ${share}. `,
-      reached: reached && `at ${side} × ${side} nothing cheaper carries word from corner to corner.`,
+      reached: reached && `at ${side} × ${side} no pattern of the list carries word from corner to corner for less.`,
       told: { heard: [1, 2].map((layers) => [...when].map((each) => each <= layers)), cost },
       named: { side, pattern, painted: painted.join(",") || "none", layers },
     };
