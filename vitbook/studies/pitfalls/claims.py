@@ -20,6 +20,11 @@ NOTES = {
 }
 
 
+def name_of(number: int) -> str:
+    """Of the claim on a pitfall: "2, strips"."""
+    return f"{number}, {TRAINED[number].replace('_', ' ')}"
+
+
 @cache
 def evidence() -> Evidence:
     rows = runs.select(runs.read_all(), experiment="faults")
@@ -30,8 +35,8 @@ def evidence() -> Evidence:
     ]
     trained = [
         Claim(
-            f"{number} trained in",
-            f"{fault.replace('_', ' ').capitalize()}, trained in, costs accuracy on digits.",
+            name_of(number),
+            f"A model that learns with the fault `{fault}` reads fewer digits.",
             ("with the fault", "without"),
             [row for row in rows if row.recipe["fault"] == fault],
             runs.select(right, model="spt_" * (number == 4) + "vit_micro_patch2_8"),
@@ -54,7 +59,7 @@ def costly() -> list[int]:
 
     All untouched models are near the ceiling, where points decide nothing.
     """
-    claims = {n: evidence()[f"{n} trained in"].comparison.odds for n in TRAINED}
+    claims = {n: evidence()[name_of(n)].comparison.odds for n in TRAINED}
     corrected = holm([found.p for found in claims.values()])
     pairs = zip(claims.items(), corrected, strict=True)
     return [n for (n, found), p in pairs if found.mean < 0 and p < 0.05]
@@ -96,7 +101,7 @@ def prices(planted: dict[int, str]) -> str:
             "pitfall": f'<a href="#pit-{number}">{number} · {name}</a>',
             "law": law,
             "planted": planted[number],
-            "trained in": str(evidence()[f"{number} trained in"].comparison.ours).split(",")[0]
+            "trained in": str(evidence()[name_of(number)].comparison.ours).split(",")[0]
             if number in TRAINED
             else "nothing to train",
         }
