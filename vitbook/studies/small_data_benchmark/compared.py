@@ -12,6 +12,7 @@ MINIS = {"Rot-ViT": "rot_vit_mini_patch4_32", "SL-ViT": "sl_vit_mini_patch4_32",
          "ResNet-20": "resnet20"}  # fmt: skip
 OVERLAP = {"T2T-ViT": "t2t_vit_mini_patch4_32", "hybrid": "vit_mini_r8_s4_32"}
 COMPARED = ("ViT-Ti", "Rot-ViT", "SL-ViT", "T2T-ViT", "ResNet-56")
+KINDS = {"ViT-Ti": "plain ViT", "ResNet-56": "ResNet"}  # whose bodies the columns do not share
 
 
 @cache  # asked for some forty times
@@ -54,7 +55,7 @@ def _share(rows: list[Result]) -> float | None:
 def beside() -> list[dict[str, str]]:
     """Accuracy on CIFAR-10 in percent: the poster's, SL-ViT's authors', and ours."""
     return [
-        {"": name}
+        {"": KINDS.get(name, name)}
         | {
             column: f"{shares[name]:.1f}" if name in shares else "–"
             for column, shares in _columns().items()
