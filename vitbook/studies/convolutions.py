@@ -235,7 +235,7 @@ def _poster() -> Table:
     return Table(
         "ResNets and ViTs, as printed",
         "From a project poster. With another recipe, 300 passes, nearly the same ViT-Ti reaches "
-        f"{lee['printed']} on CIFAR-10 (Lee et al. 2021): the order of two models at one recipe "
-        "ranks model and recipe together.",
+        f"{lee['printed']} on CIFAR-10 (Lee et al. 2021): the order of two models holds for "
+        "the recipe that both were trained with.",
         lines,
     )
