@@ -181,12 +181,15 @@ def test_the_evidence_says_what_the_page_says():
     found = evidence()
     for name in ("Linformer, trained", "Performer, trained"):
         assert found.verdict(name) == "at the ceiling"
-    for name in ("Axial at one pixel a token", "Shrunk by a convolution"):
+    for name in ("Windows at one pixel a token", "Shrunk by a convolution"):
         assert found[name].comparison.points.low > 0
     rows, _ = merged()
     for left in (161, 65, 41):
         cosine = {way: row["cosine"] for way, row in rows[left].items()}
         assert max(cosine, key=cosine.get) == "merged, most alike"
+    assert rows[41]["merged, most alike"]["agrees"][1] > rows[41]["merged, any two"]["agrees"][2]
+    assert rows[65]["merged, most alike"]["agrees"][1] < rows[65]["dropped, any"]["agrees"][2]
+    assert rows[257]["whole"]["agrees"][0] == 1
     drawn = redrawn()
     assert drawn["drawn once"][0]["softmax"] < 0.7
     assert min(row["softmax"] for row in drawn["drawn anew each epoch"]) > 0.9

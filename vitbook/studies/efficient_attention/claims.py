@@ -3,6 +3,7 @@
 from vitbook import runs
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 from vitbook.studies.efficient_attention.fewer_tokens import BODY
+from vitbook.training.transfer.linear_probe import share_interval
 
 SHORTCUTS = {"Linformer": "linformer_vit", "Performer": "performer_vit", "Axial": "axial_vit",
              "Windows": "block_local_vit"}  # fmt: skip
@@ -13,12 +14,17 @@ NOT_SCALED = (
 
 
 def merged() -> tuple[dict[int, dict[str, dict]], int]:
-    """Tokens that are left -> way to lose the others -> its row; and the photographs asked."""
+    """Tokens that are left -> way to lose the others -> its row; and the photographs asked.
+
+    In a row "agrees" has the ends of its interval, as "accuracy".
+    """
     (kept,) = runs.measurements("fewer_tokens", f"{BODY}-tf_flowers")
+    images = kept.settings["images"]
     found: dict[int, dict[str, dict]] = {}
     for row in kept.rows:
-        found.setdefault(row["left"], {})[row["way"]] = row
-    return found, kept.settings["images"]
+        agrees = share_interval(round(row["agrees"] * images), images)
+        found.setdefault(row["left"], {})[row["way"]] = row | {"agrees": agrees}
+    return found, images
 
 
 def redrawn() -> dict[str, list[dict]]:
@@ -106,24 +112,25 @@ def _percent(interval: list[float]) -> str:
 
 
 def _fewer() -> Table:
-    (kept,) = runs.measurements("fewer_tokens", f"{BODY}-tf_flowers")
-    whole = kept.rows[0]["macs"]
+    found, images = merged()
+    rows = [row for ways in found.values() for row in ways.values()]
+    whole = rows[0]["macs"]
     return Table(
         "Fewer tokens",
         f"{BODY}, not trained for it, with the book's head for TF-Flowers, on "
-        f"{kept.settings['images']} held-out photographs; by `vitbook measure fewer-tokens`. "
+        f"{images} held-out photographs; by `vitbook measure fewer-tokens`. "
         "*Agrees*: answers that are those of the whole model. In brackets 95 % intervals, of the "
-        "test images for accuracies, of 20 interleaved pairs for speed over the whole model. "
+        "test images for shares, of 20 interleaved pairs for speed over the whole model. "
         "Multiply-adds are of the body, the search for pairs among them.",
         [
             {
                 "way": row["way"], "tokens left": str(row["left"]),
-                "accuracy": _percent(row["accuracy"]), "agrees": f"{100 * row['agrees']:.1f} %",
+                "accuracy": _percent(row["accuracy"]), "agrees": _percent(row["agrees"]),
                 "cosine of the class token": f"{row['cosine']:.3f}",
                 "multiply-adds": f"{100 * row['macs'] / whole:.0f} %",
                 "speed": "{:.2f} ({:.2f} to {:.2f})".format(*row["speed"]) if row["speed"] else "–",
             }
-            for row in kept.rows
+            for row in rows
         ],
     )  # fmt: skip
 

@@ -133,9 +133,13 @@ def accuracy_interval(
             "classes), one image at least, and one label an image"
         )
     check_finite(logits, "logits")
+    return share_interval(int((logits.argmax(dim=1) == labels).sum()), len(labels))
+
+
+def share_interval(hits: int, images: int) -> list[float]:
+    """A share of images and the ends of its 95 % interval (Wilson's), each 0 to 1."""
     with from_extra("data"):
         from scipy.stats import binomtest  # scikit-learn brings it
 
-    right = int((logits.argmax(dim=1) == labels).sum())
-    found = binomtest(right, len(labels)).proportion_ci(method="wilson")
-    return [right / len(labels), float(found.low), float(found.high)]
+    found = binomtest(hits, images).proportion_ci(method="wilson")
+    return [hits / images, float(found.low), float(found.high)]
