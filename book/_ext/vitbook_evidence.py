@@ -34,11 +34,12 @@ hold the luck of neither.
 
 **Verdicts.** Comparisons of this page that could be decided: {number}. They have two seeds or more
 on both sides, and a baseline (the second side) that is not above 97 %, so which they are does not
-depend on how they came out. They are corrected together (Holm). *Agrees*, *contradicts*: the
-interval lies on one side of zero, and the corrected p is below 0.05. *A lead*: only the uncorrected
-p is. *Open*: the interval holds zero, so a difference is not shown, and not excluded. *Shows*: one
-run, which decides nothing. *At the ceiling*: the baseline is above 97 %, where points decide
-nothing.
+depend on how they came out. Where all baselines of a page are above it, the logarithms of right to
+wrong answers (log-odds) are decided instead, and each claim says so. They are corrected together
+(Holm). *Agrees*, *contradicts*: the interval lies on one side of zero, and the corrected p is below
+0.05. *A lead*: only the uncorrected p is. *Open*: the interval holds zero, so a difference is not
+shown, and not excluded. *Shows*: one run, which decides nothing. *At the ceiling*: the baseline is
+above 97 %, where points decide nothing.
 """
 
 
@@ -121,7 +122,9 @@ def section(chapter: str, claim: Claim, evidence: Evidence) -> Iterator[str]:
     notes = [f"Unequal steps, because {found.unequal}."] if found.unequal else []
     if claim.than:
         notes.append(f"Against {link(chapter, claim.than)}: {claim.than}.")
-    if found.at_ceiling and found.odds:
+    if claim.in_log_odds and claim.test:
+        notes.append(f"Decided in log-odds: {claim.test.told(2)}.")
+    elif found.at_ceiling and found.odds:
         notes.append(f"In log-odds it is {found.odds.told(2)}, uncorrected.")
     planned = [f"`{name}` on {day}" for name, day in claim.planned.items()]
     if any(not row.experiment for row in (*claim.ours, *claim.theirs)):

@@ -147,6 +147,11 @@ def test_near_the_ceiling_the_page_has_log_odds(build):
     root, _ = build("Text.", lambda: Evidence([high]))
     page = (root / "html/book/evidence/chapter.html").read_text()
     assert "At the ceiling:" in page and "In log-odds it is +0." in page
+    decided = replace(high, in_log_odds=True)
+    root, _ = build("Text.", lambda: Evidence([decided]))
+    page = (root / "html/book/evidence/chapter.html").read_text()
+    assert "Agrees:" in page and "Decided in log-odds: +0." in page
+    assert "could be decided: 1" in page
 
 
 def test_an_interaction_is_told_in_log_odds():

@@ -1,6 +1,7 @@
 import copy
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -10,7 +11,15 @@ from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_positions
 from vitbook.models import set_stochastic_depth
 from vitbook.runs import get_recipe
-from vitbook.studies.pitfalls import FAULTS, broken_laws, check_fault, claims, plant, test_vit
+from vitbook.studies.pitfalls import (
+    FAULTS,
+    about_digits,
+    broken_laws,
+    check_fault,
+    claims,
+    plant,
+    test_vit,
+)
 from vitbook.training import CheckpointError, run, save_checkpoint
 from vitbook.training.engine.optimization import parameter_groups
 from vitbook.training.faults import load_checkpoint
@@ -294,23 +303,104 @@ def test_a_model_of_another_library_keeps_the_laws_to_copy(law):
     getattr(test_vit, law)()
 
 
-def test_each_law_to_copy_finds_a_fault():
+def test_the_laws_to_copy_find_half_of_the_faults():
     broken = {fault: broken_laws(fault) for fault in ("", *FAULTS) if fault != "axis_shifts"}
-    found = {law for laws in broken.values() for law in laws}
-    assert broken[""] == [] and len(found) == len(LAWS) - 1  # nothing here is drawn in eval mode
-    assert sum(map(bool, broken.values())) == 6
+    assert broken[""] == [] and sum(map(bool, broken.values())) == 6
+    assert "rows" in broken["query_softmax"]
 
 
-def test_something_drawn_in_eval_mode_breaks_a_law(monkeypatch):
+def after(part, change):
+    part.register_forward_hook(lambda part, given, out: change(out))
+
+
+def before(model, change):
+    model.register_forward_pre_hook(lambda model, given: (change(*given),))
+
+
+# A law of the file to copy, a fault that it finds in any model, and the sentence that says so.
+BREAKS = {
+    "company": (lambda model: after(test_vit.blocks_of(model)[0], lambda t: t - t.mean(0)),
+                "an image depends on its batch"),
+    "order": (lambda model: after(test_vit.blocks_of(model)[0], lambda t: t.cumsum(1)),
+              "a block knows the order"),
+    "one_patch_is_one_token": (lambda model: before(model, lambda x: x.roll(1, -1)),
+                               "a patch changes 2 tokens"),
+    "twice_the_same": (lambda model: after(model, lambda out: out * torch.rand(())),
+                       "something is drawn in eval mode"),
+    "logits_are_no_shares": (lambda model: after(model, lambda out: out.softmax(-1)),
+                             "there is a softmax in the head"),
+    "every_pixel_is_seen_and_every_row_learns": (
+        lambda model: before(model, lambda x: F.pad(x[..., :-1], (0, 1))),
+        "the answer does not see some pixels"),
+}  # fmt: skip
+
+
+@pytest.fixture(params=["timm's default", "ours"])
+def without_positions(request):
+    """The file to copy tests a model of this library; gives one that lacks positions."""
+    if request.param == "ours":
+        with about_digits(lambda: create_model("vit_micro_patch2_8")):
+            yield lambda: create_model("vit_nopos_micro_patch2_8")
+    else:
+        yield lambda: timm.create_model(
+            "vit_tiny_patch16_224", img_size=64, pos_embed="none", class_token=False,
+            global_pool="avg",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("law", BREAKS)
+@pytest.mark.usefixtures("without_positions")
+def test_each_law_to_copy_can_fail(law, monkeypatch):
+    fault, told = BREAKS[law]
     model = test_vit.make_model()
-    model.norm.register_forward_hook(lambda module, args, out: out * torch.rand(()))
+    fault(model)
     monkeypatch.setattr(test_vit, "make_model", lambda: model)
-    with pytest.raises(AssertionError, match="something is drawn in eval mode"):
-        test_vit.test_twice_the_same()
+    with pytest.raises(AssertionError, match=told):
+        getattr(test_vit, f"test_{law}")()
+
+
+def test_a_model_without_positions_breaks_a_law_to_copy(without_positions, monkeypatch):
+    monkeypatch.setattr(test_vit, "make_model", without_positions)
+    with pytest.raises(AssertionError, match="patches that move change nothing"):
+        test_vit.test_positions_count()
+
+
+def scores(q, k):
+    return q @ k.mT / q.shape[-1] ** 0.5
+
+
+fused = F.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize(
+    ("attend", "told"),
+    [
+        (lambda q, k, v, **_: scores(q, k).softmax(-2) @ v, "do not sum to 1"),
+        (lambda q, k, v, **_: scores(q, k).sigmoid() @ v, "do not sum to 1"),
+        (lambda q, k, v, **_: fused(q, k, v, dropout_p=0.2), "do not sum to 1"),
+        (
+            lambda q, k, v, **_: (scores(q, k).softmax(-1)[..., None] * v[..., None, :, :]).sum(-2),
+            "saw the weights of 0 attentions",
+        ),
+    ],
+    ids=["the wrong axis", "no softmax", "dropout in a fused call", "nothing to see"],
+)
+@pytest.mark.usefixtures("without_positions")
+def test_rows_to_copy_see_fused_and_written_attention(attend, told, monkeypatch):
+    test_vit.test_rows()
+    monkeypatch.setattr(F, "scaled_dot_product_attention", attend)
+    with pytest.raises(AssertionError, match=told):
+        test_vit.test_rows()
+
+
+def test_every_law_to_copy_has_a_fault_here():
+    assert {f"test_{law}" for law in (*BREAKS, "rows", "positions_count")} == set(LAWS)
 
 
 def test_the_trained_faults_have_their_runs_and_their_rows():
     found = claims.evidence()
+    verdicts = {n: found.verdict(claims.name_of(n)) for n in claims.TRAINED}
+    assert [n for n, verdict in verdicts.items() if verdict == "a lead for"] == [11]
     assert set(claims.TRAINED.values()) < set(FAULTS) and len(claims.PITFALLS) == 20
     assert {len(claim.ours) for claim in found.claims} == {3, 5}
     assert claims.costly() == [5, 10, 12, 13]

@@ -25,6 +25,7 @@ class Claim:
         claimed: 1 if the sentence says that the first is above, -1 if below.
         than: makes it a claim of an interaction: that the difference is larger than that of this
             claim (``claimed`` 1), or smaller, in log-odds.
+        in_log_odds: what is decided is the difference in log-odds, at the ceiling too.
         unequal: see :func:`.compare`.
         reported: what others print, in their words.
         note: what else a reader who doubts should know.
@@ -40,6 +41,7 @@ class Claim:
     theirs: Sequence[Result]
     claimed: int = 1
     than: "Claim | None" = None
+    in_log_odds: bool = False
     unequal: str = ""
     reported: str = ""
     note: str = ""
@@ -56,9 +58,11 @@ class Claim:
 
     @property
     def test(self) -> Difference | None:
-        """What is tested, if anything is: an interaction, or a difference in points."""
+        """What is tested, if anything is: an interaction, or a difference."""
         if self.than:
             return difference_of(self.comparison.odds, self.than.comparison.odds)
+        if self.in_log_odds:
+            return self.comparison.odds
         return self.comparison.points if self.comparison.decides else None
 
     def __str__(self) -> str:
@@ -68,7 +72,7 @@ class Claim:
 
     def verdict(self, chance: float | None = None) -> str:
         """See :func:`.verdict_of` and :meth:`.Comparison.verdict`."""
-        if self.than:
+        if self.test and (self.than or self.in_log_odds):
             return verdict_of(self.test, self.claimed, chance)
         return self.comparison.verdict(self.claimed, chance)
 

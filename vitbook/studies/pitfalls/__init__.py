@@ -4,6 +4,8 @@ Each keeps every shape and every weight. The chapter says where each was seen. T
 finds :data:`FAULTS`, :func:`check_fault` and :func:`plant` by their names.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from unittest.mock import patch
 
 import torch
@@ -217,6 +219,14 @@ def plant(model: nn.Module, fault: str) -> None:
         part.__class__ = wrong  # the same weights under the same names
 
 
+def about_digits(make_model: Callable[[], nn.Module]) -> AbstractContextManager:
+    """Inside the block `test_vit.py` tests such a model of ours, which reads digits."""
+    return patch.multiple(
+        test_vit, make_model=make_model, blocks_of=lambda model: model.encoder.blocks,
+        PATCH=2, SIZE=8, CHANNELS=1,
+    )  # fmt: skip
+
+
 def broken_laws(fault: str) -> list[str]:
     """The tests of `test_vit.py` that fail for the digits model with a mistake planted."""
 
@@ -226,12 +236,8 @@ def broken_laws(fault: str) -> list[str]:
             plant(model, fault)
         return model
 
-    changed = {
-        "make_model": make_model, "blocks_of": lambda model: model.encoder.blocks,
-        "PATCH": 2, "SIZE": 8, "CHANNELS": 1,
-    }  # fmt: skip
     broken = []
-    with patch.multiple(test_vit, **changed):
+    with about_digits(make_model):
         for name in (name for name in dir(test_vit) if name.startswith("test_")):
             try:
                 getattr(test_vit, name)()

@@ -42,17 +42,20 @@ def alike(one, other):
     return torch.allclose(one, other, atol=1e-4, rtol=1e-3)
 
 
-class LeftOperands(TorchFunctionMode):
-    """What is multiplied with values: square, and nowhere below zero."""
+class RowSums(TorchFunctionMode):
+    """What the weights of each attention sum to."""
 
     def __init__(self):
         self.seen = []
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function.__name__ in ("matmul", "__matmul__", "bmm"):
-            left = args[0]
+        if function.__name__ == "scaled_dot_product_attention":  # fused: it shows no weights
+            q, k, v, *others = args
+            self.seen.append(function(q, k, torch.ones_like(v), *others, **kwargs or {}))
+        elif function.__name__ in ("matmul", "__matmul__", "bmm"):
+            left = args[0]  # weights are square, and nowhere below zero
             if left.shape[-1] == left.shape[-2] and (left >= 0).all():
-                self.seen.append(left)
+                self.seen.append(left.sum(dim=-1))
         return function(*args, **kwargs or {})
 
 
@@ -67,10 +70,15 @@ def test_company():
 @torch.no_grad()
 def test_rows():
     model, images, _ = case()
-    with LeftOperands() as weights:
+    with RowSums() as sums:
         model(images)
-    for rows in weights.seen:
-        assert alike(rows.sum(dim=-1), torch.ones(())), "weights of an average do not sum to 1"
+    blocks = len(blocks_of(model))
+    assert len(sums.seen) >= blocks, (
+        f"saw the weights of {len(sums.seen)} attentions in {blocks} blocks: "
+        "tell RowSums how yours multiplies weights and values"
+    )
+    for rows in sums.seen:
+        assert alike(rows, torch.ones(())), "weights of an average do not sum to 1"
 
 
 @torch.no_grad()
