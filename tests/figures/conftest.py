@@ -41,7 +41,8 @@ def js(tmp_path_factory):
 
     def evaluate(module: str, expression: str, **values):
         values = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in values.items()}
-        (path,) = [*folder.glob(f"{module}/figure.js"), *folder.glob(f"*/{module}.js")]
+        places = (f"{module}/figure.js", f"*/{module}.js", f"{module}.js")
+        (path,) = (path for place in places for path in folder.glob(place))
         task = {"module": str(path), "expression": expression, "values": values}
         process.stdin.write(json.dumps(task) + "\n")
         process.stdin.flush()

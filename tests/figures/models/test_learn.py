@@ -130,6 +130,30 @@ def test_without_positions_fewer_digits_are_read_and_the_guess_is_told(show, tmp
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "read", "came"),
+    [
+        ("shuffle", 10, "no more than chance"),
+        ("shuffle", 60, "fewer than the plain one"),
+        ("shuffle", 90, "about as many"),
+        ("positions", 10, "fewer than the plain one"),  # of it, chance is no guess
+    ],
+)
+def test_what_came_is_one_of_the_guesses(js, kind, read, came):
+    def run(name, right):
+        answers = [0] * right + [1] * (100 - right)
+        return {"kind": name, "told": [{"answers": answers, "accuracy": right / 100}]}
+
+    told, guesses = (
+        js("learn/words", expression, runs=[run("none", 92), run(kind, read)], labels=[0] * 100)
+        for expression in (
+            "verdict(runs, { labels }, 'more', 10)",
+            f"guessesOf('{kind}').map((guess) => GUESSES[guess])",
+        )
+    )
+    assert f"it is “{came}”" in told and came in guesses
+
+
 @pytest.mark.browser
 def test_a_resnet_learns_beside_it_and_is_the_librarys(show, tmp_path):
     page = show(sample(300))

@@ -9,7 +9,7 @@ import { asFile, fromFile, nameOf } from "./file.js";
 import { insideOf } from "./inside.js";
 import { BATCH, called, CHANGES, named, numbersOf } from "./run.js";
 import { trainingOf } from "./training.js";
-import { counted, GUESSES, milestones, percent } from "./words.js";
+import { counted, GUESSES, guessesOf, milestones, percent } from "./words.js";
 import { thumb, wrongOf } from "./wrong.js";
 
 const RATES = 4; // doublings of the learning rate, up; half as many down
@@ -84,12 +84,13 @@ export function render(root, data) {
   const rate = figure.slider("rate", "Learning rate of both", { min: -RATES / 2, max: RATES,
     tell: (power) => power ? `${2 ** power} times the usual one` : "the usual one" });
   for (const each of [size, choice, seed, rate]) each.addEventListener("change", training.prepare);
-  const guess = div("vb-controls", node("span", {}), ...Object.entries(GUESSES).map(([key, words]) =>
-    figure.button(`guess-${key}`, words.replace(/^./, (c) => c.toUpperCase()), () => {
+  const guesses = Object.entries(GUESSES).map(([key, words]) =>
+    [key, figure.button(`guess-${key}`, words.replace(/^./, (c) => c.toUpperCase()), () => {
       change({ guess: key });
       training.begin(kinds());
       button.focus();
-    })));
+    })]);
+  const guess = div("vb-controls", node("span", {}), ...guesses.map(([, each]) => each));
   const tabs = [0, 1].map(() => node("span"));
   const shown = figure.chooser("shown", "which of the two is shown below", ["the plain one", "the other one"], {
     face: (i) => tabs[i], kind: "vb-choice", part: (shown) => looks({ shown }) });
@@ -135,6 +136,7 @@ export function render(root, data) {
     button.textContent = PRESS[phase];
     button.hidden = asks;
     guess.hidden = !asks;
+    for (const [key, each] of guesses) each.hidden = !guessesOf(state.change).includes(key);
     if (asks) guess.firstChild.textContent = `Your guess starts both models. In the end ${called(state.change)} will read`;
     choice.hidden = Boolean(data.change);
     rate.hidden = !CHANGES[state.change]?.rate;

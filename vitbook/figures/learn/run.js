@@ -2,12 +2,13 @@ export const BATCH = 32;
 
 /**
  * What differs in a second model: what the menu calls it, what is said of its run, what it is to the trainer, and the
- * reason to look for. `rate`: the learning rate of both can be dragged.
+ * reason to look for. `rate`: the learning rate of both can be dragged. `guesses`: what can be guessed of it, if not
+ * fewer, as many, more.
  */
 export const CHANGES = {
   positions: { menu: "No positions", run: "without positions", settings: { positions: false },
     why: "Without positions a digit is a bag of patches, and different digits can have nearly the same bag." },
-  shuffle: { menu: "Patches in one shuffled order", run: "with its patches shuffled", settings: { shuffle: true },
+  shuffle: { menu: "Patches in one shuffled order", run: "with its patches shuffled", settings: { shuffle: true }, guesses: ["chance", "fewer", "same"],
     why: "Positions are learned, so any order is as good as another if it is always the same." },
   convolution: { menu: "A ResNet: convolutions, no attention", run: "a ResNet", settings: { kind: "resnet" },
     why: "A convolution is built on what attention has to learn: pixels that are near belong together, and a stroke may lie anywhere." },
