@@ -30,7 +30,7 @@ it is half of a 95 % interval, and says how far the choice of the test images al
 the number. Brackets are 95 % intervals over seeds, by Welch's t, of all seeds that the ledger has.
 A seed draws the first weights, the order of the images and their changes. It draws neither the test
 images nor, where a share of the data is trained on, that share: all runs have the same. So brackets
-hold the luck of neither.
+hold the luck of neither. *Epochs*: how often an image of the training was shown, on average.
 
 **Verdicts.** Comparisons of this page that could be decided: {number}. They have two seeds or more
 on both sides, and a baseline (the second side) that is not above 97 %, so which they are does not
@@ -115,7 +115,7 @@ def section(chapter: str, claim: Claim, evidence: Evidence) -> Iterator[str]:
             "accuracy": str((found.ours, found.theirs)[side]),
             "each seed": each_seed(rows),
             "steps": f"{found.steps[side]:,}",
-            "passes": f"{found.passes[side]:.1f}",
+            "epochs": f"{found.passes[side]:.1f}",
         }
         for name, rows, side in sides
     )
