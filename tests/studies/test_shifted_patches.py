@@ -52,6 +52,8 @@ def test_what_the_chapter_says_stands_the_correction(found):
     assert {verdicts[name] for name in agree} == {"agrees"}
     assert verdicts["LSA alone, 143 digits"] == verdicts["Fewer digits, larger gain"] == "open"
     assert verdicts["Sixty epochs"] == "at the ceiling"
+    assert verdicts["143 digits, 1,320 steps"] == "open"
+    assert found["143 digits, 1,320 steps"].comparison.high < 4
     assert {told for name, told in verdicts.items() if "photographs" in name} == {"shows"}
 
 

@@ -35,10 +35,12 @@ def printed(model: str, dataset: str) -> float | None:
 def of_seeds(body: str, digits: int = 143, steps: int = 440) -> list[float]:
     """Accuracies in percent, one for each seed from 0: 143 digits or 1,442, 440 steps or 1,320."""
     model = f"{body}_micro_patch2_8"
-    if steps == 1320:
+    if (digits, steps) == (1442, 1320):
         rows = runs.select(runs.read(dataset="digits", recipe=get_recipe("digits")), model=model)
     else:
-        experiment = "scaling_digits" if (body, digits) == ("vit", 1442) else "few_digits"
+        experiment = "few_digits" if steps == 440 else "few_digits_long"
+        if (body, digits) == ("vit", 1442):
+            experiment = "scaling_digits"
         share = 0.1 if digits == 143 else 1.0
         rows = runs.select(runs.read_all(), experiment=experiment, model=model, share=share)
     return [100 * row.accuracy for row in sorted(rows, key=lambda row: row.seed)]

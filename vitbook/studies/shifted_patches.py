@@ -132,6 +132,12 @@ def evidence() -> Evidence:
             )
             for kind in ("spt_vit", "lsa_vit")
         ),
+        Claim(
+            "143 digits, 1,320 steps",
+            "With 143 digits and 1,320 steps, SL-ViT is better than plain.", few.sides,
+            asked("few_digits_long", "sl_vit_micro_patch2_8", 0.1),
+            asked("few_digits_long", "vit_micro_patch2_8", 0.1),
+        ),
         *photographs[2:],
         *_photographs(rows, asked),
     )  # fmt: skip
