@@ -29,6 +29,7 @@ def test_what_stands_the_correction(found):
     assert stands == {"The LayerNorm": "agrees", "1,442 digits": "agrees",
                       "Fewer digits, larger gain": "contradicts"}  # fmt: skip
     assert verdicts["Sixty epochs"] == "at the ceiling" and verdicts["143 digits"] == "a lead for"
+    assert verdicts["143 digits, 1,320 steps"] == "a lead against"
     assert {told for name, told in verdicts.items() if "photographs" in name} == {"shows"}
 
 

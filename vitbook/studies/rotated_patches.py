@@ -118,6 +118,12 @@ def evidence() -> Evidence:
             sides, few.ours, few.theirs, than=all_digits,
             note="In log-odds, since the two start from different accuracies.",
         ),
+        Claim(
+            "143 digits, 1,320 steps",
+            "With 143 digits and 1,320 steps, rotated patches are better than plain ones.", sides,
+            asked("few_digits_long", "rot_vit_micro_patch2_8", 0.1),
+            asked("few_digits_long", "vit_micro_patch2_8", 0.1),
+        ),
         *_digits_after_sixty_epochs(micro),
         *_few_digits_without_norm(short),
         *photographs[2:],
