@@ -32,6 +32,8 @@ def test_what_the_chapter_says_stands_the_correction(found):
     assert found.verdict("Soft answers") == found.verdict("Answers of the image") == "open"
     assert found.verdict("Smoother labels") == "a lead for"
     assert found["Smoother labels"].comparison.steps == (440, 440)
+    assert found.verdict("Flowers without labels") == "a lead for"
+    assert found.verdict("What ImageNet taught") == "agrees"
 
 
 def test_teachers_of_flowers_differ_in_what_they_knew():
