@@ -35,7 +35,7 @@ hold the luck of neither. *Epochs*: how often an image of the training was shown
 **Verdicts.** Comparisons of this page that could be decided: {number}. They have two seeds or more
 on both sides, and a baseline (the second side) that is not above 97 %, so which they are does not
 depend on how they came out. Where all baselines of a page are above it, the logarithms of right to
-wrong answers (log-odds) are decided instead, and each claim says so. They are corrected together
+wrong answers (log-odds) are tested instead, and each claim says so. They are corrected together
 (Holm). *Agrees*, *contradicts*: the interval lies on one side of zero, and the corrected p is below
 0.05. *A lead*: only the uncorrected p is. *Open*: the interval holds zero, so a difference is not
 shown, and not excluded. *Shows*: one run, which decides nothing. *At the ceiling*: the baseline is
@@ -123,7 +123,7 @@ def section(chapter: str, claim: Claim, evidence: Evidence) -> Iterator[str]:
     if claim.than:
         notes.append(f"Against {link(chapter, claim.than)}: {claim.than}.")
     if claim.in_log_odds and claim.test:
-        notes.append(f"Decided in log-odds: {claim.test.told(2)}.")
+        notes.append(f"Tested in log-odds: {claim.test.told(2)}.")
     elif found.at_ceiling and found.odds:
         notes.append(f"In log-odds it is {found.odds.told(2)}, uncorrected.")
     planned = [f"`{name}` on {day}" for name, day in claim.planned.items()]

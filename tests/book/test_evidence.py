@@ -150,7 +150,7 @@ def test_near_the_ceiling_the_page_has_log_odds(build):
     decided = replace(high, in_log_odds=True)
     root, _ = build("Text.", lambda: Evidence([decided]))
     page = (root / "html/book/evidence/chapter.html").read_text()
-    assert "Agrees:" in page and "Decided in log-odds: +0." in page
+    assert "Agrees:" in page and "Tested in log-odds: +0." in page
     assert "could be decided: 1" in page
 
 
