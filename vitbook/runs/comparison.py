@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import hypot
 
 from vitbook import datasets
 from vitbook.runs.planned_run import PlannedRun, num_images
@@ -14,11 +13,11 @@ from vitbook.runs.statistics import (
     OneRun,
     Spread,
     difference,
+    gap_luck,
     images_needed,
     log_odds,
     seeds_needed,
     summary,
-    test_error,
     verdict_of,
 )
 
@@ -145,7 +144,7 @@ def compare(ours: Sequence[Result], theirs: Sequence[Result], *, unequal: str = 
             *([log_odds(x, held_out) for x in side] for side in sides),
             finest=1e-6,  # what agrees to the image has a spread, if none to speak of
         )
-    luck = 1.96 * hypot(*(test_error(side.mean, held_out) for side in told))
+    luck = gap_luck([side.mean for side in told], held_out)
     ends = (points.low, points.high) if points else (gap - luck, gap + luck)
     steps, passes = (first.steps, second.steps), (ours[0].data_passes, theirs[0].data_passes)
     reason = unequal if first.steps != second.steps else ""

@@ -76,6 +76,14 @@ def test_error(accuracy: float | int, held_out: int) -> float:
     return sqrt(share * (100 - share) / held_out)
 
 
+def gap_luck(accuracies: Sequence[float | int], held_out: int) -> float:
+    """Half of a 95 % interval of the gap of two accuracies over the choice of test images.
+
+    The two sides are taken as independent, in points.
+    """
+    return 1.96 * hypot(*(test_error(accuracy, held_out) for accuracy in accuracies))
+
+
 def check_held_out(held_out: object) -> None:
     if not is_whole_number(held_out) or held_out < 1:
         raise ValueError(f"{held_out!r} held-out images: expected at least 1, a whole number")

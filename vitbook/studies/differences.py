@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import hypot
 from statistics import mean
 
 import matplotlib.pyplot as plt
@@ -13,7 +12,7 @@ from vitbook import runs
 from vitbook.plots.page import for_pages
 from vitbook.plots.style import COLORS, finish, fitted, wrapped
 from vitbook.runs import Evidence, Table, get_recipe
-from vitbook.runs.statistics import test_error
+from vitbook.runs.statistics import gap_luck
 
 # The test images: the flowers' are recovered in the chapter from printed percentages.
 TESTED = {"TF-Flowers": 367, "CIFAR-10": 10_000, "CIFAR-100": 10_000, "Tiny-ImageNet": 10_000}
@@ -65,9 +64,8 @@ def seed_dots(kinds: Mapping[str, Sequence[float]], title: str) -> Figure:
 
 def _apart(model: str, other: str, dataset: str, images: int) -> str:
     shares = [100 * printed(each, dataset) for each in (model, other)]
-    luck = 1.96 * hypot(*(test_error(share, images) for share in shares))
     gap = shares[0] - shares[1]
-    return f"{gap:+.1f}, ±{luck:.1f} by its test images".replace("-", "−")
+    return f"{gap:+.1f}, ±{gap_luck(shares, images):.1f} by its test images".replace("-", "−")
 
 
 def evidence() -> Evidence:

