@@ -17,7 +17,7 @@ from vitbook.studies.efficient_attention import (
     relative_error,
     with_fewer,
 )
-from vitbook.studies.efficient_attention.redrawn import redraw_each
+from vitbook.studies.efficient_attention.redrawn_features import redraw_each
 
 
 def drawn(std, n=40, width=16, seed=0):
