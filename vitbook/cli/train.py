@@ -63,7 +63,10 @@ def train(
         str, typer.Option(help="Experiment of data/experiments.toml that it answers.")
     ] = "",
     threads: Threads = None,
-    compile: Annotated[bool, typer.Option(help="Run through torch.compile.")] = False,
+    compile: Annotated[
+        bool | None,
+        typer.Option(help="Run through torch.compile; by default on a GPU in long runs."),
+    ] = None,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Folder for TensorBoard's event files.")
     ] = None,

@@ -49,7 +49,7 @@ def run(
     seed: int = 0,
     folder: str | Path,
     device: str | None = None,
-    compile: bool = False,
+    compile: bool | None = None,
     share: float | int = 1.0,
     share_seed: int = 0,
     start: str | Path = "",
@@ -81,6 +81,7 @@ def run(
             :func:`~.teachers.load_teacher` takes it.
         experiment: of ``data/experiments.toml`` that the run answers; its files are then called
             after it and after a digest of all that decides the run.
+        compile: as :func:`~.loop.train` takes it.
         probe: is given the model and the held-out data; what it returns goes to the ledger.
         probe_epochs: after which epochs; 0 is before training.
         tensorboard: folder for the curve as TensorBoard reads it.
