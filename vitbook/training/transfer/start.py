@@ -11,7 +11,12 @@ from vitbook.errors import UnknownNameError
 from vitbook.files import data_folder
 from vitbook.models import create_model
 from vitbook.models.weights.formats import ENDINGS
-from vitbook.models.weights.pretrained import PRETRAINED, Pretrained, load_pretrained
+from vitbook.models.weights.pretrained import (
+    PRETRAINED,
+    Pretrained,
+    check_in_catalogue,
+    load_pretrained,
+)
 from vitbook.training.engine.checkpoints import load_checkpoint
 
 
@@ -46,8 +51,8 @@ def start_from(
 
     Raises:
         UnknownNameError: no such weights; names the nearest.
-        StartError: a path without a file, weights of another model, or for images of
-            other channels.
+        StartError: a path without a file, weights of another model, of none of the catalogue, or
+            for images of other channels.
         CheckpointError: the file is damaged or no checkpoint, or of a body with a fault.
         ValueError: an image size that the patch does not divide.
 
@@ -61,6 +66,7 @@ def start_from(
         >>> model(torch.zeros(1, 1, 12, 12))
         tensor([[0., 0., 0.]], grad_fn=<AddmmBackward0>)
     """
+    check_in_catalogue(start, StartError)
     source = _load(start, image_size)
     learned = source.model if isinstance(source, Pretrained) else source
     spec = learned.spec
