@@ -95,7 +95,7 @@ class Recipe:
         shift: largest shift of each image, in pixels, both ways.
         rotation: largest rotation of each image, in degrees, both ways.
         zoom: largest change of scale of each image, as a factor: 0.1 is 0.9 to 1.1.
-        policy: one of :data:`POLICIES`, or None.
+        policy: one of :data:`POLICIES`, or None; an empty word, as TOML has no None, is none.
         policy_group: images that share one draw of the policy.
         erasing: probability that a rectangle of an image turns grey (Zhong et al. 2017).
         mixup: both parameters of the Beta of mixup (Zhang et al. 2018); 0 is no mixup.
@@ -170,6 +170,7 @@ class Recipe:
 
     def __post_init__(self):
         typed(vars(self), RecipeFields)
+        object.__setattr__(self, "policy", self.policy or None)
         for field, known in NAMES.items():
             name = getattr(self, field)
             if name not in (getattr(Recipe, field), *known):  # by default it may be none

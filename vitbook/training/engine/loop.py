@@ -209,7 +209,10 @@ def train(
         first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
         if compile is None:
             compile = device.type == "cuda" and not recipe.objective and last >= COMPILED_STEPS
-        runner = torch.compile(learner) if compile else learner
+        # To launch a small model's kernels takes a GPU longer than their work: they are replayed.
+        replayed = device.type == "cuda" and here.count == 1
+        mode = "reduce-overhead" if replayed else "default"
+        runner = torch.compile(learner, mode=mode) if compile else learner
         if here.count > 1:
             runner = DistributedDataParallel(runner)
 
