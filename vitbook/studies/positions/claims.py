@@ -1,0 +1,147 @@
+"""What the chapter on positions claims, and the rows behind it."""
+
+from vitbook import runs
+from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
+from vitbook.studies.positions.measures import SIZES, lines_of_sizes
+
+# What the chapter calls a kind of position -> the digits model that has it, at one pixel a token.
+KINDS = {
+    "no positions": "vit_nopos", "1-D table": "vit", "2-D table": "vit_pos2d",
+    "2-D sinusoid": "vit_sinusoid2d", "2-D relative": "vit_relpos2d", "2-D rotary": "vit_rope",
+}  # fmt: skip
+# Curves of the figure of sizes -> the digits model, and how it came to another grid.
+CARRIED = {
+    "1-D table, interpolated": ("vit", "carried"),
+    "rotary, stretched": ("vit_rope", "carried"),
+    "rotary, continued": ("vit_rope", "continued"),
+    "control: patches shuffled": ("vit_rope", "shuffled"),
+}
+
+
+def carried() -> dict[str, list[tuple[int, float, float, float]]]:
+    """Kind of position -> (pixels, mean, least and most of the seeds' accuracies in percent)."""
+    (kept,) = runs.measurements("resolutions", "digits")
+    found: dict[str, list[list[float]]] = {}
+    for name, (body, way) in CARRIED.items():
+        found[name] = [
+            [100 * share for share in row["accuracy"]]
+            for row in kept.rows
+            if row["model"] == f"{body}_micro_patch2_8" and row["way"] == way
+        ]
+    return {
+        name: [(size, sum(shares) / len(shares), min(shares), max(shares))
+               for size, shares in zip(SIZES, zip(*seeds, strict=True), strict=True)]
+        for name, seeds in found.items()
+    }  # fmt: skip
+
+
+def _digits(body: str, patch: int) -> list[Result]:
+    rows = runs.read(dataset="digits", recipe=get_recipe("digits"))
+    return runs.select(rows, model=f"{body}_micro_patch{patch}_8")
+
+
+def gains() -> dict[str, tuple[float, float, float]]:
+    """Kind -> points above a 1-D table at one pixel a token, and the ends of their interval."""
+    claims = [claim for claim in evidence().claims if claim.name.endswith("one pixel a token")]
+    found = {claim.sides[0]: claim.comparison for claim in claims}
+    return {kind: (each.gap, each.low, each.high) for kind, each in found.items()}
+
+
+def evidence() -> Evidence:
+    claims = [
+        Claim(
+            f"Patches of {patch} × {patch} pixels",
+            f"With a 1-D table and patches of {patch} × {patch} pixels, more digits are read than "
+            "without positions.",
+            ("1-D table", "no positions"), _digits("vit", patch), _digits("vit_nopos", patch),
+        )
+        for patch in (2, 4, 1)
+    ]  # fmt: skip
+    claims += [
+        Claim(
+            f"{kind[0].upper()}{kind[1:]} at one pixel a token",
+            f"At one pixel a token, a model with {kind} positions reads more digits than one with "
+            "a 1-D table.",
+            (kind, "1-D table"), _digits(body, 1), _digits("vit", 1),
+        )
+        for kind, body in KINDS.items() if body not in ("vit", "vit_nopos") and _digits(body, 1)
+    ]  # fmt: skip
+    claims += [
+        Claim(
+            "Windows that overlap",
+            "Without positions, more digits are read with windows of 4 × 4 pixels that step by two "
+            "than with cut patches of 2 × 2.",
+            ("overlap", "cut"), _digits("vit_overlap_nopos", 2), _digits("vit_nopos", 2),
+        ),
+        Claim(
+            "Windows that overlap, wrapped around",
+            "The same where the image is wrapped around, so that no zeros show the border.",
+            ("wrapped", "cut"), _digits("vit_overlap_wrapped_nopos", 2), _digits("vit_nopos", 2),
+        ),
+    ]  # fmt: skip
+    pixels = [f"{body}_micro_patch1_8" for body in KINDS.values()]
+    missing = runs.not_run(("positions_pixels",), pixels, runs.read_all())
+    return Evidence(claims, [_kinds(), _printed(), _mirrored(), _carried()], missing)
+
+
+def _kinds() -> Table:
+    kinds = {
+        "none": "nopos", "1-D": "", "2-D": "pos2d", "sinusoid, 2-D": "sinusoid2d",
+        "relative, 1-D": "relpos", "relative, 2-D": "relpos2d",
+        "1-D in every layer": "layerpos", "1-D in every layer, shared": "sharedpos",
+        "2-D in every layer": "layerpos2d", "2-D in every layer, shared": "sharedpos2d",
+    }  # fmt: skip
+    lines = []
+    for kind, name in kinds.items():
+        rows = _digits(f"vit_{name}".removesuffix("_"), 2)
+        accuracies = [100 * row.accuracy for row in rows]
+        lines.append({"positions": kind, "read": str(runs.summary(accuracies, 355))})
+    return Table(
+        "Kinds of positions where all are good enough",
+        "Digits in patches of 2 × 2 pixels, 60 epochs. All but *none* are at the ceiling, so "
+        "that this table does not rank them.",
+        lines,
+    )
+
+
+def _printed() -> Table:
+    lines = [
+        {"positions": row["positions"], "added": row["fed"], "5-shot": f"{row['value']:.5f}"}
+        for row in runs.published(quantity="5-shot accuracy")
+    ]
+    return Table(
+        "The ViT paper's positions",
+        "Dosovitskiy et al. 2021, appendix D.4: ViT-B/16, a linear head fitted to five images of "
+        "each class of ImageNet. One run each.",
+        lines,
+    )
+
+
+def _mirrored() -> Table:
+    (kept,) = runs.measurements("mirrors", "cifar10")
+    rows = {row.name: row for row in runs.read(few=True) if row.experiment == "positions_flip"}
+    return Table(
+        "Mirrored positions are alike, with flips and without",
+        "Mean cosine of positions that mirror each other, minus that of others as far apart, in "
+        "the table of a model of half the mini's width after five epochs of 10,000 photographs. "
+        "Flips add to it; but every seed has the mirror left and right without a flip, and none "
+        "top and bottom. What of the photographs makes it is open.",
+        [
+            {
+                "run": line["run"], "flips": "half" if rows[line["run"]].recipe["flip"] else "none",
+                "left and right": f"{line['across']:.2f}", "top and bottom": f"{line['down']:.2f}",
+            }
+            for line in kept.rows if line["run"] in rows
+        ],
+    )  # fmt: skip
+
+
+def _carried() -> Table:
+    (kept,) = runs.measurements("resolutions", "digits")
+    return Table(
+        "Digits larger and smaller than those that were learned",
+        "Held-out digits in percent, by `vitbook measure resolutions`; learned at 8 pixels, "
+        "2 × 2 pixels a token. *Carried*: tables interpolated, angles stretched over the grid. "
+        "*Continued*: angles in the steps of before. *Shuffled*: the control.",
+        lines_of_sizes(kept.rows),
+    )
