@@ -51,7 +51,9 @@ def test_continued_angles_keep_their_step():
     learned, larger = (create_model("vit_rope_micro_patch2_8", image_size=n) for n in (8, 16))
     step = _angle_between_neighbours(learned)
     assert _angle_between_neighbours(larger) == pytest.approx(step / 2, abs=1e-5)
-    assert _angle_between_neighbours(measures.continued(larger)) == pytest.approx(step, abs=1e-5)
+    assert _angle_between_neighbours(measures.continued(larger, (4, 4))) == pytest.approx(
+        step, abs=1e-5
+    )
 
 
 def _angle_between_neighbours(model) -> float:

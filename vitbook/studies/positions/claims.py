@@ -9,9 +9,10 @@ KINDS = {
     "no positions": "vit_nopos", "1-D table": "vit", "2-D table": "vit_pos2d",
     "2-D sinusoid": "vit_sinusoid2d", "2-D relative": "vit_relpos2d", "2-D rotary": "vit_rope",
 }  # fmt: skip
-# Curves of the figure of sizes -> the digits model, and how it came to another grid.
+# Curves of the figure of sizes -> the digits model at one pixel a token, and how it is carried.
 CARRIED = {
-    "1-D table, interpolated": ("vit", "carried"),
+    "2-D table, interpolated": ("vit_pos2d", "carried"),
+    "2-D sinusoid, interpolated": ("vit_sinusoid2d", "carried"),
     "rotary, stretched": ("vit_rope", "carried"),
     "rotary, continued": ("vit_rope", "continued"),
     "control: patches shuffled": ("vit_rope", "shuffled"),
@@ -26,7 +27,7 @@ def carried() -> dict[str, list[tuple[int, float, float, float]]]:
         found[name] = [
             [100 * share for share in row["accuracy"]]
             for row in kept.rows
-            if row["model"] == f"{body}_micro_patch2_8" and row["way"] == way
+            if row["model"] == f"{body}_micro_patch1_8" and row["way"] == way
         ]
     return {
         name: [(size, sum(shares) / len(shares), min(shares), max(shares))
@@ -140,8 +141,10 @@ def _carried() -> Table:
     (kept,) = runs.measurements("resolutions", "digits")
     return Table(
         "Digits larger and smaller than those that were learned",
-        "Held-out digits in percent, by `vitbook measure resolutions`; learned at 8 pixels, "
-        "2 × 2 pixels a token. *Carried*: tables interpolated, angles stretched over the grid. "
-        "*Continued*: angles in the steps of before. *Shuffled*: the control.",
+        "Digits of the test set, by `vitbook measure resolutions`; learned at 8 pixels. "
+        "*Carried*: tables and sinusoids interpolated, angles stretched over the grid. "
+        "*Continued*: angles in the steps of before. *Shuffled*: the control. With patches of "
+        "2 × 2 pixels, a larger image changes what a patch shows, and a table carries as well as "
+        "rotary positions.",
         lines_of_sizes(kept.rows),
     )

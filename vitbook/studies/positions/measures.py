@@ -19,7 +19,7 @@ from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import Checkpoints, check_each_once, stem
 from vitbook.training.faults import load_checkpoint
 
-SIZES = (6, 8, 10, 12, 16, 24)  # pixels, of digits that were learned with 8
+SIZES = (6, 8, 10, 12, 16)  # pixels, of digits that were learned with 8
 
 
 @measurement(
@@ -85,11 +85,12 @@ def resolutions(sheet: Sheet, checkpoints: Checkpoints) -> None:
     rows = []
     for name, checkpoint in zip(names, checkpoints, strict=True):
         models = [load_checkpoint(checkpoint, image_size=(size, size)).model for size in SIZES]
+        learned = load_checkpoint(checkpoint).model.grid_size
         about = {"run": name, "model": models[0].spec.name}
         ways = {"carried": [share_read(model, test) for model in models]}
         ways["shuffled"] = [share_read(model, test, shuffled=True) for model in models]
         if any(isinstance(part, RotaryPosition2D) for part in models[0].modules()):
-            ways["continued"] = [share_read(continued(model), test) for model in models]
+            ways["continued"] = [share_read(continued(model, learned), test) for model in models]
         rows += [about | {"way": way, "accuracy": shares} for way, shares in ways.items()]
     settings = {"sizes": list(SIZES), "images": len(test), "enlarged": "bilinear, antialiased"}
     sheet.write("digits", settings, rows)
@@ -108,7 +109,7 @@ def share_read(model: nn.Module, test: datasets.Dataset, shuffled: bool = False)
     return round((answers == test.labels).float().mean().item(), 6)
 
 
-def continued(model: nn.Module, learned: tuple[int, int] = (4, 4)) -> nn.Module:
+def continued(model: nn.Module, learned: tuple[int, int]) -> nn.Module:
     """The model, its angles now in steps as large as on the grid that it learned on."""
     for part in model.modules():
         if isinstance(part, RotaryPosition2D):
