@@ -133,6 +133,7 @@ def test_a_place_that_is_taken_is_told_before_the_work(lengths, refused, tmp_pat
         ("sharpness {MICRO} poster-resnet20-seed0-8376e7f4", "a data set of the same classes"),
         ("mirrors {MICRO}", "seed0: a side of 4 places"),
         ("mirrors digits-vit_nopos_micro_patch2_8-digits-seed0", "adds no table of positions"),
+        ("resolutions digits-resnet8_digits-digits-seed0", "image 6x6 is not divisible by 4"),
         ("few-shot digits --model {MICRO} --shots 1,many", "--shots 1,many: expected numbers"),
         ("few-shot digits --model {MICRO} --shots ,", "shots []: expected whole numbers"),
         ("few-shot digits --model {MICRO} --shots 1,150", "but class 0 has 143"),

@@ -1,4 +1,4 @@
-"""Waves of a table of positions: the page's cosines are those of torch's transform."""
+"""Frequencies of a table of positions: the page's cosines are those of torch's transform."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_without_a_wave_there_is_no_direction_and_the_mean_alone_is_alike(page):
     assert computed(page, "found") == pytest.approx([1, 1]) and "up to 0 of 3" in page.content()
     switch(page, (0, 0))
     assert computed(page, "found") == [None, None]
-    words = "No wave is on: every place has a vector of zeros, which has no direction."
+    words = "No frequency is on: every position has a vector of zeros, which has no direction."
     assert said(page).strip() == words
 
 
@@ -109,5 +109,5 @@ def test_the_caption_tells_the_start(page):
 
 
 def test_a_grid_of_too_many_pairs_is_refused():
-    with pytest.raises(ValueError, match="a grid of 13x12 places: expected up to 144"):
+    with pytest.raises(ValueError, match="a grid of 13x12 positions: expected up to 144"):
         place_waves({"a": noise(13, 12), "b": noise(13, 12)})

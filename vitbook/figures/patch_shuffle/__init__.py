@@ -1,4 +1,4 @@
-"""What a model answers when the patches of an image change places."""
+"""What a model answers when the patches of an image are moved."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -16,7 +16,7 @@ _COLORS = (OKABE_ITO[0], "#f7f7f7", OKABE_ITO[4])  # below, at and above zero
 
 
 def arrangements(grid_size: tuple[int, int]) -> dict[str, list[int]]:
-    """Orders of the patches by name: the number of the patch that stands at each place."""
+    """Orders of the patches by name: the number of the patch that stands at each position."""
     rows, columns = grid_size
     grid = torch.arange(rows * columns).reshape(grid_size)
     swapped, middle = grid.clone(), (rows // 2, (columns - 1) // 2)
@@ -36,7 +36,7 @@ def arrangements(grid_size: tuple[int, int]) -> dict[str, list[int]]:
 
 
 def rearranged(images: Tensor, order: Sequence[int], grid_size: tuple[int, int]) -> Tensor:
-    """Images "... height width" with patch ``order[place]`` at each place."""
+    """Images "... height width" with patch ``order[position]`` at each position."""
     rows, columns = grid_size
     cut = rearrange(images, "... (r p) (c q) -> (r c) ... p q", r=rows, c=columns)
     return rearrange(cut[list(order)], "(r c) ... p q -> ... (r p) (c q)", r=rows, c=columns)
@@ -78,7 +78,7 @@ def patch_shuffle(
     title: str = "Without positions the tokens move and the answer stays",
     description: str | None = None,
 ) -> Figure:
-    """An image before and after its patches change places, and what each model makes of both.
+    """An image before and after its patches are moved, and what each model makes of both.
 
     The answers are computed here, in double precision: what the page calls a change of 1e-15 is
     the rounding of that.

@@ -68,7 +68,7 @@ export function render(root, data) {
     const reached = after.change > 1e-6 && best === argmax(before.chances) &&
       `the logits changed, and it still reads ${data.classes[best]}.`;
     const says = `Largest change of the logits: ${amount(after.change)}. The framed patch went from ` +
-      `place ${patch + 1} to place ${now + 1}; its token changed by ` +
+      `position ${patch + 1} to position ${now + 1}; its token changed by ` +
       `${amount(after.token_changes[patch])}. ${rest ? "Nothing has moved yet. " : ""}`;
     return { says, reached,
       told: { place: now, change: after.change, token: after.token_changes[patch] } };
@@ -82,7 +82,7 @@ export function render(root, data) {
       div("vb-wide", label("Its answer; ticks: as it was"), ...bars.elements)),
     div("vb-controls", positions, orders, figure.reset),
     div("vb-pair vb-footprint",
-      tokens(`Tokens of places 1 to ${count}, as it was`, 0), tokens("The same places, after", 1)),
-    note(`One column a place: the first ${data.numbers} of a patch token's ${data.width} numbers ` +
+      tokens(`Tokens of positions 1 to ${count}, as it was`, 0), tokens("The same positions, after", 1)),
+    note(`One column a position: the first ${data.numbers} of a patch token's ${data.width} numbers ` +
       "after the last layer; blue below zero, orange above."));
 }

@@ -1,4 +1,4 @@
-"""What a few waves of a table of positions say, beside tables that learned nothing."""
+"""What a few frequencies of a table of positions say, beside tables that learned nothing."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ _MOST_PLACES = 144
 
 
 def likeness_of_waves(table: np.ndarray, keep: int | np.ndarray) -> np.ndarray:
-    """Cosine of every two places of a table that keeps some of its waves alone.
+    """Cosine of every two positions of a table that keeps some of its frequencies alone.
 
     Args:
         table: "rows columns width".
-        keep: waves that go down and across the grid at most so many times; or which of them, by
-            their turns down and across, bool "rows//2+1 columns//2+1".
+        keep: frequencies of at most so many cycles down and across the grid; or which of them, by
+            their cycles down and across, bool "rows//2+1 columns//2+1".
 
     Returns:
-        "places places", row by row.
+        "positions positions", row by row.
     """
     waves = np.fft.fft2(table, axes=(0, 1))
     down, across = (np.rint(np.abs(np.fft.fftfreq(n, 1 / n))).astype(int) for n in table.shape[:2])
@@ -38,22 +38,22 @@ def place_waves(
     place: tuple[int, int] = (3, 0),
     keep: int = 1,
     task: str | None = None,
-    title: str = "A few waves make any table look as if it had learned a mirror",
+    title: str = "Low frequencies make any table look as if it had learned a mirror",
     description: str | None = None,
 ) -> Figure:
-    """How alike one place is to all others, in tables that keep a few of their waves.
+    """How alike one position is to all others, in tables that keep a few of their frequencies.
 
     Args:
-        tables: name -> "rows columns width", the learned one first, its nulls after it.
-        place: (row, column) of the place that asks at the start.
-        keep: waves kept at the start: those that go down and across at most so many times.
+        tables: name -> "rows columns width", the learned one first, the controls after it.
+        place: (row, column) of the position that asks at the start.
+        keep: frequencies kept at the start: of at most so many cycles down and across.
     """
     arrays = {name: as_array(table).astype(float) for name, table in tables.items()}
     rows, columns, _ = next(iter(arrays.values())).shape
     cuts = max(rows, columns) // 2
     if rows * columns > _MOST_PLACES:
         raise ValueError(
-            f"a grid of {rows}x{columns} places: expected up to {_MOST_PLACES}, since the page "
+            f"a grid of {rows}x{columns} positions: expected up to {_MOST_PLACES}, since the page "
             "holds every pair of them"
         )
     found = np.stack(
@@ -71,17 +71,17 @@ def place_waves(
         for i, name in enumerate(arrays)
     ]
     finding = (
-        f"Shown at the start: how alike the place in row {place[0] + 1}, column {place[1] + 1} is "
-        f"to every place, when a table keeps its mean and waves up to {keep}. Its mirror image, "
-        "left to right, has the dashed frame. Their cosine, and in brackets with all waves: "
-        f"{'; '.join(said)}.\nA slow wave ends where it began, so that in any table of few waves "
-        "opposite edges look alike."
+        f"Shown at the start: how alike the position in row {place[0] + 1}, column {place[1] + 1} "
+        f"is to every position, when a table keeps its mean and frequencies up to {keep}. Its "
+        "mirror image, left to right, has the dashed frame. Their cosine, and in brackets with all "
+        f"frequencies: {'; '.join(said)}.\nA low frequency ends where it began, so that opposite "
+        "edges look alike in any table of few frequencies."
     )
     return Figure("place_waves", data, title, description or finding)
 
 
 def _products(table: np.ndarray) -> np.ndarray:
-    """Inner products of every two places: what any choice of waves needs, in 65,535 steps."""
+    """Inner products of every two positions: all that a choice of frequencies needs."""
     places = table.reshape(-1, table.shape[2])
     products = places @ places.T
     return np.rint(products / np.abs(products).max() * 32767).astype("<i2")

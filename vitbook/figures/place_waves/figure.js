@@ -62,9 +62,9 @@ export function render(root, data) {
   const most = () => Math.max(0, ...state.on.map((on, wave) => on ? Math.max(...place(wave, wide)) : 0));
   const all = () => `${state.on}` === `${slow(most())}`;
 
-  const named = (u, v) => u || v ? `wave of ${u} turns down, ${v} across` : "mean of all places";
+  const named = (u, v) => u || v ? `frequency of ${u} cycles down, ${v} across` : "mean of all positions";
   const switches = grid({
-    rows: high, columns: wide, control: "waves", choice: false, label: "waves; space turns one on or off",
+    rows: high, columns: wide, control: "waves", choice: false, label: "frequencies; space turns one on or off",
     name: named,
     pick: (u, v) => change({ on: state.on.map((on, wave) => on !== (wave === u * wide + v)) }),
   });
@@ -76,7 +76,7 @@ export function render(root, data) {
     cell.append(face);
   });
 
-  const cells = figure.cells("place", rows, columns, { what: "place" });
+  const cells = figure.cells("place", rows, columns, { what: "position" });
   const panels = names.map((name, i) => {
     const map = canvas(), words = note();
     const asked = frame(rows, columns), mirror = frame(rows, columns, "vb-asked vb-mirror");
@@ -109,24 +109,24 @@ export function render(root, data) {
     });
     const [learned, ...nulls] = found, edge = column === 0 || column === columns - 1;
     const reached = edge && !none && learned > 0.5 && nulls.every((value) => value < 0.3) &&
-      "with these waves the mirror is learned, and not the wave's own.";
-    const says = none ? "No wave is on: every place has a vector of zeros, which has no direction. "
+      "with these frequencies the mirror was learned: the controls have none.";
+    const says = none ? "No frequency is on: every position has a vector of zeros, which has no direction. "
       : `R${inWords(asking, columns).slice(1)} and its mirror image, column ${other % columns + 1}: ` +
         `${signed(learned)} in the learned table, ` +
-        `${nulls.map((value) => signed(value)).join(" and ")} in what learned nothing. `;
+        `${nulls.map((value) => signed(value)).join(" and ")} in the controls. `;
     const bits = on.map(Number).join("");
     return { says, reached, told: { found }, named: { place: asking, keep: all() ? most() : bits } };
   }
 
   figure.stage(draw,
     div("vb-waves",
-      div("", label("Waves that are kept"), switches.element),
-      div("", div("vb-controls", figure.slider("keep", "Waves", { min: 0, max: cuts,
+      div("", label("Frequencies that are kept"), switches.element),
+      div("", div("vb-controls", figure.slider("keep", "Frequencies", { min: 0, max: cuts,
         at: most, part: (keep) => ({ on: slow(keep) }),
         tell: (keep) => all() ? `up to ${keep} of ${cuts}` : `${state.on.filter(Boolean).length} chosen`,
-        "aria-label": "waves kept, down and across" }), figure.reset),
-      note("Press a wave to keep it or to take it out. A row further down has one turn more down the grid, a " +
-        "column further right one more across it. The flat one is the mean."))),
+        "aria-label": "frequencies kept, down and across" }), figure.reset),
+      note("Press a frequency to keep it or to take it out. A row further down has one cycle more down the grid, a " +
+        "column further right one more across it. The flat square is the mean."))),
     node("div", { class: "vb-trio vb-tables", style: `--panels: ${names.length}` },
       ...panels.map(({ element }) => element)),
     note("Yellow: alike. Dark blue: opposite. Dashed: the mirror image."));

@@ -4,10 +4,11 @@ from vitbook import runs
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 from vitbook.studies.positions.measures import SIZES, lines_of_sizes
 
-# What the chapter calls a kind of position -> the digits model that has it, at one pixel a token.
+# What the chapter calls a kind of position -> how names of its models begin.
 KINDS = {
     "no positions": "vit_nopos", "1-D table": "vit", "2-D table": "vit_pos2d",
-    "2-D sinusoid": "vit_sinusoid2d", "2-D relative": "vit_relpos2d", "2-D rotary": "vit_rope",
+    "2-D sinusoids": "vit_sinusoid2d", "2-D relative positions": "vit_relpos2d",
+    "2-D rotary positions": "vit_rope",
 }  # fmt: skip
 # Curves of the figure of sizes -> the digits model at one pixel a token, and how it is carried.
 CARRIED = {
@@ -41,10 +42,17 @@ def _digits(body: str, patch: int) -> list[Result]:
     return runs.select(rows, model=f"{body}_micro_patch{patch}_8")
 
 
+def _photos(body: str) -> list[Result]:
+    """Of 250,000 images shown; the table's seed 0 stands among the runs of another question."""
+    asked = ("positions_photographs", "data_size")
+    rows = [row for row in runs.read() if row.experiment in asked]
+    return runs.select(rows, model=f"{body}_mini_patch4_32")
+
+
 def gains() -> dict[str, tuple[float, float, float]]:
     """Kind -> points above a 1-D table at one pixel a token, and the ends of their interval."""
-    claims = [claim for claim in evidence().claims if claim.name.endswith("one pixel a token")]
-    found = {claim.sides[0]: claim.comparison for claim in claims}
+    claims = [claim for claim in evidence().claims if claim.sides[1] == "1-D table"]
+    found = {each.sides[0]: each.comparison for each in claims if "one pixel" in each.name}
     return {kind: (each.gap, each.low, each.high) for kind, each in found.items()}
 
 
@@ -61,12 +69,19 @@ def evidence() -> Evidence:
     claims += [
         Claim(
             f"{kind[0].upper()}{kind[1:]} at one pixel a token",
-            f"At one pixel a token, a model with {kind} positions reads more digits than one with "
-            "a 1-D table.",
+            f"At one pixel a token, a model with {kind} reads more digits than one with a table.",
             (kind, "1-D table"), _digits(body, 1), _digits("vit", 1),
         )
         for kind, body in KINDS.items() if body not in ("vit", "vit_nopos") and _digits(body, 1)
     ]  # fmt: skip
+    if rotary := _photos("vit_rope"):
+        claims.append(
+            Claim(
+                "2-D rotary positions on photographs",
+                "On CIFAR-10, a model with rotary positions reads more than one with a 1-D table.",
+                ("2-D rotary positions", "1-D table"), rotary, _photos("vit"),
+            )
+        )  # fmt: skip
     claims += [
         Claim(
             "Windows that overlap",
@@ -80,8 +95,10 @@ def evidence() -> Evidence:
             ("wrapped", "cut"), _digits("vit_overlap_wrapped_nopos", 2), _digits("vit_nopos", 2),
         ),
     ]  # fmt: skip
-    pixels = [f"{body}_micro_patch1_8" for body in KINDS.values()]
-    missing = runs.not_run(("positions_pixels",), pixels, runs.read_all())
+    asked = ("positions_pixels", "positions_photographs")
+    models = [f"{body}_{rest}" for body in KINDS.values()
+              for rest in ("micro_patch1_8", "mini_patch4_32")]  # fmt: skip
+    missing = runs.not_run(asked, models, runs.read_all())
     return Evidence(claims, [_kinds(), _printed(), _mirrored(), _carried()], missing)
 
 
