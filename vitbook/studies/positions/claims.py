@@ -105,7 +105,7 @@ def evidence() -> Evidence:
 def _kinds() -> Table:
     kinds = {
         "none": "nopos", "1-D": "", "2-D": "pos2d", "sinusoid, 2-D": "sinusoid2d",
-        "relative, 1-D": "relpos", "relative, 2-D": "relpos2d",
+        "relative, 1-D": "relpos", "relative, 2-D": "relpos2d", "rotary, 2-D": "rope",
         "1-D in every layer": "layerpos", "1-D in every layer, shared": "sharedpos",
         "2-D in every layer": "layerpos2d", "2-D in every layer, shared": "sharedpos2d",
     }  # fmt: skip
