@@ -114,7 +114,7 @@ def test_tokens_and_maps_of_another_grid_are_refused():
 
 
 def test_patches_fly_from_their_places_to_a_row_and_back(js):
-    data = {"grid": [4, 6], "depth": 3, "prefix": 1, "small": False}
+    data = {"grid": [4, 6], "depth": 3, "stops": [1, 2, 3], "prefix": 1, "small": False}
     colors = [[0.0] * 75] * 4
     expression = (
         "(() => { const plan = flowPlan(600, data), at = (step) => flowScene(plan, step, colors);"
@@ -181,12 +181,12 @@ def test_a_mouse_walks_from_the_photograph_to_the_answer(page):
     flowing = given()
     assert state(page) == at(0) and "16 × 24 pixels of 3 numbers" in said(page)
     words = ["4 × 6 = 24 patches of 4 × 4 × 3 = 48 numbers", "row 2, column 3, is number 9 of 24",
-             "One matrix makes 20 numbers of each patch’s 48", "Layer 1 of 3", "Layer 2 of 3",
-             "Layer 3 of 3", "become 16 × 24 numbers, bright where"]  # fmt: skip
+             "One matrix makes 20 numbers of each patch’s 48", "Layer 1 mixes", "Layer 2 mixes",
+             "Layer 3 mixes", "become 16 × 24 numbers, bright where"]  # fmt: skip
     for step, told in enumerate(words, 1):
         go(page, "next")
         assert state(page) == at(step) and told in said(page)
-        if told == "Layer 3 of 3":
+        if told == "Layer 3 mixes":
             row = flowing["attention"][2, 9]
             looks = page.evaluate("document.querySelector('.vitbook-figure').looks")
             assert [token for token, _ in looks] == np.argsort(-row, kind="stable")[:LINES].tolist()
@@ -272,3 +272,41 @@ def test_a_photograph_without_class_token_flows_too(show):
     assert "Each gets its position added: 24 × 20" in said(page)
     go(page, "next", 1)
     assert "the class token" not in said(page)
+
+
+# An answer of names, and layers that are passed by.
+
+NAMED = {"answer": {"Egyptian cat": 0.75, "tabby": 0.2, "goldfish": 0.0004}, "stops": (1, 3),
+         "meaning": "A linear layer reads the tokens."}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [720, 350])
+def test_it_stops_at_the_layers_asked_for_and_ends_in_a_name(show, width):
+    page = show(data_flow(**given() | NAMED, small=True), width=width)
+    told = []
+    for _ in range(6):
+        go(page, "next")
+        told.append(said(page))
+    assert ["Layer 1 mixes" in told[3], "Layer 3 mixes" in told[4]] == [True, True]
+    assert told[5] == "A linear layer reads the tokens. Most goes to Egyptian cat: 75.0 %."
+    rest(page)
+    stage = page.locator(".vb-flow").bounding_box()
+    names = [page.locator(".vb-flow-names .vb-class").nth(i) for i in range(3)]
+    assert [each.inner_text().split("\n")[-1] for each in names] == ["0.75", "0.20", "0.00"]
+    ring = page.locator(".vb-flow > .vb-asked").first.bounding_box()
+    for each in names:
+        box = each.bounding_box()
+        assert box["x"] >= stage["x"] and box["x"] + box["width"] <= stage["x"] + stage["width"] + 1
+        assert box["y"] + box["height"] <= stage["y"] + stage["height"] + 1
+        apart = box["x"] > ring["x"] + ring["width"] or box["y"] > ring["y"] + ring["height"]
+        assert apart, "the names lie beside the photograph, or under it"
+    page.mouse.click(ring["x"] + 2, ring["y"] - 4)  # the patch above, where it now lies
+    assert state(page) == at(6, 2)
+    go(page, "next")
+    assert state(page) == at(0, 2)
+
+
+@pytest.mark.parametrize("stops", [(0, 1), (2, 1), (1, 1), (1, 4)])
+def test_stops_that_are_no_layers_in_turn_are_refused(stops):
+    with pytest.raises(ValueError, match="expected layers from 1 to 3, each later"):
+        data_flow(**given(), stops=stops)

@@ -53,24 +53,39 @@ def test_it_opens_on_what_was_touched(page):
     expected = like(levels(sample()), 1, 9).reshape(-1)
     assert np.abs(np.array(computed(page, "cosines")) - expected).max() < 1e-5
     others = expected.reshape(3, -1)[[0, 2]].max(1)
-    near = "Touched: rocket, row 2, column 4. Its nearest in another photograph is in the "
-    assert near in said(page) and f"cosine {others.max():.2f}" in said(page)
+    nearest = 2 * int(others.argmax())
+    patch = expected.reshape(3, -1)[nearest].argmax()
+    assert said(page) == (
+        f"Touched: rocket, row 2, column 4. Most alike in the {NAMES[nearest]}: row "
+        f"{patch // 6 + 1}, column {patch % 6 + 1}, cosine {others.max():.2f}."
+    )
+    marked = [page.locator(".vb-album .vb-asked").nth(i).is_visible() for i in range(3)]
+    assert marked == [i in (1, nearest) for i in range(3)]
 
 
-def test_a_mouse_has_only_to_pass_over(page):
-    box = page.locator(".vb-touched .vb-image").first.bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + box["height"] * 0.99)
+def test_a_click_touches_and_a_mouse_that_passes_over_does_not(page):
+    left, right = (page.locator(".vb-touched .vb-image").nth(i) for i in range(2))
+    box = left.bounding_box()
+    at = {"x": box["width"] * 0.99, "y": box["height"] * 0.99}
+    page.mouse.move(box["x"] + at["x"], box["y"] + at["y"])
+    assert state(page) == "shown=1 photo=1 patch=9"
+    left.click(position=at)
     assert state(page) == "shown=1 photo=1 patch=23"
-    right = page.locator(".vb-touched .vb-image").nth(1).bounding_box()
-    page.mouse.move(right["x"] + 1, right["y"] + 1)
+    right.click(position={"x": 1, "y": 1})
     assert state(page) == "shown=1 photo=1 patch=0"
 
 
-def test_another_photograph_keeps_what_was_touched(page):
+def test_another_photograph_shows_what_is_most_alike_there(page):
     page.get_by_role("radio", name="flower").click()
     assert state(page) == "shown=2 photo=1 patch=9"
-    assert page.locator(".vb-touched .vb-asked").first.is_hidden()
-    page.locator(".vb-touched .vb-image").first.click(position={"x": 3, "y": 3})
+    best = like(levels(sample()), 1, 9)[2].argmax()
+    told = f"Most alike in the flower: row {best // 6 + 1}, column {best % 6 + 1}"
+    assert "Touched: rocket, row 2, column 4." in said(page) and told in said(page)
+    image, mark = (page.locator(f".vb-touched {part}").first for part in (".vb-image", ".vb-asked"))
+    (x, y, wide, high), at = (image.bounding_box().values()), mark.bounding_box()
+    assert at["x"] - x == pytest.approx(wide * (best % 6) / 6, abs=4)
+    assert at["y"] - y == pytest.approx(high * (best // 6) / 4, abs=4)
+    image.click(position={"x": 3, "y": 3})
     assert state(page) == "shown=2 photo=2 patch=0"
 
 

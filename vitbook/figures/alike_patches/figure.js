@@ -1,5 +1,5 @@
 import { paint } from "../parts/paint.js";
-import { bytes, clamp, inWords, place } from "../parts/numbers.js";
+import { argmax, bytes, clamp, inWords, place } from "../parts/numbers.js";
 import { canvas, div, drag, frame, image, label, labelled, photo } from "../parts/parts.js";
 import { node } from "../parts/page.js";
 import { live } from "../parts/live.js";
@@ -22,7 +22,8 @@ export function render(root, data) {
   const names = data.photos.map(([name]) => name);
 
   const veils = names.map(() => canvas("vb-likeness")), veil = canvas("vb-likeness");
-  const face = (i) => div("vb-image", photo(data.photos[i][1]), veils[i]);
+  const marks = names.map(() => frame(rows, columns));
+  const face = (i) => div("vb-image", photo(data.photos[i][1]), veils[i], marks[i].element);
   const thumbs = figure.chooser("shown", "photograph", names, { face, kind: "vb-album" });
   const large = photo(data.photos[data.start.photo][1]), tokens = canvas();
   const name = label();
@@ -32,25 +33,20 @@ export function render(root, data) {
     "aria-label": i ? "touched token; arrow keys move it" : "touched patch; arrow keys move it",
   }));
 
+  let held = data.start.patch; // the framed patch of the photograph that is shown
   const touch = (across, down) => figure.change({
     photo: figure.state.shown,
     patch: clamp(Math.floor(down * rows), 0, rows - 1) * columns +
       clamp(Math.floor(across * columns), 0, columns - 1),
   });
   const walk = (down, right) => {
-    const [row, column] = place(figure.state.patch, columns);
+    const [row, column] = place(held, columns);
     touch((clamp(column + right, 0, columns - 1) + .5) / columns,
       (clamp(row + down, 0, rows - 1) + .5) / rows);
   };
   const surface = (i, ...under) => {
     const made = image(height, width, ...under, frames[i].element, handles[i]);
     drag(made, { handle: handles[i], move: touch, walk });
-    // A mouse has only to pass over; a finger taps, or drags the frame.
-    made.addEventListener("pointermove", (event) => {
-      if (event.pointerType !== "mouse" || event.buttons) return;
-      const box = made.getBoundingClientRect();
-      touch((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
-    });
     return made;
   };
 
@@ -70,17 +66,22 @@ export function render(root, data) {
         return colors.subarray(from, from + 3);
       });
     }
-    frames.forEach((each) => each.put(photo === shown ? patch : -1));
-    const [row, column] = place(photo === shown ? patch : 0, columns);
+    // The most alike of the photograph that is shown, or of the nearest other one.
+    const best = names.map((_, i) => argmax(found.subarray(i * patches, (i + 1) * patches)));
+    const cosine = (i) => found[i * patches + best[i]];
+    const others = names.map((_, i) => i).filter((i) => i !== photo).sort((a, b) => cosine(b) - cosine(a));
+    const other = shown === photo ? others[0] : shown;
+    const framed = { [other]: best[other], [photo]: patch };
+    marks.forEach((mark, i) => mark.put(framed[i] ?? -1));
+    frames.forEach((each) => each.put(framed[shown]));
+    held = framed[shown];
+    const [row, column] = place(held, columns);
     handles.forEach((handle) => Object.assign(handle.style, {
       left: `${100 * column / columns}%`, top: `${100 * row / rows}%`,
       width: `${100 / columns}%`, height: `${100 / rows}%`,
     }));
-    const nearest = names.map((_, i) => Math.max(...found.subarray(i * patches, (i + 1) * patches)));
-    const others = nearest.map((cosine, i) => [cosine, i]).filter(([, i]) => i !== photo);
-    const [cosine, other] = others.sort(([a], [b]) => b - a)[0] ?? [];
     const says = `Touched: ${names[photo]}, ${inWords(patch, columns)}.` + (other === undefined ? ""
-      : ` Its nearest in another photograph is in the ${names[other]}, cosine ${cosine.toFixed(2)}.`);
+      : ` Most alike in the ${names[other]}: ${inWords(best[other], columns)}, cosine ${cosine(other).toFixed(2)}.`);
     return { says, told: { cosines: Array.from(found) }, named: { shown, photo, patch } };
   }
 

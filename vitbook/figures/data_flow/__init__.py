@@ -37,6 +37,7 @@ def data_flow(
     start: tuple[int, int],
     num_prefix_tokens: int = 1,
     meaning: str = "where the model expects the eye to rest",
+    stops: tuple[int, ...] = (),
     small: bool = False,
     title: str = "From a photograph to an answer: follow one patch through a Vision Transformer",
     description: str | None = None,
@@ -51,17 +52,22 @@ def data_flow(
         photograph: uint8 "3 height width", of any size that has the grid's proportions.
         tokens: "layers+1 tokens width": what the first block takes, then what each block gives.
         attention: "layers tokens tokens", the mean of the heads.
-        answer: the model's map of the photograph, "height width", from 0 to 1.
+        answer: the model's map of the photograph, "height width", from 0 to 1; or its names and
+            their shares, the largest first.
         grid_size: (rows, columns) of the patches.
         patch_size: in pixels that the model sees.
         start: (row, column) of the patch that is followed at first.
         num_prefix_tokens: in front of the patches; the first is called the class token.
-        meaning: of what is bright in the answer, after "bright".
+        meaning: of what is bright in a map, after "bright"; of names, a sentence on how they came.
+        stops: the layers, from 1, that are shown one by one; by default all of them.
         small: less tall, in fewer bytes, and without the slider of layers.
+
+    Raises:
+        ValueError: tokens and attention of another grid, or stops that are no layers in turn.
     """
     images = as_images(as_array(photograph)[None])
     tokens = torch.from_numpy(as_array(tokens)).float()
-    maps, answer = as_array(attention), as_array(answer).astype(float)
+    maps = as_array(attention)
     rows, columns = grid_size
     count = rows * columns + num_prefix_tokens
     if tokens.shape[1] != count or maps.shape != (len(tokens) - 1, count, count):
@@ -71,10 +77,12 @@ def data_flow(
             "and a mean of the heads for each layer"
         )
     depth, width = len(maps), tokens.shape[-1]
+    stops = list(stops) or list(range(1, depth + 1))
+    if stops != sorted(set(stops)) or stops[0] < 1 or stops[-1] > depth:
+        raise ValueError(f"stops {stops}: expected layers from 1 to {depth}, each later")
     colors = layer_colors(tokens, num_prefix_tokens)
     seen, weights = strongest(maps[:, num_prefix_tokens:], SMALL_LINES if small else LINES)
     top = float(weights.max())
-    dark, means = _small_veil(answer), patch_means(answer, grid_size)
     channels = images.shape[1]
     patch = start[0] * columns + start[1]
     data = {
@@ -83,10 +91,18 @@ def data_flow(
         "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
         "colors": base64(colors), "seen": base64(seen.astype("<u2")), "top": top,
         "weights": base64(np.rint(255 * np.sqrt(weights / top)).astype(np.uint8)),
-        "veil": png(dark), "means": base64(np.rint(255 * means).astype(np.uint8)),
-        "answer": list(answer.shape), "meaning": meaning, "small": small, "start": patch,
-        "task": "",
+        "stops": stops, "meaning": meaning, "small": small, "start": patch, "task": "",
     }  # fmt: skip
+    named, dark = isinstance(answer, dict), None
+    if named:
+        data["names"] = [[name, float(share)] for name, share in answer.items()]
+    else:
+        answer = as_array(answer).astype(float)
+        dark, means = _small_veil(answer), patch_means(answer, grid_size)
+        data |= {
+            "veil": png(dark), "means": base64(np.rint(255 * means).astype(np.uint8)),
+            "answer": list(answer.shape),
+        }  # fmt: skip
     looked = seen.shape[-1]
     finding = (
         "Like colours are like tokens: the three largest components of a layer, turned to fit the "
@@ -115,7 +131,7 @@ def _small_veil(answer: np.ndarray) -> np.ndarray:
     return veil(np.asarray(small))
 
 
-def _still(data: dict, image: np.ndarray, colors: np.ndarray, dark: np.ndarray) -> str:
+def _still(data: dict, image: np.ndarray, colors: np.ndarray, dark: np.ndarray | None) -> str:
     """The steps side by side, three in a row, the followed patch framed in each."""
     (rows, columns), depth = data["grid"], data["depth"]
     side, gap, line = 200, 20, 26
@@ -142,9 +158,22 @@ def _still(data: dict, image: np.ndarray, colors: np.ndarray, dark: np.ndarray) 
             lines += "".join(f"M{x} {y + k * cell[1]:.2f}h{side}" for k in range(1, rows))
             parts.append(tag("path", d=lines, stroke="var(--vb-paper)", stroke_width=2.5))
         if i == 5:
-            parts.append(pixels(png(dark), x, y, side, high))
+            parts += _answered(data, dark, x, y, side, high)
         # Around the patch and not inside it, or little of it would be seen.
         left, upper = x + column * cell[0] - 4, y + row * cell[1] - 4
         parts.append(framed(left, upper, cell[0] + 8, cell[1] + 8))
     words = "The photograph, its patches, its tokens in three layers as colours, and the answer."
     return drawing(3 * side + 2 * gap, 2 * (high + line) + gap, words, *parts)
+
+
+def _answered(data: dict, dark: np.ndarray | None, x, y, wide, high) -> list[str]:
+    """Over the photograph: the veil of a map, or a line for each name."""
+    if dark is not None:
+        return [pixels(png(dark), x, y, wide, high)]
+    lines = [f"{name}: {share:.0%}" for name, share in data["names"]]
+    return [
+        tag("rect", x=x, y=y + high - 26 * len(lines) - 8, width=wide, height=26 * len(lines) + 8,
+            fill="var(--vb-paper)", opacity=0.9),
+        *(text(x + 8, y + high - 26 * (len(lines) - i) + 16, line, font_size=16)
+          for i, line in enumerate(lines)),
+    ]  # fmt: skip

@@ -1,8 +1,8 @@
 import { node, set } from "../parts/page.js";
 import { bytes, clamp, place, weightOf } from "../parts/numbers.js";
-import { canvas, div, drag } from "../parts/parts.js";
+import { canvas, classBars, div, drag } from "../parts/parts.js";
 import { live } from "../parts/live.js";
-import { BEFORE, cellOf, flowBetween, flowPlan, flowScene, middleOf, tagOf } from "./scenes.js";
+import { BEFORE, cellOf, flowBetween, flowPlan, flowScene, layerOf, middleOf, tagOf } from "./scenes.js";
 import { paintFlow } from "./sheet.js";
 import { flowOf } from "./look.js";
 import { flowSentence } from "./words.js";
@@ -15,7 +15,7 @@ const KEYS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const unpacked = (data) => ({
   ...data, colors: bytes(data.colors), seen: new Uint16Array(bytes(data.seen).buffer),
   weights: Array.from(bytes(data.weights), (byte) => weightOf(byte, data.top)),
-  means: Array.from(bytes(data.means), (byte) => byte / 255),
+  means: Array.from(bytes(data.means ?? ""), (byte) => byte / 255),
 });
 
 /**
@@ -25,8 +25,8 @@ const unpacked = (data) => ({
  * @param {HTMLElement} root
  * @param {{photo: string, grid: [number, number], patch: number, width: number, channels: number,
  *   prefix: number, depth: number, lines: number, colors: string, seen: string, weights: string,
- *   top: number, veil: string, means: string, answer: [number, number], meaning: string,
- *   small: boolean, start: number}} data
+ *   top: number, stops: number[], veil: ?string, means: ?string, answer: ?[number, number],
+ *   names: ?[string, number][], meaning: string, small: boolean, start: number}} data
  */
 export function render(root, data) {
   const follow = (look) => {
@@ -40,7 +40,7 @@ export function render(root, data) {
 
 function renderFlow(root, data) {
   const { grid: [rows, columns], prefix, depth, lines } = data;
-  const count = rows * columns, all = count + prefix, last = BEFORE + depth;
+  const count = rows * columns, all = count + prefix, last = BEFORE + data.stops.length;
   const packed = Float32Array.from(data.colors);
   const colors = Array.from({ length: depth + 1 }, (_, i) => packed.subarray(3 * i * all, 3 * (i + 1) * all));
   const { seen, weights } = data;
@@ -56,6 +56,7 @@ function renderFlow(root, data) {
 
   // What is drawn: pixels on a canvas; over it, what follows the theme.
   const [photo, veil] = [data.photo, data.veil].map((src) => {
+    if (!src) return null;
     const made = new Image();
     made.src = src;
     made.decode().then(() => shown && paintScene());
@@ -77,7 +78,9 @@ function renderFlow(root, data) {
     type: "button", class: "vb-touch", "data-control": "patch",
     "aria-label": "followed patch; arrow keys choose another",
   });
-  const stage = div("vb-flow", main, sheet, drawing, ...rings, ...words, handle);
+  const bars = classBars(data.names?.map(([name]) => name) ?? []), list = div("vb-flow-names", ...bars.elements);
+  if (data.names) bars.show(data.names.map(([, share]) => share));
+  const stage = div("vb-flow", main, sheet, drawing, ...rings, ...words, list, handle);
 
   let plan, shown = null, goal = null, frame = 0, timer = 0, moving = null;
 
@@ -121,6 +124,7 @@ function renderFlow(root, data) {
     put(words[0], [plan.left.x, 0, plan.left.cell * columns, plan.words], parts.ghost);
     put(words[1], [plan.right.x, 0, plan.right.cell * columns, plan.words], parts.right + parts.zoom);
     put(words[2], [0, foot + 3, plan.width, plan.words], parts.flat);
+    put(list, plan.list ?? [0, 0, 0, 0], plan.list ? parts.answer : 0);
   }
   /** How far a change is, 0 to 1; the lines of a new layer come with it. */
   const moment = () => (moving ? clamp((performance.now() - moving.began) / moving.time, 0, 1) ** 2 : 1);
@@ -162,7 +166,8 @@ function renderFlow(root, data) {
     const [column, row] = [Math.floor((across - x) / cell), Math.floor((down - y) / cell)];
     return column >= 0 && column < columns && row >= 0 && row < rows ? row * columns + column : -1;
   };
-  const gridNow = () => (state.step === 1 ? plan.open : goal.flat ? plan.left : plan.closed);
+  const gridNow = () => (state.step === 1 ? plan.open : goal.flat ? plan.left
+    : state.step === last ? plan.answer : plan.closed);
   function touch(across, down) {
     const [x, y] = [across * plan.width, down * plan.height];
     let patch = inGrid(gridNow(), x, y);
@@ -211,7 +216,7 @@ function renderFlow(root, data) {
     back.classList.toggle("vb-flow-idle", step === 0);
     next.textContent = step < last ? "Next" : "Once more";
     play.textContent = playing ? "Pause" : "Play";
-    const layer = clamp(step - BEFORE + 1, 0, depth);
+    const layer = layerOf(data, step);
     words[0].textContent = layer ? "whom it looks at" : "where it was cut";
     words[1].textContent = step === 2 ? "the framed patch" : "tokens as colours";
     words[2].textContent = step === 2 ? `${count} patches` : layer ? `after layer ${layer}: ${all} tokens`

@@ -6,9 +6,10 @@ export const BEFORE = 4;
 export const PREFIX_STEP = 7;
 const OPEN = 0.8; // of a cell, once the patches are apart
 const CLOSED = 0.88; // of the open grid
+const LIST = 300, LINE = 34, GAP = 24; // of the names of an answer, in pixels
 
 /** Where everything lies on a stage of a width, in pixels. */
-export function flowPlan(width, { grid: [rows, columns], depth, prefix, small }) {
+export function flowPlan(width, { grid: [rows, columns], depth, prefix, small, stops, names }) {
   const narrow = width < 560, thick = small ? 11 : 14, fan = small ? 62 : 92, words = 22;
   const thin = (small ? 44 : 66) / Math.max(depth - 1, 1), room = small ? 42 : 50, gap = narrow ? 14 : 24;
   const side = small ? 124 : narrow ? Math.min(168, (width - gap) / 2) : 204;
@@ -17,13 +18,31 @@ export function flowPlan(width, { grid: [rows, columns], depth, prefix, small })
   const pitch = Math.min((width - 8) / columns, (height - 8) / rows);
   const first = prefix ? PREFIX_STEP * prefix + 5 : 0, unit = (width - first) / (rows * columns);
   const middle = (size) => ({ x: (width - size * columns) / 2, y: (height - size * rows) / 2, cell: size });
+  const closed = middle(CLOSED * pitch);
   return {
-    width, height, rows, columns, depth, prefix, thick, thin, top, foot, unit, first, room, words,
+    width, height, rows, columns, depth, prefix, stops, thick, thin, top, foot, unit, first, room, words,
     tag: small ? 24 : 30,
-    open: middle(pitch), closed: middle(CLOSED * pitch),
+    open: middle(pitch), closed, ...answerPlan(closed, width, height, names),
     left: { x: (width - gap) / 2 - wide, y: words, cell }, right: { x: (width + gap) / 2, y: words, cell },
   };
 }
+
+/** Where the photograph lies at the end: in the middle, or beside or above the names of an answer. */
+function answerPlan(closed, width, height, names) {
+  if (!names) return { answer: closed };
+  const wide = 2 * (width / 2 - closed.x), list = Math.min(LIST, width), high = LINE * names.length;
+  const beside = wide + GAP + list <= width;
+  const share = beside ? 1 : Math.min(1, (height - high - GAP) / (height - 2 * closed.y));
+  const left = beside ? (width - wide - GAP - list) / 2 : (width - share * wide) / 2;
+  const answer = { x: left, y: beside ? closed.y : 0, cell: share * closed.cell };
+  return {
+    answer, list: beside ? [left + wide + GAP, (height - high) / 2, list, high]
+      : [(width - list) / 2, height - high, list, high],
+  };
+}
+
+/** The layer, from 1, that a step shows; 0 before the first. */
+export const layerOf = ({ stops, depth }, step) => step < BEFORE ? 0 : stops[step - BEFORE] ?? depth;
 
 /** [x, y, width, height] of a patch in a grid; `share` of its cell is covered. */
 export function cellOf(plan, { x, y, cell }, patch, share = 1) {
@@ -56,13 +75,13 @@ function rowOf(plan, layer, now) {
  * @param {Float32Array[]} colors  of each layer's tokens, "tokens 3"
  */
 export function flowScene(plan, step, colors) {
-  const { rows, columns, depth } = plan, count = rows * columns, last = BEFORE + depth;
-  const layer = clamp(step - BEFORE + 1, 0, depth), flat = step >= 2 && step < last;
+  const { rows, columns, depth, stops } = plan, count = rows * columns, last = BEFORE + stops.length;
+  const layer = layerOf(plan, step), flat = step >= 2 && step < last;
   const places = new Float32Array(4 * count), lines = new Float32Array(3 * (depth + 1));
   const [y, high] = rowOf(plan, layer, layer);
   for (let i = 0; i < count; i++) {
     places.set(flat ? [tokenAt(plan, plan.prefix + i), y, plan.unit, high]
-      : step === 1 ? cellOf(plan, plan.open, i, OPEN) : cellOf(plan, plan.closed, i), 4 * i);
+      : step === 1 ? cellOf(plan, plan.open, i, OPEN) : cellOf(plan, step === last ? plan.answer : plan.closed, i), 4 * i);
   }
   for (let i = 0; i <= depth; i++) {
     lines.set([...rowOf(plan, Math.min(i, layer), layer), flat && step > 2 && i <= layer ? 1 : 0], 3 * i);

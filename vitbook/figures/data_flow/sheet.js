@@ -9,7 +9,7 @@ const GHOST = 0.45; // of the photograph that the patches have left
  * @param {CanvasRenderingContext2D} context
  * @param {object} plan  of `flowPlan`
  * @param {object} scene  of `flowScene`, or between two
- * @param {{photo: Image, veil: Image, strips: HTMLCanvasElement[], found: [number, number][],
+ * @param {{photo: Image, veil: ?Image, strips: HTMLCanvasElement[], found: [number, number][],
  *   patch: number}} what  `strips`: the tokens of each layer, a pixel each; `found`: tokens that the
  *   followed patch looks at most, and weights, the largest first
  */
@@ -73,6 +73,6 @@ export function paintFlow(context, plan, scene, { photo, veil, strips, found, pa
   };
   cells.forEach(fly);
   fly(patch); // above those that it passes
-  faded(parts.answer, () => veil.naturalWidth && context.drawImage(veil, ...whole(plan.closed)));
+  faded(parts.answer, () => veil?.naturalWidth && context.drawImage(veil, ...whole(plan.answer)));
   faded(parts.flat, () => cut(patch, box(...tagOf(plan, patch))));
 }

@@ -1,5 +1,5 @@
 import { inWords, shareTold } from "../parts/numbers.js";
-import { BEFORE } from "./scenes.js";
+import { layerOf } from "./scenes.js";
 
 /**
  * What is said of a step and of the followed patch, with the shapes of the data.
@@ -7,13 +7,13 @@ import { BEFORE } from "./scenes.js";
  * @param {[number, number][]} looks  tokens that the patch looks at most, and weights; in a layer
  */
 export function flowSentence(data, step, patch, looks) {
-  const { grid: [rows, columns], patch: side, channels, prefix, depth, width } = data;
-  const count = rows * columns, numbers = side ** 2 * channels, layer = step - BEFORE + 1;
+  const { grid: [rows, columns], patch: side, channels, prefix, width, names } = data;
+  const count = rows * columns, numbers = side ** 2 * channels, layer = layerOf(data, step);
   if (looks.length) {
     const [token, weight] = looks[0], sum = looks.reduce((total, [, each]) => total + each, 0);
     const most = token < prefix ? "the class token" : token - prefix === patch ? "itself"
       : inWords(token - prefix, columns);
-    return `Layer ${layer} of ${depth} mixes the tokens. The lines carry ${shareTold(sum)} of the ` +
+    return `Layer ${layer} mixes the tokens. The lines carry ${shareTold(sum)} of the ` +
       `framed token’s attention; most, ${shareTold(weight)}, goes to ${most}.`;
   }
   return [
@@ -26,7 +26,8 @@ export function flowSentence(data, step, patch, looks) {
     `One matrix makes ${width} numbers of each patch’s ${numbers}: a token. ` +
       `${prefix ? "The class token joins in front, and e" : "E"}ach gets its position added: ` +
       `${count + prefix} × ${width} numbers.`,
-  ][step] ?? "The tokens return to their places and become " +
+  ][step] ?? (names ? `${data.meaning} Most goes to ${names[0][0]}: ${shareTold(names[0][1])}.`
+    : "The tokens return to their places and become " +
     `${data.answer.join(" × ")} numbers, bright ${data.meaning}. The framed patch: ` +
-    `${data.means[patch].toFixed(2)} of at most 1.`;
+    `${data.means[patch].toFixed(2)} of at most 1.`);
 }
