@@ -12,6 +12,7 @@ from vitbook import create_model, datasets
 from vitbook.analysis import capture_attention
 from vitbook.figures import digit_reader
 from vitbook.figures.digit_reader import _weights, forward
+from vitbook.studies.draw import MODEL
 
 LABELS = torch.tensor([1, 2, 3])
 
@@ -57,7 +58,6 @@ def test_mistakes_are_named(show):
     with torch.no_grad():
         read = digits_model()(digits().float() / 127.5 - 1).argmax(-1)
     figure = digit_reader(digits_model(), (digits(), (read + torch.tensor([0, 1, 0])) % 10))
-    assert "it reads 2 as their writers meant them" in figure.description
     page = show(figure)
     assert "mistake" not in said(page)
     pick(page, "example", 1)
@@ -80,7 +80,7 @@ def test_other_architectures_are_refused():
 def trained():
     """The pad of the book, with two examples."""
     held_out = datasets.load("digits", "test")
-    model = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model
+    model = vitbook.load_checkpoint(MODEL).model
     return digit_reader(model, (held_out.images[[4, 11]], held_out.labels[[4, 11]]))
 
 
@@ -132,10 +132,10 @@ def test_the_first_stroke_does_not_land_on_the_digit_that_is_shown(page):
     assert (pixels(page) > 0).sum() > 40
     draw(page, [[(0.2, 0.2), (0.2, 0.8)]])
     first = pixels(page)
-    assert (first[:, [0, 1, 6, 7]] == 0).all() and first[:, 3:5].min() > 5
+    assert (first[:, [0, 1, 6, 7]] == 0).all() and first[1:7, 3:5].min() > 5
     draw(page, [[(0.8, 0.2), (0.8, 0.8)]])
     second = pixels(page)
-    assert second[:, 2:6].max() == 0 and second[3, 0] > 5 and second[3, 7] > 5
+    assert second[:, 3:5].max() == 0 and second[3, 1] > 5 and second[3, 6] > 5
     assert "writer" not in said(page)
 
 
@@ -148,7 +148,7 @@ def test_the_eraser_takes_a_stroke_back(page):
     page.click("[data-control=erase]")
     draw(page, [[(0.7, 0.3), (0.7, 0.7)]])
     assert np.array_equal(pixels(page), one)
-    draw(page, [[(0.1, 0.5), (0.3, 0.5)]])
+    draw(page, [[(0.1, y), (0.3, y)] for y in (0.45, 0.55)])
     assert pixels(page)[3:5].max() < one.max(), "a gap in the middle"
     page.click("[data-control=erase]")
 
@@ -180,6 +180,20 @@ def test_the_keys_draw_and_erase(show, trained):
     page.locator("[data-control=erase]").press("Space")
     press(page, "pad", "ArrowRight", "Enter", *["ArrowUp"] * 7)
     assert "The pad is empty" in said(page)
+
+
+def test_no_digit_gets_no_class(page):
+    two = [*placed(DIGITS[1], 0.4, 0.05, 0.3), *placed(DIGITS[7], 0.4, 0.5, 0.3)]
+    for strokes in ([], [[(0.1, 0.5), (0.9, 0.5)]], two):
+        page.click("[data-control=clear]")
+        draw(page, strokes)
+        assert "The model reads" not in said(page)
+        assert page.locator(".vb-class:visible").count() == 0 and computed(page, "logits") == []
+        pick(page, "meant", 1)
+        assert not reached(page), "nobody is fooled"
+    page.click("[data-control=clear]")
+    draw(page, [[(0.5, 0.1), (0.5, 0.9)]])
+    assert "The model reads" in said(page) and page.locator(".vb-class:visible").count() == 10
 
 
 def test_leaving_the_pad_lifts_the_pen(page):

@@ -4,7 +4,8 @@ import { argmax, softmax } from "../parts/numbers.js";
 import { canvas, classBars, div, image, label, labelled, photo } from "../parts/parts.js";
 import { live } from "../parts/live.js";
 import { address, linkTo, restored } from "../parts/address.js";
-import { lettersOf, lettersOfLevels, MOST_POINTS, pixelsOf, pixelsOfLetters, strokesOf } from "../parts/ink.js";
+import { noDigit, pixelsOf } from "../parts/handprint.js";
+import { lettersOf, lettersOfLevels, MOST_POINTS, pixelsOfLetters, strokesOf } from "../parts/ink.js";
 import { drawingPad } from "../parts/pad.js";
 import { load, read } from "../parts/vision_transformer.js";
 
@@ -61,7 +62,7 @@ export function render(root, data) {
     },
   });
 
-  const looks = canvas(), dots = canvas("vb-dots"), own = div("vb-note");
+  const looks = canvas(), dots = canvas("vb-dots"), own = div("vb-note"), nothing = div("vb-note");
   const choices = [["mean", "mean"],
     ...Array.from({ length: heads }, (_, head) => [head, `head ${head + 1}`])];
   const chooser = figure.select("look", "layer, and one head or the mean of all",
@@ -80,36 +81,41 @@ export function render(root, data) {
 
   function draw({ pixels: shown, strokes, example, meant, erase, look }) {
     const pixels = strokes.length ? pixelsOf(strokes, data.size, levels) : shown ?? empty;
-    const inked = pixels.some((p) => p);
+    const why = strokes.length || !pixels.some((p) => p) ? noDigit(strokes) : "", none = why !== "";
     pad.show();
     halftone(dots, rows, columns, pixels);
 
-    const { logits, maps } = read(pixels, model);
+    const { logits, maps } = none ? { logits: [], maps: [] } : read(pixels, model);
     const [layer, which] = look.split(" ");
-    const chosen = which === "mean" ? maps[layer] : [maps[layer][which]];
-    const weights = chosen[0][0].map((_, key) =>
-      chosen.reduce((sum, map) => sum + map[0][key], 0) / chosen.length);
-    const top = Math.max(...weights.slice(1));
-    paint(looks, down, across, (patch) => color(weights[1 + patch], top));
-    own.textContent = `${weights[0].toFixed(2)} of the weight stays on the class token; ` +
-      `the brightest patch has ${top.toFixed(2)}, an equal share is ${(1 / weights.length).toFixed(2)}`;
+    looks.hidden = none;
+    own.textContent = "";
+    if (!none) {
+      const chosen = which === "mean" ? maps[layer] : [maps[layer][which]];
+      const weights = chosen[0][0].map((_, key) =>
+        chosen.reduce((sum, map) => sum + map[0][key], 0) / chosen.length);
+      const top = Math.max(...weights.slice(1));
+      paint(looks, down, across, (patch) => color(weights[1 + patch], top));
+      own.textContent = `${weights[0].toFixed(2)} of the weight stays on the class token; ` +
+        `the brightest patch has ${top.toFixed(2)}, an equal share is ${(1 / weights.length).toFixed(2)}`;
+    }
 
-    const chances = softmax(logits), best = argmax(chances);
+    const chances = none ? classes.map(() => 0) : softmax(logits), best = argmax(chances);
     bars.show(chances);
+    for (const bar of bars.elements) bar.hidden = none;
+    nothing.textContent = none ? "No digit" : "";
     const from = { ...(strokes.length ? { ink: lettersOf(strokes) } : example !== null ? { example }
-      : { pixels: lettersOfLevels(pixels, levels) }), ...(meant !== null && inked && { meant }) };
+      : { pixels: lettersOfLevels(pixels, levels) }), ...(meant !== null && !none && { meant }) };
     linkTo(link, address(root, "drawing",
       { ...from, look: Number(layer) * (heads + 1) + (which === "mean" ? 0 : Number(which) + 1) }));
 
     const truth = example === null ? meant : examples[example].label;
-    const judged = inked && truth !== null, fooled = judged && truth !== best;
-    const hint = !inked ? "" : !judged ? ". Which digit was meant? Choose it below" : example === null
+    const judged = !none && truth !== null, fooled = judged && truth !== best;
+    const hint = !judged ? ". Which digit was meant? Choose it below" : example === null
       ? `; ${classes[truth]} was meant`
       : `; its writer meant ${classes[truth]}${meant === truth ? "" : `, not ${classes[meant]}`}`;
     const told = [trouble, pad.penDown() ? "The pen is down. " : "",
-      inked ? "" : "The pad is empty, and the model must still choose. ",
-      `The model reads ${classes[best]} with probability ${chances[best].toFixed(2)}${hint}`,
-      judged && !fooled ? ": read right." : fooled && example !== null ? node("b", {}, ": a mistake.") : ". "];
+      none ? why : `The model reads ${classes[best]} with probability ${chances[best].toFixed(2)}${hint}`,
+      judged && !fooled ? ": read right." : fooled && example !== null ? node("b", {}, ": a mistake.") : none ? " " : ". "];
     trouble = "";
     const summed = pixels.reduce((hash, p) => (hash * 31 + p) >>> 0, 7);
     return {
@@ -126,9 +132,9 @@ export function render(root, data) {
         div("vb-controls", erase, clear, figure.reset)),
       labelled("What it sees, and where it looks", image(rows, columns, looks, dots,
         node("div", { class: "vb-cut", style: `background-size: ${100 / across}% ${100 / down}%` })),
-      div("vb-note", `centred and scaled to ${columns} × ${rows} px, as the training digits are; ${levels + 1} ` +
-        `grey levels, ${down} × ${across} patches`), chooser, own),
-      labelled("What it reads", ...bars.elements)),
+      div("vb-note", `stretched to one size and set upright, as the training digits were: ${columns} × ${rows} px ` +
+        `of ${levels + 1} grey levels, ${down} × ${across} patches`), chooser, own),
+      labelled("What it reads", nothing, ...bars.elements)),
     label("Which digit was meant?"), meant, link);
   restored(root, "drawing", (text) => {
     const found = drawnState(text, data);

@@ -2,7 +2,7 @@ import { node, set } from "../parts/page.js";
 import { argmax, softmax } from "../parts/numbers.js";
 import { canvas, classBars, div, label, labelled, note } from "../parts/parts.js";
 import { live } from "../parts/live.js";
-import { pixelsOf } from "../parts/ink.js";
+import { pixelsOf } from "../parts/handprint.js";
 import { drawingPad } from "../parts/pad.js";
 import { curves } from "./curves.js";
 import { asFile, fromFile, nameOf } from "./file.js";

@@ -6,10 +6,6 @@ export const SIDE = 512;
 export const MOST_POINTS = 600; // a link of 1,800 letters
 export const ERASER = 30; // its radius; the pad's line is PEN wide
 export const PEN = 30;
-// What the model sees is drawn on a bitmap FINE times as fine as its pixels, for the grey edges of
-// the data. With this brush, in fine pixels, it has their ink too: half of the pixels touched.
-const FINE = 4, BRUSH = 2.4;
-const LARGEST = 8; // a dot is not blown up to the whole image
 const CLOSE = 2; // points nearer than this to the line without them are left out
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -18,7 +14,7 @@ export const pointOf = (place) => place.map((p) => clamp(Math.round(p * (SIDE - 
 export const countPoints = (strokes) => strokes.reduce((sum, stroke) => sum + stroke.length, 0);
 
 /** How far a point lies from a line between two others. */
-function apart([x, y], [x0, y0], [x1, y1]) {
+export function apart([x, y], [x0, y0], [x1, y1]) {
   const [dx, dy] = [x1 - x0, y1 - y0];
   const along = clamp(((x - x0) * dx + (y - y0) * dy) / (dx * dx + dy * dy || 1), 0, 1);
   return Math.hypot(x - x0 - along * dx, y - y0 - along * dy);
@@ -57,52 +53,6 @@ export function erased(strokes, [x, y], radius = ERASER) {
       parts.at(-1).push([bx, by]);
     }
     return parts.filter((part) => part.length);
-  });
-}
-
-/**
- * As the training digits are: the ink fills the height, keeps its proportions, and its box is in the
- * middle. What is wider than tall fills the width instead.
- * @returns {(point: number[]) => number[]} from a point to fine pixels
- */
-export function fitted(strokes, [rows, columns]) {
-  const high = rows * FINE, wide = columns * FINE;
-  const fine = ([x, y]) => [(x + 0.5) * wide / SIDE, (y + 0.5) * high / SIDE];
-  const points = strokes.flat().map(fine);
-  const [left, right, top, bottom] = [0, 1].flatMap((axis) =>
-    [Math.min, Math.max].map((end) => end(...points.map((point) => point[axis]))));
-  const scale = Math.min(LARGEST, (high - 2 * BRUSH) / (bottom - top), (wide - 2 * BRUSH) / (right - left));
-  return (point) => {
-    const [x, y] = fine(point);
-    return [(x - (left + right) / 2) * scale + wide / 2, (y - (top + bottom) / 2) * scale + high / 2];
-  };
-}
-
-/** Strokes as the model sees them: pixels 0..255 in whole levels, row by row. */
-export function pixelsOf(strokes, [rows, columns], levels) {
-  const high = rows * FINE, wide = columns * FINE, ink = new Float32Array(high * wide);
-  const fit = fitted(strokes, [rows, columns]), reach = BRUSH + 0.5;
-  for (const stroke of strokes.map((each) => each.map(fit))) {
-    stroke.forEach((to, i) => {
-      const from = stroke[Math.max(i - 1, 0)];
-      const [x0, x1, y0, y1] = [[0, wide], [1, high]].flatMap(([axis, end]) => [
-        clamp(Math.floor(Math.min(from[axis], to[axis]) - reach), 0, end),
-        clamp(Math.ceil(Math.max(from[axis], to[axis]) + reach), 0, end)]);
-      for (let y = y0; y < y1; y++) {
-        for (let x = x0; x < x1; x++) {
-          const wet = clamp(reach - apart([x + 0.5, y + 0.5], from, to), 0, 1);
-          ink[y * wide + x] = Math.max(ink[y * wide + x], wet);
-        }
-      }
-    });
-  }
-  return Array.from({ length: rows * columns }, (_, i) => {
-    let sum = 0;
-    for (let j = 0; j < FINE * FINE; j++) {
-      const y = Math.floor(i / columns) * FINE + Math.floor(j / FINE);
-      sum += ink[y * wide + (i % columns) * FINE + j % FINE];
-    }
-    return Math.round(Math.round(sum / FINE / FINE * levels) * 255 / levels);
   });
 }
 
