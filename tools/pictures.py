@@ -1,18 +1,25 @@
 """Draw the pictures of the README, and the one that a shared page shows, from the book's models."""
 
+import sys
 from pathlib import Path
 
 import torch
 from einops import rearrange
 from matplotlib.figure import Figure
+from playwright.sync_api import sync_playwright
 from torch import Tensor
 
 import vitbook
 from vitbook import datasets, plots
-from vitbook.analysis import capture_attention, object_mask, token_colors
+from vitbook.analysis import object_mask, token_colors
 from vitbook.plots.style import COLORS, INK
+from vitbook.studies.vit.drawings import whole
 
-OUT = Path(__file__).resolve().parent.parent / "book" / "_static"
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "book"))
+from browser import FLAGS, chromium  # noqa: E402
+
+OUT = ROOT / "book" / "_static"
 MOST_BYTES = 200_000
 SOCIAL = ("cat", "astronaut", "motorcycle", "coffee", "flower")
 SHOWN = ("astronaut", "cat", "coffee", "motorcycle", "temple", "flower")
@@ -58,39 +65,28 @@ def social() -> Figure:
     return figure
 
 
-def attention() -> Figure:
-    """What the class token of the smallest model reads, trained and random."""
-    name = "vit_micro_patch2_8"
-    trained = vitbook.load_checkpoint(f"digits-{name}-digits-seed0").model
-    torch.manual_seed(0)
-    models = {"trained": trained, "random": vitbook.create_model(name).eval()}
-    test = datasets.load("digits", "test")
-    index = int((test.labels == 8).nonzero()[0])
-    panels = {}
-    for label, model in models.items():
-        if label == "random":
-            panels["uniform"] = torch.full((4, 4), 1 / 17)
-        with torch.no_grad(), capture_attention(model) as maps:
-            model(datasets.normalize(test.images[index : index + 1]))
-        last = list(maps.values())[-1][0, :, 0, model.num_prefix_tokens :]
-        for head, weights in enumerate(last):
-            panels[f"{label}, head {head}"] = weights.reshape(model.grid_size)
-    return plots.heat_maps(
-        panels,
-        "What the class token reads: trained heads choose, random ones do not",
-        image=test.images[index],
-        columns=5,
-    )
+def whole_model(path: Path) -> None:
+    """The whole ViT as the chapter on it draws it: a picture of the page."""
+    photos = datasets.load("photos", "all", image_size=224)
+    drawn = whole(photos.images[photos.class_names.index("cat")])
+    words = "body { width: 860px; padding: 8px; background: white; font: 16px sans-serif }"
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        page = browser.new_page(device_scale_factor=2)
+        page.set_content(f"<!doctype html><style>{words}</style><body>{drawn._repr_html_()}</body>")
+        page.locator(".vb-diagram").screenshot(path=path)
+        browser.close()
 
 
 def main() -> None:
     for draw, name, options in (
         (tokens, "readme_tokens.jpg", dict(dpi=90, pil_kwargs={"quality": 82})),
-        (attention, "readme_attention.png", dict(dpi=110)),
         (social, "social.jpg", dict(dpi=100, pil_kwargs={"quality": 84})),
     ):
         path = OUT / name
         draw().savefig(path, facecolor="white", **options)
+    whole_model(OUT / "readme_vit.png")
+    for path in (OUT / "readme_tokens.jpg", OUT / "social.jpg", OUT / "readme_vit.png"):
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise SystemExit(f"{path.name} has {size} bytes, expected at most {MOST_BYTES}")
