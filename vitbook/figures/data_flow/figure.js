@@ -217,7 +217,7 @@ function renderFlow(root, data) {
     next.textContent = step < last ? "Next" : "Once more";
     play.textContent = playing ? "Pause" : "Play";
     const layer = layerOf(data, step);
-    words[0].textContent = layer ? "whom it looks at" : "where it was cut";
+    words[0].textContent = layer ? "what it attends to" : "where it was cut";
     words[1].textContent = step === 2 ? "the framed patch" : "tokens as colours";
     words[2].textContent = step === 2 ? `${count} patches` : layer ? `after layer ${layer}: ${all} tokens`
       : `${prefix ? "class token + " : ""}${count} patch tokens`;
