@@ -63,7 +63,7 @@ def _colors(look: Look) -> Section:
     return Section(
         "Tokens after the last norm, as colours: three principal components of what stands out, as "
         "red, green and blue, the same for all images (DINOv2, section 7.4). Where two patches "
-        "have one colour, their tokens are alike. What does not stand out is black.",
+        "have one colour, their tokens are similar. What does not stand out is black.",
         {
             f"Token colours of {', '.join(look.shown)}": plots.image_grid(
                 pictures | sheets, "Images and their tokens", columns=len(look.shown)
@@ -226,12 +226,12 @@ def _positions(look: Look) -> Section:
     }
     figure = plots.likeness(
         {name: rearrange(each, "r c y x -> (r y) (c x)") for name, each in cosines.items()},
-        "Each place's tile: how alike every place is", tile=(rows, columns),
+        "Each position's tile: its similarity to every position", tile=(rows, columns),
     )  # fmt: skip
     return Section(
-        f"Cosine between the vectors of every two places of {path} (ViT paper, figure 7, centre). "
-        "A tile stands at its place on the grid and shows how alike every place is to it. Stripes "
-        "and round spots alone need no learning: any smooth table has them.",
+        f"Cosine between the embeddings of every two positions, {path} (ViT paper, figure 7). "
+        "A tile stands at its position on the grid and shows the similarity of every position to "
+        "it. Stripes and round spots alone need no learning: any smooth table has them.",
         {f"Positional similarity on a grid of {rows}x{columns}": figure},
         {"norms": analysis.position_norms(*table).tolist()},
     )

@@ -75,7 +75,7 @@ def read_experiments(
     each of its models, shares and seeds, and may change the shared settings. The settings are:
 
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
-    that they are divided into (else the recipe's own passes), ``seeds``, ``shares`` with
+    that they are divided into (else the recipe's own epochs), ``seeds``, ``shares`` with
     ``share_seed``, ``start`` (weights), ``teacher`` (a model), ``probes`` (epochs), ``ships``.
 
     Args:

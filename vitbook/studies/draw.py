@@ -67,8 +67,9 @@ def _paths(digit: int, rng: np.random.Generator) -> list[Path]:
         body = [(u(0.15, 0.25), 0.02), (u(0.08, 0.18), 0.45), *belly]
         hat = (u(0.8, 1), u(-0.03, 0.04))
         return [body, [body[0], hat]] if fashion == 0 else [[hat, *body]]
+    high = u(0.21, 0.32)  # half of a loop's height
     if digit == 6:
-        loop = _arc(0.5, 0.7, 0.46, 0.3, 190, u(-190, -130))
+        loop = _arc(0.5, 1 - high, 0.46, high, 190, u(-190, -130))
         return [[(u(0.55, 0.85), 0), (u(0.2, 0.35), u(0.25, 0.35)), *loop]]
     if digit == 7:  # with a serif, plain, with a bar as in Europe
         main = [(0, u(0, 0.06)), (u(0.9, 1), u(-0.02, 0.06)), (u(0.25, 0.5), 1)]
@@ -86,7 +87,7 @@ def _paths(digit: int, rng: np.random.Generator) -> list[Path]:
         widths = np.where(heights < 0.5, 0.38, 0.46)
         return [list(zip(0.5 + widths * np.sin(2 * turns), heights, strict=True))]
     start = u(-50, 10)  # 9, with a hook or a straight tail
-    ring = _arc(0.45, 0.3, 0.42, 0.3, start, start - u(310, 375))
+    ring = _arc(0.45, high, 0.42, high, start, start - u(310, 375))
     if fashion == 0:
         tail = _arc(0.5, 0.75, 0.38, 0.25, 10, u(110, 150))
         return [[*ring, (u(0.82, 0.92), 0.2), (0.88, 0.6), *tail]]

@@ -151,7 +151,7 @@ def test_the_page_shows_what_capture_attention_saw(page, looked, photo, query):
             own = distances(maps[photo, layer].numpy(), GRID, (2.0, 2.0), 1)[head, query]
             assert float(here.split()[0]) == pytest.approx(own, abs=0.11)
         else:
-            assert here == "no place"
+            assert here == "no position"
 
 
 def test_nearest_first_puts_the_task_at_the_start(page):

@@ -57,7 +57,7 @@ def test_node_reads_stored_maps_and_measures_their_distance(js):
 def test_the_page_shows_what_the_maps_say(page):
     shown = table(page)
     assert float(shown["trained"][0]) == pytest.approx(maps()["trained"][1, 0, 0, 0, 0], abs=0.005)
-    assert shown["trained"][2] == "no place" and shown["uniform"][:2] == ["0.059", "0.059"]
+    assert shown["trained"][2] == "no position" and shown["uniform"][:2] == ["0.059", "0.059"]
     page.get_by_role("radio", name="patch in row 2, column 3", exact=True).click()
     for name, each in maps().items():
         row = each[1, 0, 0, 7]

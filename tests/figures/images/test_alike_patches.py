@@ -56,7 +56,7 @@ def test_it_opens_on_what_was_touched(page):
     nearest = 2 * int(others.argmax())
     patch = expected.reshape(3, -1)[nearest].argmax()
     assert said(page) == (
-        f"Touched: rocket, row 2, column 4. Most alike in the {NAMES[nearest]}: row "
+        f"Touched: rocket, row 2, column 4. Most similar in the {NAMES[nearest]}: row "
         f"{patch // 6 + 1}, column {patch % 6 + 1}, cosine {others.max():.2f}."
     )
     marked = [page.locator(".vb-album .vb-asked").nth(i).is_visible() for i in range(3)]
@@ -79,7 +79,7 @@ def test_another_photograph_shows_what_is_most_alike_there(page):
     page.get_by_role("radio", name="flower").click()
     assert state(page) == "shown=2 photo=1 patch=9"
     best = like(levels(sample()), 1, 9)[2].argmax()
-    told = f"Most alike in the flower: row {best // 6 + 1}, column {best % 6 + 1}"
+    told = f"Most similar in the flower: row {best // 6 + 1}, column {best % 6 + 1}"
     assert "Touched: rocket, row 2, column 4." in said(page) and told in said(page)
     image, mark = (page.locator(f".vb-touched {part}").first for part in (".vb-image", ".vb-asked"))
     (x, y, wide, high), at = (image.bounding_box().values()), mark.bounding_box()

@@ -81,7 +81,7 @@ export function render(root, data) {
       width: `${100 / columns}%`, height: `${100 / rows}%`,
     }));
     const says = `Touched: ${names[photo]}, ${inWords(patch, columns)}.` + (other === undefined ? ""
-      : ` Most alike in the ${names[other]}: ${inWords(best[other], columns)}, cosine ${cosine(other).toFixed(2)}.`);
+      : ` Most similar in the ${names[other]}: ${inWords(best[other], columns)}, cosine ${cosine(other).toFixed(2)}.`);
     return { says, told: { cosines: Array.from(found) }, named: { shown, photo, patch } };
   }
 

@@ -1,4 +1,4 @@
-"""All heads of a Vision Transformer over photographs, and tokens that are alike."""
+"""All heads of a Vision Transformer over photographs, and tokens that are similar."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def attention_gallery(
     title: str = "Every head of the model, asked from the patch that you click",
     description: str | None = None,
 ):
-    """Photographs, a patch to click or drag, and what all heads make of it; or patches alike.
+    """Photographs, a patch to click or drag, and what all heads make of it; or similar patches.
 
     The page holds the maps of each layer and photograph in a piece that is fetched when it is
     asked for: a weight on a patch to within 2 % of the largest in its row, distances and weights
@@ -48,7 +48,7 @@ def attention_gallery(
 
     Args:
         model: ours, timm's, torchvision's, Hugging Face's; its attention is taken by
-            :func:`vitbook.analysis.capture_attention`. Patches alike need the tokens that
+            :func:`vitbook.analysis.capture_attention`. Similar patches need the tokens that
             :func:`vitbook.analysis.last_tokens` finds.
         images: uint8 "n c h w", of the size that the model takes; the first is shown at the start.
         names: of the photographs.
@@ -60,7 +60,7 @@ def attention_gallery(
             default the patch in the middle.
         head: layer and map, from 0, enlarged at the start; by default a head that picks out
             several patches far from the one that asks. Numbers behind the heads are the fusions.
-        alike: whether it starts with the patches that are alike.
+        alike: whether it starts with the similar patches.
         fuse: maps below the heads of each layer: "mean", "max" or "min" over its heads, "rollout"
             through the layers up to it.
         goal: the task is reached with a head whose mean distance on a photograph is under this

@@ -141,7 +141,7 @@ export function render(root, data) {
     const top = own ? Math.max(...own.codes, 1) : 1;
     paint(map, rows, columns, (patch) => color(own ? own.codes[patch] / top : 0));
     title.textContent = `${capital(called(state))} looks here`;
-    terms[0].say(!own ? "…" : state.query < prefix ? "no place" : `${own.far.toFixed(1)} px`,
+    terms[0].say(!own ? "…" : state.query < prefix ? "no position" : `${own.far.toFixed(1)} px`,
       "mean distance from this patch");
     terms[1].say(`${far.toFixed(1)} px`, "mean distance over all patches");
     terms[2].say(!prefix ? "none" : own ? `${(100 * own.first).toFixed(1)} %` : "…",
@@ -152,10 +152,10 @@ export function render(root, data) {
 
   function drawAlike() {
     const { here, best, mean } = likes.show(state.photo, state.query, prefix, map);
-    title.textContent = "Patches with a token like it";
-    terms[0].say(here ? signed(here.cosine) : "…", "most alike patch in this photograph");
+    title.textContent = "Patches with similar tokens";
+    terms[0].say(here ? signed(here.cosine) : "…", "most similar patch in this photograph");
     terms[1].say(best ? signed(best.cosine) : "…",
-      best ? `most alike patch elsewhere: ${names[best.photo]}` : "most alike patch elsewhere");
+      best ? `most similar patch elsewhere: ${names[best.photo]}` : "most similar patch elsewhere");
     terms[2].say(mean === null ? "…" : signed(mean), "mean of all patches elsewhere");
     return { here, best, mean };
   }
@@ -172,7 +172,7 @@ export function render(root, data) {
     const seen = alike ? drawAlike() : drawHeads();
     const who = query < prefix ? `The ${data.prefix[query]}` : `The patch in ${inWords(query - prefix, columns)}`;
     const waits = alike ? !seen.here || (photos.length > 1 && !seen.best) : seen.come < layers * heads;
-    told.textContent = alike ? "Bright: a cosine of 1. Dark: 0 or less. The frame marks the most alike patch; click a photograph to ask from it."
+    told.textContent = alike ? "Bright: a cosine of 1. Dark: 0 or less. The frame marks the most similar patch; click a photograph to ask from it."
       : "Each small map goes from 0 to its own largest weight.";
     const credit = data.credits[photo] && ` Photograph: ${data.credits[photo]}.`;
     small.textContent = `Weights are stored to within 2 % of the largest in their row, cosines to ` +
@@ -183,7 +183,7 @@ export function render(root, data) {
     tell(root, { ...state });
     const reached = !alike && state.head < data.heads && seen.far < data.goal && `${called(state)}, ${seen.far.toFixed(1)} px.`;
     const says = trouble || (alike
-      ? `${who} asks for tokens like its own.`
+      ? `${who} asks for tokens similar to its own.`
       : `${who} asks ${layers * data.heads} heads; ${called(state)} is enlarged.`);
     return { says: `${says}${waits && !trouble ? " Fetching …" : ""} `, reached,
       told: { seen, waits, row: seen.own && Array.from(seen.own.codes, (code) => code * seen.own.step) } };
@@ -201,7 +201,7 @@ export function render(root, data) {
       ...data.prefix.map((name, query) => figure.toggle(query ? `prefix${query}` : "prefix", `Ask from the ${name}`,
         { on: () => state.query === query, part: () => ({ query }) })),
       figure.toggle("nearest", "Nearest first"),
-      likes ? figure.toggle("alike", "Patches alike") : "", figure.reset, link),
+      likes ? figure.toggle("alike", "Similar patches") : "", figure.reset, link),
     div("vb-terms", ...terms.map(({ element }) => element)), scale.element,
     below, likes ? likes.element : "", told).append(small);
   const limits = { photos: photos.length, queries: tokens, layers, heads, alike: Boolean(likes) };

@@ -48,9 +48,9 @@ def finding(begun: Look, query: int, chosen: Pair, name: str) -> str:
 
 
 def finding_alike(begun: Look, query: int, name: str) -> str:
-    """The start in words: how many patches are alike to the one that asks."""
+    """The start in words: how many patches are similar to the one that asks."""
     cosines = begun.cosines(query)
     return (
-        f"At the start, {name}: {begun.layout.asker(query)} asks for tokens like its own, "
+        f"At the start, {name}: {begun.layout.asker(query)} asks for tokens similar to its own, "
         f"and {(cosines > 0.5).sum()} of {len(cosines)} patches have a cosine above 0.5 with it."
     )

@@ -103,7 +103,7 @@ export function render(root, data) {
       : meanDistance(weights.slice(prefix), query - prefix, columns, patch);
     return {
       cells: [model.name, prefix ? weights[0].toFixed(3) : "none", weights[query].toFixed(3),
-        distance === null ? "no place" : `${distance.toFixed(1)} px`,
+        distance === null ? "no position" : `${distance.toFixed(1)} px`,
         `${weights[most].toFixed(3)} ${most < prefix ? data.prefix[most]
           : `(${at(most - prefix).join(",\u00a0")})`}`],
       distance, step: model.scales[layer] / 255,

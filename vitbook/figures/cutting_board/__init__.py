@@ -46,7 +46,7 @@ def cutting_board(
 ) -> Figure:
     """A square on an image, and the tokens that have it whole; each cut is one way to tokens.
 
-    Beside it stands every other place of such a square: blue where at least one token has it
+    Beside it stands every other position of such a square: blue where at least one token has it
     whole, orange where every token that sees it has only a part.
 
     Args:
@@ -79,12 +79,12 @@ def cutting_board(
     safe = np.outer(down, across)
     finding = (
         f"Cut as {first['name']!r}, the square of {size} × {size} pixels is whole in {whole} of "
-        f"{first['rows'] * first['columns']:,} tokens. Of all places that it could have, "
+        f"{first['rows'] * first['columns']:,} tokens. Of all its possible positions, "
         f"{100 * safe.mean():.0f} % leave it whole in some token."
     )
     description = description or (
         f"{at_the_start(finding)}\nOn the left, frames are the windows of the tokens that see some "
-        "of the square: solid where all of it, dashed where a part. On the right, each place is "
+        "of the square: solid where all of it, dashed where a part. On the right, each pixel is "
         "the middle of another square of this size: blue leaves it whole, orange does not."
     )
     return Figure("cutting_board", data, title, description)

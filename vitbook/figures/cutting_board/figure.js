@@ -115,7 +115,7 @@ export function render(root, data) {
         `tokens. This square is whole in ${number(whole)}, and ${number(part)} ` +
         `see${part === 1 ? "s" : ""} a part of it. `,
       reached: data.goal !== null && last && side === data.goal && safe === 1 &&
-        `${side} px is whole everywhere. One pixel more, and some places are cut.`,
+        `${side} px is whole everywhere. One pixel more, and some positions are cut.`,
       told: { whole, partial: part, safe },
     };
   }
@@ -125,7 +125,7 @@ export function render(root, data) {
     div("vb-pair",
       labelled("Drag the square", board(plane),
         div("vb-note", "Frames: tokens that see all of it (solid), or a part (dashed)")),
-      labelled("All places for such a square", board(map, drawing({ "aria-hidden": "true" }, dot)),
+      labelled("All positions of such a square", board(map, drawing({ "aria-hidden": "true" }, dot)),
         safeShare)),
     div("vb-controls",
       figure.slider("side", "Side of the square", { min: 1, max: data.largest,

@@ -27,7 +27,7 @@ export function flowSentence(data, step, patch, looks) {
       `${prefix ? "The class token joins in front, and e" : "E"}ach gets its position added: ` +
       `${count + prefix} × ${width} numbers.`,
   ][step] ?? (names ? `${data.meaning} Most goes to ${names[0][0]}: ${shareTold(names[0][1])}.`
-    : "The tokens return to their places and become " +
+    : "The tokens return to their positions and become " +
     `${data.answer.join(" × ")} numbers, bright ${data.meaning}. The framed patch: ` +
     `${data.means[patch].toFixed(2)} of at most 1.`);
 }

@@ -8,8 +8,8 @@ const signs = ["#0072B2", "#ffffff", "#D55E00"].map(rgb);
 export function insideOf(side, ramp) {
   const color = heat(ramp), maps = div("vb-layers"), filters = canvas(), alike = canvas(), mixed = canvas();
   const given = labelled("What the model is given", image(side, side, mixed));
-  const likeness = labelled("Its positions: how alike each is to each", image(1, 1, alike),
-    note("cosines: orange is alike, blue opposite; position 1 is top left, and four are a row. Before it learns only the diagonal is orange"));
+  const likeness = labelled("Similarity of its position embeddings", image(1, 1, alike),
+    note("cosines: orange is 1, white 0, blue −1; position 1 is top left, and four are a row. Before it learns only the diagonal is orange"));
   const learned = div("vb-pair", labelled("Its first layer: the filters", filters,
     note("ink where it is orange raises a number of the first layer, where it is blue lowers it")), likeness);
 
