@@ -83,5 +83,5 @@ def test_the_drawing_has_the_shapes_of_the_model():
         tokens = model.embed(torch.zeros(1, 1, 8, 8))[0, model.num_prefix_tokens :]
     attention = model.encoder.blocks[0].attention
     drawn = repr(drawings.entries())
-    assert f"{tokens.shape[0]} tokens → {tokens.shape[0]} × {tokens.shape[1]}" in drawn
+    assert f"tokens → {tokens.shape[0]} × {tokens.shape[1]} →" in drawn
     assert f"→ {tokens.shape[0]} × {tokens.shape[1] // attention.num_heads} →" in drawn

@@ -17,10 +17,9 @@ def entries() -> Diagram:
     """Where positions enter a model whose tokens are 64 pixels."""
     turned = Diagram(["turn"], "rotary")
     return Diagram([
-        "64 tokens", "→ 64 × 64", Diagram(["+ a vector"], "table or sinusoid"),
-        "→ 64 × 64", [["queries", turned], ["keys", turned]],
-        "→ 64 × 16", "products of\nevery two", "→ 64 × 64",
-        Diagram(["+ terms of offsets"], "relative"), "softmax",
+        "tokens", "→ 64 × 64", Diagram(["+ a vector"], "table or sinusoid"),
+        [["queries", turned], ["keys", turned]], "→ 64 × 16", "products",
+        Diagram(["+ terms"], "relative"), "softmax",
     ])  # fmt: skip
 
 
