@@ -19,7 +19,7 @@ def entries() -> Diagram:
     return Diagram([
         "tokens", "→ 64 × 64", Diagram(["+ a vector"], "table or sinusoid"),
         [["queries", turned], ["keys", turned]], "→ 64 × 16", "products",
-        Diagram(["+ terms"], "relative"), "softmax",
+        Diagram(["+ terms"], "relative"), "→ softmax",
     ])  # fmt: skip
 
 
