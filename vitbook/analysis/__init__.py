@@ -47,6 +47,9 @@ from vitbook.analysis.attribution.scoring import (
 )
 from vitbook.analysis.capture.outputs import last_tokens, list_blocks
 from vitbook.analysis.capture.record import capture_attention
+from vitbook.analysis.causes.contributions import logit_contributions
+from vitbook.analysis.causes.lens import logit_lens
+from vitbook.analysis.causes.patching import patched_logits
 from vitbook.analysis.features.channels import ChannelHealth, dead_and_saturated, feature_maps
 from vitbook.analysis.features.filters import (
     EmbeddingFilters,
@@ -105,6 +108,8 @@ __all__ = [
     "last_tokens",
     "linear_cka",
     "list_blocks",
+    "logit_contributions",
+    "logit_lens",
     "map_grad_cam",
     "mean_attention_distance",
     "mean_weight_on_prefix",
@@ -114,6 +119,7 @@ __all__ = [
     "on_grid",
     "overlay",
     "patch_occlusion",
+    "patched_logits",
     "pixels_seen",
     "pointing",
     "position_norms",

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from vitbook.analysis.capture.mixing import mixing_layers
 from vitbook.analysis.capture.record import record_modules
-from vitbook.analysis.capture.running import batches, encoder_of
+from vitbook.analysis.capture.running import batches
 from vitbook.model_utilities import evaluating
 
 # (layer, head), both counted from 0.
@@ -115,26 +116,3 @@ def mean_head_outputs(
         for batch in batches(model, images, batch_size):
             model(batch)
     return tuple(total / len(images) for total in sums.values())
-
-
-def mixing_layers(model: nn.Module) -> dict[nn.Linear, int]:
-    """What mixes the heads' outputs, which lie side by side before it -> how many heads those are.
-
-    Of each attention of the encoder, ours or timm's, in its order.
-
-    Raises:
-        ValueError: there is none.
-    """
-    part, _ = encoder_of(model)
-    found = {}
-    for module in part.modules():
-        heads = getattr(module, "num_heads", None)
-        mixing = getattr(module, "projection", getattr(module, "proj", None))
-        if isinstance(heads, int) and isinstance(mixing, nn.Linear):
-            found[mixing] = heads
-    if not found:
-        raise ValueError(
-            f"{type(model).__name__} has no attention whose heads are known to lie side by side: "
-            "expected a Transformer of ours or timm's"
-        )
-    return found

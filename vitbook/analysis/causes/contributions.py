@@ -1,0 +1,107 @@
+"""Direct logit attribution: what each part of a model adds to its logits."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from vitbook.analysis.capture.record import record_modules
+from vitbook.analysis.capture.running import as_model_takes, takes_images
+from vitbook.analysis.causes.tail import Tail, find_tail, is_norm
+from vitbook.model_utilities import evaluating
+
+
+@takes_images()
+@torch.no_grad()
+def logit_contributions(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> dict[str, Float[Tensor, "batch classes"]]:
+    r"""What the embedding, each attention and each MLP add to each logit.
+
+    Behind the last block stands a sum, :math:`z_L = z_0 + \sum_l (a_l + m_l)`. With the norm's
+    statistics held at those of :math:`z_L` the way to the logits is linear, and each term has its
+    own share of them. Only the direct way is counted: what later layers make of a term is theirs.
+    Elhage et al. 2021 ("A mathematical framework for Transformer circuits").
+
+    Args:
+        images: normalised as the model takes them.
+
+    Returns:
+        By name: ``embedding``, for each block ``PATH attention`` and ``PATH MLP``, and ``bias``,
+        that of the last norm and of the head. They sum to the model's logits.
+
+    Raises:
+        ValueError: the model's head reads something else than a class token or a mean; a block that
+            does not add two parts to its tokens, such as one with the norm behind them.
+
+    Example:
+        >>> import torch, vitbook
+        >>> from vitbook.analysis import logit_contributions
+        >>> model = vitbook.create_model("vit_micro_patch2_8").eval()
+        >>> images = torch.rand(2, 1, 8, 8)
+        >>> found = logit_contributions(model, images)
+        >>> torch.allclose(sum(found.values()), model(images), atol=1e-4)
+        True
+    """
+    tail = find_tail(model, images)
+    entered: dict[str, Tensor] = {}
+    between: dict[str, list[Tensor]] = {path: [] for path in tail.blocks}
+    left: dict[str, Tensor] = {}
+
+    def before(path: str, _: nn.Module, args: tuple) -> None:
+        entered[path] = args[0]
+
+    def at_norm(path: str, _: nn.Module, args: tuple) -> None:
+        if args[0].shape == entered[path].shape:
+            between[path].append(args[0])
+
+    def after(path: str, _: nn.Module, args: tuple, output: Tensor | tuple) -> None:
+        left[path] = output[0] if isinstance(output, tuple) else output
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if path in between:
+            yield module.register_forward_pre_hook(partial(before, path))
+            yield module.register_forward_hook(partial(after, path))
+        elif is_norm(module):
+            for block in tail.blocks:
+                if path.startswith(f"{block}."):
+                    yield module.register_forward_pre_hook(partial(at_norm, block))
+
+    with evaluating(model), record_modules(model, watch):
+        model(as_model_takes(model, images))
+
+    parts = {"embedding": entered[tail.blocks[0]]}
+    for path in tail.blocks:
+        first, *seen = between[path] or [left[path]]
+        if len(seen) != 1 or not torch.equal(first, entered[path]):
+            raise ValueError(
+                f"{path} of {type(model).__name__} does not add an attention and an MLP to tokens "
+                "that a norm reads before each: expected a block with both norms in front (Pre-LN)"
+            )
+        parts[f"{path} attention"] = seen[0] - first
+        parts[f"{path} MLP"] = left[path] - seen[0]
+    final = left[tail.blocks[-1]]
+    added = {name: _direct(tail, part, final) for name, part in parts.items()}
+    shift = getattr(tail.norm, "bias", None)
+    constant = tail.head(
+        torch.zeros_like(final[:, 0]) if shift is None else shift.expand_as(final[:, 0])
+    )
+    return added | {"bias": constant}
+
+
+def _direct(tail: Tail, part: Tensor, final: Tensor) -> Tensor:
+    """A part of the last tokens on its way to the logits, the norm's statistics held."""
+    if tail.mean_first:
+        part, final = tail.read(part)[:, None], tail.read(final)[:, None]
+    centred, whole = part, final
+    if isinstance(tail.norm, nn.LayerNorm):
+        centred, whole = (each - each.mean(-1, keepdim=True) for each in (part, final))
+    eps = tail.norm.eps or torch.finfo(final.dtype).eps
+    scaled = centred / (whole.square().mean(-1, keepdim=True) + eps).sqrt()
+    if getattr(tail.norm, "weight", None) is not None:
+        scaled = scaled * tail.norm.weight
+    read = scaled[:, 0] if tail.mean_first else tail.read(scaled)
+    return read @ tail.head.weight.T
