@@ -105,10 +105,10 @@ def data_flow(
         }  # fmt: skip
     looked = seen.shape[-1]
     finding = (
-        "Like colours are like tokens: the three largest components of a layer, turned to fit the "
-        f"next layer. Curved lines lead to the {looked} tokens that the framed patch looks at "
-        "most, in the mean of the heads. The line straight down is its own token, which the "
-        "residual connection hands on."
+        "Tokens of like colour are alike: the three principal components of a layer's tokens, "
+        "turned to change little from layer to layer. Curved lines lead to the "
+        f"{looked} tokens that the framed patch attends to most, in the mean of the heads. The "
+        "straight line is its own token, to which the layer adds."
     )
     still = _still(data, images[0], colors[:, num_prefix_tokens:], dark)
     return Figure("data_flow", data, title, description or finding, still=still)

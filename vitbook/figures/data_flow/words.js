@@ -14,7 +14,7 @@ export function flowSentence(data, step, patch, looks) {
     const most = token < prefix ? "the class token" : token - prefix === patch ? "itself"
       : inWords(token - prefix, columns);
     return `Layer ${layer} mixes the tokens. The lines carry ${shareTold(sum)} of the ` +
-      `framed token’s attention; most, ${shareTold(weight)}, goes to ${most}.`;
+      `framed token’s attention; the thickest, ${shareTold(weight)}, leads to ${most}.`;
   }
   return [
     `The photograph is ${rows * side} × ${columns * side} pixels of ${channels} numbers each. ` +
@@ -24,7 +24,7 @@ export function flowSentence(data, step, patch, looks) {
     `Row by row the patches line up. The framed one, ${inWords(patch, columns)}, is number ` +
       `${patch + 1} of ${count}.`,
     `One matrix makes ${width} numbers of each patch’s ${numbers}: a token. ` +
-      `${prefix ? "The class token joins in front, and e" : "E"}ach gets its position added: ` +
+      `${prefix ? "A token without a patch, the class token, joins in front, and e" : "E"}ach gets its position added: ` +
       `${count + prefix} × ${width} numbers.`,
   ][step] ?? (names ? `${data.meaning} Most goes to ${names[0][0]}: ${shareTold(names[0][1])}.`
     : "The tokens return to their positions and become " +
