@@ -1,6 +1,6 @@
 """What the chapter on positions claims, draws and measures."""
 
-from vitbook.studies.positions.claims import carried, evidence, gains
+from vitbook.studies.positions.claims import carried, evidence, pixels_read
 from vitbook.studies.positions.drawings import entries, similarities, sinusoids, tiles
 from vitbook.studies.positions.measures import (
     changes,
@@ -15,8 +15,8 @@ __all__ = [
     "changes",
     "entries",
     "evidence",
-    "gains",
     "mirrors",
+    "pixels_read",
     "positions_read",
     "resolutions",
     "share_read",
