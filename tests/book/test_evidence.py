@@ -84,8 +84,8 @@ def test_a_claim_of_another_chapter_is_named_with_it(build):
     root, _ = build("{evidence}`Larger view <chapter>`", lambda: Evidence(claims()))
     told = (root / "html/book/chapter.html").read_text()
     assert 'href="evidence/chapter.html#evidence-chapter-larger-view"' in told
-    with pytest.raises(ExtensionError, match="no study of recipes has a function `evidence`"):
-        build("{evidence}`Larger view <recipes>`", lambda: Evidence(claims()))
+    with pytest.raises(ExtensionError, match="no study of draw has a function `evidence`"):
+        build("{evidence}`Larger view <draw>`", lambda: Evidence(claims()))
 
 
 def test_a_table_is_there_to_download(build):

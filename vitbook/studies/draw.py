@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from vitbook.training import predict
 
-MODEL = "digits-vit_micro_patch2_8-digits-seed1"  # the one on the page
-NETWORK = "digits-resnet8_digits-digits-seed1"  # a convolutional network beside it
+MODEL = "drawn_digits-vit_micro_patch2_8-seed0-eed9b4ba"  # the one on the page
+NETWORK = "drawn_digits-resnet8_digits-seed0-b4857066"  # a convolutional network beside it
 SIDE = 512  # of the pad, in points
 SEED = 0  # of the drawings that are told; 1 was for choosing how to train
 EACH = 20  # drawings of a digit
