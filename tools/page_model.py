@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import zlib
 from pathlib import Path
 
 from vitbook.export import page_manifest
@@ -13,8 +14,10 @@ NOTICE = """\
 The files in this folder are not all of one author.
 
 *.onnx, weights-*.bin: made by vitbook's `tools/page_graphs.py` from {about}.
-  DINOv2 is of Meta AI, under the Apache License 2.0. The linear heads are of vitbook, MIT.
+  DINOv2 is of Meta AI, and EfficientNet-Lite of Google; both under the Apache License 2.0. The
+  linear heads are of vitbook, MIT.
 ort*: onnxruntime-web {version}, as it came. Copyright (c) Microsoft Corporation, MIT.
+What ends in .packed is the same file, deflated.
 
 The MIT License: permission is hereby granted, free of charge, to any person obtaining a copy of
 this software and associated documentation files (the "Software"), to deal in the Software without
@@ -39,21 +42,30 @@ def lay(root: Path) -> None:
     """
     target, made = root / "_build" / "html" / "_model", root / "_build" / "page_model"
     shutil.rmtree(target, ignore_errors=True)
-    manifest: dict = {}
+    manifest: dict = {"packed": {}}
+
+    def pack(file: str, content: bytes) -> None:
+        packed = zlib.compress(content, 9)
+        write_atomically(target / f"{file}.packed", packed)
+        manifest["packed"][file] = len(packed)
+
     try:
         runtime = fetched_runtime()
-        for file in (file for files in RUNTIME.values() for file in files):
-            write_atomically(target / file, (runtime / file).read_bytes())
+        for module, binary in RUNTIME.values():
+            write_atomically(target / module, (runtime / module).read_bytes())
+            pack(binary, (runtime / binary).read_bytes())
         manifest["runtime"] = {
             kind: {"module": module, "binary": binary, **_about((runtime / binary).read_bytes())}
             for kind, (module, binary) in RUNTIME.items()
         }
-        manifest |= _made(root, made)
+        about, files = _made(root, made)
+        manifest |= about
     except (ConnectionError, ValueError, OSError, ImportError) as error:
         print(f"  the model of the page is left out: {error}", flush=True)
         manifest["missing"] = str(error)
     else:
-        shutil.copytree(made, target, ignore=shutil.ignore_patterns("sources"), dirs_exist_ok=True)
+        for file, content in files.items():
+            pack(file, content)
         notice = NOTICE.format(version=VERSION, about=manifest["about"])
         (target / "NOTICE.txt").write_text(notice)
     # By it a browser knows whether what it kept is of this model.
@@ -63,8 +75,8 @@ def lay(root: Path) -> None:
     print(f"  the model of the page, and {PACKAGE}: {megabytes:.0f} MB", flush=True)
 
 
-def _made(root: Path, made: Path) -> dict:
-    """The manifest of the model, which is written anew where its sources have changed."""
+def _made(root: Path, made: Path) -> tuple[dict, dict[str, bytes]]:
+    """The model's manifest and its files, which are written anew where its sources have changed."""
     own = Path(__file__).with_name("page_graphs.py").read_bytes()
     sources = (root / "_build" / "sources.sha256").read_text() + hashlib.sha256(own).hexdigest()
     kept = made / "sources"
@@ -74,7 +86,7 @@ def _made(root: Path, made: Path) -> dict:
         shutil.rmtree(made, ignore_errors=True)
         write_page_model(made)
         kept.write_text(sources)
-    return page_manifest.read_page_model(made)[0]
+    return page_manifest.read_page_model(made)
 
 
 def _about(content: bytes) -> dict[str, int | str]:

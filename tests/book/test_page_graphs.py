@@ -3,7 +3,6 @@
 import hashlib
 import json
 
-import build_book
 import numpy as np
 import onnxruntime
 import page_graphs
@@ -14,10 +13,11 @@ from page_graphs import PageModel, write_page_model
 from vitbook import datasets
 from vitbook.analysis import capture_attention
 from vitbook.export.page_model import PIECE_BYTES
+from vitbook.models.weights.pretrained import PACKAGED, weights_folder
 
 SIZES = (112,)
 here = pytest.mark.skipif(
-    not build_book.weights_are_here(),
+    not all(module.kept(weights_folder()).is_file() for module in PACKAGED.values()),
     reason="needs the pretrained weights: `vitbook weights fetch`",
 )
 
@@ -42,7 +42,7 @@ def test_pieces_are_what_the_manifest_says(written):
         assert hashlib.sha256(content).hexdigest() == piece["sha256"]
     weights = sum(piece["bytes"] for piece in manifest["pieces"])
     graphs = sum(size["graph"]["bytes"] for size in manifest["sizes"].values())
-    assert weights + graphs <= 26_000_000, "what a reader has to load"
+    assert weights + graphs <= 31_000_000, "what a reader has to load, before it is deflated"
     names = {file.name for file in folder.iterdir()}
     assert names == {"manifest.json", *(f"{size}.onnx" for size in SIZES),
                      *(piece["file"] for piece in manifest["pieces"])}  # fmt: skip
@@ -62,7 +62,7 @@ def test_a_graph_with_the_shared_weights_computes_what_torch_does(written, size,
     found = dict(zip(names, session.run(names, {"pixels": image.numpy()}), strict=True))
     model = PageModel(size).eval()
     with torch.no_grad(), capture_attention(model) as maps:
-        wanted = model(model.normalize(image))
+        wanted = model(image)
     assert len(maps) == 12 and set(manifest["answers"]) == set(wanted) - {"embedded", "saliency"}
     for name, each in wanted.items():
         apart = np.abs(found[f"answer:{name}"] - each.numpy()).max() / each.abs().max().item()

@@ -74,12 +74,17 @@ class Answers:
         label: in words.
         classes: what each logit means; None if nobody says it.
         about: a sentence or two on where they come from.
+        kinds: what several classes are, as "cat" of six; "" of a class that stands alone.
+        least: probability from which a page names a class, or else the kind of the likeliest; below
+            it the page says that the model does not know. None: the likeliest is always named.
     """
 
     output: str
     label: str
     classes: list[str] | None
     about: str = ""
+    kinds: list[str] | None = None
+    least: Annotated[float, Meta(gt=0, lt=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,8 @@ class Manifest:
             if layer.attention is not None:
                 yield layer.attention, ({1}, None, {tokens}, {tokens})
         for each in self.answers.values():
-            yield each.output, ({1}, None if each.classes is None else {len(each.classes)})
+            for words in (each.classes, each.kinds):
+                yield each.output, ({1}, None if words is None else {len(words)})
         for output in (self.map and self.map[0], self.embedded):
             if output is not None:
                 yield output, None

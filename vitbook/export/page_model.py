@@ -46,6 +46,7 @@ def export_page(
     answers: Mapping[str, Answers] | None = None,
     map: tuple[str, str] | None = None,
     embedded: str | None = None,
+    blocks: Sequence[str] | None = None,
     precision: str = "float16",
 ) -> dict:
     """Write a model as a folder that the figure ``photo_reader`` takes, and ``vitbook page``.
@@ -60,6 +61,7 @@ def export_page(
         class_names: what each logit means.
         answers: of a model that gives a dict of tensors: which of them are logits.
         map, embedded: as in the manifest.
+        blocks: paths of those whose tokens are shown; by default all that the model stacks.
         precision: of the stored weights: float32, float16 or int8.
 
     Examples:
@@ -95,7 +97,7 @@ def export_page(
         models = {width: models}
     check_writable(folder)
     for side, model in models.items():
-        shown = Shown(model, prepare, picture := pattern(channels, side))
+        shown = Shown(model, prepare, picture := pattern(channels, side), blocks)
         with TemporaryDirectory() as temporary:
             exported = export_onnx(
                 model, Path(temporary) / "model.onnx", _scaled(images, side), prepare,

@@ -23,8 +23,15 @@ class Shown:
         watched: gives the outputs that are shown, by their names in the graph.
     """
 
-    def __init__(self, model: nn.Module, prepare: Callable[[Tensor], Tensor], pixels: Tensor):
-        self.name, self.lacks, blocks = type(model).__name__, [], list_blocks(model)
+    def __init__(
+        self,
+        model: nn.Module,
+        prepare: Callable[[Tensor], Tensor],
+        pixels: Tensor,
+        blocks: Sequence[str] | None = None,
+    ):
+        self.name, self.lacks = type(model).__name__, []
+        blocks = list_blocks(model) if blocks is None else tuple(blocks)
         self.grid, self.prefix = self._layout(model, pixels)
         watch = partial(Watched, model, prepare)
         try:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import sys
+import zlib
 from base64 import b64decode
 
 import numpy as np
@@ -133,12 +134,14 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     (folder / "_model").mkdir()
     module, binary = RUNTIME["wasm"]
-    for file in (module, binary):
-        shutil.copy(ORT / file, folder / "_model")
+    shutil.copy(ORT / module, folder / "_model")
     content = (ORT / binary).read_bytes()
+    packed = zlib.compress(content)
+    (folder / "_model" / f"{binary}.packed").write_bytes(packed)
     about = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     runtime = {"wasm": {"module": module, "binary": binary, **about}}
-    said = {"missing": "no weights here", "digest": "0", "runtime": runtime}
+    said = {"missing": "no weights here", "digest": "0", "runtime": runtime,
+            "packed": {binary: len(packed)}}  # fmt: skip
     (folder / "_model" / "manifest.json").write_text(json.dumps(said))
     figure = photo_reader(
         datasets.load("photos", "all").images[:2], torch.full((6, 257, 257), 1 / 257),
@@ -188,7 +191,7 @@ def test_a_folder_takes_the_place_of_the_book_s_model(page, own, manifest):
     page.locator("[data-own=folder]").set_input_files(own[1])
     page.wait_for_selector(READY, timeout=60_000)
     check_against_torch(page, own[0], manifest)
-    assert "mine: " in page.inner_text(".vb-terms-of")
+    assert "mine: " in page.text_content(".vb-terms-of")  # folded away
     words = page.inner_text(".vb-readout")
     assert "Layer 6, mean of the heads, from row 5, column 5" in words and "kind " in words
     assert page.locator("[data-control=head] option").count() == 1 + 6
@@ -200,7 +203,7 @@ def test_a_folder_takes_the_place_of_the_book_s_model(page, own, manifest):
     # What is wrong later leaves the model that runs.
     page.locator("[data-own=files]").set_input_files(files_of(own[1], **{"32.onnx": None}))
     page.wait_for_selector(".vb-load:has-text('32.onnx is missing')")
-    assert "mine: " in page.inner_text(".vb-terms-of")
+    assert "mine: " in page.text_content(".vb-terms-of")  # folded away
     page.select_option("[data-control=tool]", "none")
     page.locator(".vb-photo-pad").click()
     check_against_torch(page, own[0], manifest)

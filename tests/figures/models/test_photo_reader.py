@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 import torch
 from browser import serve
+from page_graphs import PageModel, shown_blocks
 from PIL import Image
 from reading import COMPUTED, PACKED
 from scipy.ndimage import uniform_filter1d
 
 from vitbook import datasets
-from vitbook.analysis import capture_attention, list_blocks
+from vitbook.analysis import capture_attention
 from vitbook.analysis.capture.outputs import capture_outputs
 from vitbook.figures import data_flow, photo_reader
+from vitbook.models.weights.efficientnet_lite import class_kinds, class_names
+from vitbook.studies.photograph import said_name
 
 BUILT = Path(__file__).resolve().parents[3] / "_build" / "html" / "_model"
 
@@ -85,6 +88,23 @@ def test_strokes_stay_where_they_are_on_a_coarser_and_a_finer_grid(js):
     assert coarse == [1, 0, 0, 2]
     fine = js("photo_brush", "[...rescaled(Uint8Array.from(m), 4)]", m=coarse)
     assert np.reshape(fine, (4, 4)).tolist() == [[1, 1, 0, 0]] * 2 + [[0, 0, 2, 2]] * 2
+
+
+def test_the_page_says_a_name_where_the_measured_rule_does(js):
+    names, kinds = class_names(), class_kinds()
+    generator = torch.Generator().manual_seed(0)
+    cats = torch.tensor([kind == "cat" for kind in kinds])
+    heard = set()
+    for sharp in (0.5, 1, 2, 3):
+        for place in (torch.zeros(1000, dtype=torch.bool), cats):
+            logits = sharp * torch.randn(1000, generator=generator) + 9.0 * place
+            chances = logits.double().softmax(0)
+            said = js("photo_looks", "saidName(c, (i) => n[i], { kinds: k, least: 0.5 })",
+                      c=chances, n=names, k=kinds)  # fmt: skip
+            wanted = said_name(chances, names, kinds)
+            assert (said["name"] if said["known"] else None) == wanted
+            heard.add(wanted if wanted in ("cat", None) else "a name")
+    assert heard >= {"cat", None}
 
 
 # What Python is given.
@@ -188,8 +208,6 @@ def test_a_drawing_is_read_and_what_is_chosen_later_wins(show):
 
 @pytest.fixture(scope="module")
 def torch_model():
-    from page_graphs import PageModel
-
     return PageModel(224).eval()
 
 
@@ -201,7 +219,7 @@ def site(tmp_path_factory, torch_model):
     if not manifest.exists() or "missing" in json.loads(manifest.read_text()):
         pytest.skip("the model is not beside the built book: run `make book`")
     with torch.no_grad():
-        saliency = torch_model(torch_model.normalize(photographs()[:1]))["saliency"][0]
+        saliency = torch_model(photographs()[:1])["saliency"][0]
     torch.manual_seed(0)
     flow = data_flow(
         photographs()[0], torch.randn(13, 257, 384), torch.rand(12, 257, 257) / 257,
@@ -290,12 +308,12 @@ def give(page, **file):
 
 def outputs_of(model, images) -> dict[str, torch.Tensor]:
     """What torch computes, by the names of the page's outputs."""
-    blocks, found = list_blocks(model), {}
+    blocks, found = tuple(shown_blocks(model)), {}
     with (
         torch.no_grad(), capture_attention(model) as maps,
         capture_outputs(model, blocks, lambda path, output: output) as tokens,
     ):  # fmt: skip
-        found |= {f"answer:{name}": each for name, each in model(model.normalize(images)).items()}
+        found |= {f"answer:{name}": each for name, each in model(images).items()}
     found |= {f"tokens:{path}": each for path, each in tokens.items()}
     return found | {f"attention:{path}": each for path, each in maps.items()}
 
@@ -319,7 +337,7 @@ def test_photographs_against_torch_with_the_network_cut(page, torch_model):
 
 
 def test_a_stroke_changes_the_answer_and_is_taken_back(page):
-    first = figure(page).evaluate("r => r.clean.outputs['answer:tiny_imagenet'].data[0]")
+    first = figure(page).evaluate("r => r.clean.outputs['answer:imagenet'].data[0]")
     page.select_option("[data-control=tool]", "blank")
     box = page.locator(".vb-photo-pad").bounding_box()
     page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.3 * box["height"])
@@ -327,9 +345,7 @@ def test_a_stroke_changes_the_answer_and_is_taken_back(page):
     page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.3 * box["height"], steps=3)
     page.mouse.up()
     computed(page)
-    state = figure(page).evaluate(
-        "r => [[...r.marks], r.found.outputs['answer:tiny_imagenet'].data[0]]"
-    )
+    state = figure(page).evaluate("r => [[...r.marks], r.found.outputs['answer:imagenet'].data[0]]")
     marks = np.reshape(state[0], (16, 16))
     assert marks.sum() == 6 and marks[4, 4:10].all(), "each patch on the way, once"
     assert state[1] != first
@@ -337,7 +353,7 @@ def test_a_stroke_changes_the_answer_and_is_taken_back(page):
         ".vb-readout strong").count()  # fmt: skip
     page.click("[data-control=clear]")
     computed(page)
-    assert figure(page).evaluate("r => r.found.outputs['answer:tiny_imagenet'].data[0]") == first
+    assert figure(page).evaluate("r => r.found.outputs['answer:imagenet'].data[0]") == first
     assert not page.locator("[data-control=clear]").is_visible() and page.troubles == []
 
 
@@ -417,7 +433,7 @@ def test_a_download_that_is_cut_goes_on(visit):
     asked = []
 
     def cut(route):
-        asked.append(route.request.url.rsplit("/", 1)[1])
+        asked.append(route.request.url.rsplit("/", 1)[1].removesuffix(".packed"))
         # The third piece fails four times, until the reader is told; then it comes.
         if asked[-1] == "weights-02.bin" and asked.count("weights-02.bin") <= 4:
             return route.abort()
@@ -445,9 +461,9 @@ def test_a_full_disk_and_a_damaged_piece(visit):
     )
     page = load(visit(prepare=lambda page: page.add_init_script(full)))
     assert "no room to keep the model" in page.inner_text(".vb-load") and page.troubles == []
-    damaged = (BUILT / "weights-01.bin").read_bytes()[:-1] + b"\x55"
+    damaged = (BUILT / "weights-01.bin.packed").read_bytes()[:-1] + b"\x55"
     page = visit(prepare=lambda page: page.route(
-        "**/_model/weights-01.bin", lambda route: route.fulfill(body=damaged)))  # fmt: skip
+        "**/_model/weights-01.bin.packed", lambda route: route.fulfill(body=damaged)))  # fmt: skip
     page.wait_for_selector("[data-press=load]:has-text('MB')")
     page.click("[data-press=load]")
     page.wait_for_selector("[data-press=load]:has-text('Load again')", timeout=30_000)

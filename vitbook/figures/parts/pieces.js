@@ -70,10 +70,11 @@ export function cosines(token, tokens) {
   });
 }
 
-export async function inflate(text) {
-  const stream = new Blob([bytes(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+export async function inflated(packed) {
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
+export const inflate = (text) => inflated(bytes(text));
 
 /**
  * What a figure holds in pieces, each fetched once, when it is asked for: `ask(key, open)` gives

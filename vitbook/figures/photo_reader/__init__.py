@@ -24,7 +24,7 @@ from vitbook.figures.parts.veil import veil
 
 _SIDE = 224  # pixels, of the photographs and of the model beside the page
 _QUALITY = 90
-_TASK = "Blank or blur patches until the first class changes. How few do you need?"
+_TASK = "Blank or blur patches until the answer changes. How few do you need?"
 
 
 def photo_reader(
@@ -35,6 +35,7 @@ def photo_reader(
     patch_size: int,
     num_prefix_tokens: int,
     start: tuple[int, int],
+    layer: int | None = None,
     names: Sequence[str] | None = None,
     task: str = _TASK,
     title: str = "A Vision Transformer looks at your photograph, in this page",
@@ -49,11 +50,12 @@ def photo_reader(
 
     Args:
         photographs: uint8 "n 3 224 224", to begin with.
-        attention: of the last layer on the first of them, "heads queries keys".
+        attention: of a layer on the first of them, "heads queries keys".
         saliency: the model's map of the first of them, "224 224", from 0 to 1.
         patch_size: in pixels.
         num_prefix_tokens: in front of the patches.
         start: row and column of the patch that asks at first.
+        layer: which one, from 1; the page begins there. By default the last.
         names: of the photographs; by default numbered.
     """
     photos, maps, map_ = as_images(photographs), as_array(attention), as_array(saliency)
@@ -70,12 +72,13 @@ def photo_reader(
     looks = maps[:, num_prefix_tokens + patch, num_prefix_tokens:].mean(0).reshape(grid, grid)
     data = {
         "photos": _faces(names, photos), "task": task,
-        "start": {"photo": 0, "size": side, "columns": grid, "patch": patch},
+        "start": {"photo": 0, "size": side, "columns": grid, "patch": patch, "layer": layer},
     }  # fmt: skip
+    depth = f"layer {layer}" if layer else "the last layer"
     brightest = np.unravel_index(looks.argmax(), looks.shape)
     finding = (
         f"In the {names[0]} the patch in row {row + 1}, column {column + 1} looks most, in the "
-        f"mean of the last layer's heads, at row {brightest[0] + 1}, column {brightest[1] + 1}: "
+        f"mean of the heads of {depth}, at row {brightest[0] + 1}, column {brightest[1] + 1}: "
         f"with {looks.max():.3f} of its attention, where an equal share is {1 / tokens:.4f}."
     )
     still = _still(photos[0], looks, map_, (row, column), finding)

@@ -26,7 +26,7 @@ async function squareOf(src) {
 /**
  * @param {HTMLElement} root
  * @param {{photos: [string, string][], task: string, model: object | undefined, start: {photo: number,
- *   size: number, columns: number, patch: number}}} data  `model`: of a page that holds its own
+ *   size: number, columns: number, patch: number, layer: number | null}}} data  `model`: of a page that holds its own
  */
 export function render(root, data) {
   const { columns: were, ...start } = data.start, names = data.photos.map(([name]) => name);
@@ -64,12 +64,13 @@ export function render(root, data) {
     head.hidden = !heads.some(Boolean);
     const asks = tool.querySelector("[value=ask]");
     asks.disabled = asks.hidden = head.hidden;
-    const first = "tiny_imagenet" in answers ? "tiny_imagenet" : Object.keys(answers)[0] ?? "";
+    const first = Object.keys(answers)[0] ?? "";
     ofAnswer.name(given, first);
-    Object.assign(state, { size: side, layer: layers.length, head: "mean", answers: first,
+    const depth = (patch !== null && layers.length >= data.start.layer && data.start.layer) || layers.length;
+    Object.assign(state, { size: side, layer: depth, head: "mean", answers: first,
       tool: head.hidden && state.tool === "ask" ? "blank" : state.tool,
       patch: patch ?? Math.floor(columnsOf(side) / 2) * (columnsOf(side) + 1) });
-    if (patch !== null) Object.assign(begin, { layer: layers.length, answers: first });
+    if (patch !== null) Object.assign(begin, { layer: depth, answers: first });
     if (base) prepare(marks?.length === columns() ** 2 ? marks : new Uint8Array(columns() ** 2));
     change({});
   }
@@ -193,9 +194,9 @@ export function render(root, data) {
     const says = [look ? `Layer ${depth}, ${chosen === "mean" ? "mean of the heads" : `head ${Number(chosen) + 1}`}, ` +
       `from ${where(patch)}: the brightest patch, ${where(look.brightest)}, gets ${look.top.toFixed(3)} of its attention, ` +
       `${manifest.prefix ? `${before} ${look.prefix.toFixed(3)}; ` : ""}an equal share is ${look.even.toFixed(4)}. ` : ""];
-    if (answer.top) says.push(node("b", {}, `First class: ${answer.top}, ${answer.chance.toFixed(2)}. `));
-    if (answer.was && answer.was === answer.top) {
-      says.push(`With ${count} of ${marks.length} patches changed the first class is still ${answer.top}. `);
+    if (answer.name) says.push(node("b", {}, answer.known ? `Answer: ${answer.name}, ${answer.chance.toFixed(2)}. ` : "Answer: I do not know. "));
+    if (answer.was && answer.was === answer.name) {
+      says.push(`With ${count} of ${marks.length} patches changed the answer is still “${answer.name}”. `);
     }
     if (answer.moved !== null) says.push(`The map of what draws the eye changed by ${answer.moved.toFixed(3)} per pixel on average (from 0 to 1). `);
     says.push(node("span", { class: "vb-note" }, `Computed in ${found.seconds.toFixed(2)} s on ` +
@@ -208,7 +209,7 @@ export function render(root, data) {
     pad.draw(pixels, now.size);
     // The picture of the start stays until there is a model, or another photograph.
     still.hidden = Boolean(data.model) || model.ready() || now.photo !== start.photo;
-    both.hidden = !still.hidden;
+    seen.hidden = !still.hidden;
     if (found) { // and stay, dimmed, while the next is computed
       results.hidden = !manifest.layers.length && !manifest.map;
       classes.hidden = !now.answers;
@@ -224,16 +225,16 @@ export function render(root, data) {
     if (trouble) says.push(trouble);
     else if (model.ready() && behind) says.push(" The model is computing …");
     return { says, told: { found, clean, marks, planes },
-      reached: answer?.was && answer.was !== answer.top &&
-        `${count} ${count === 1 ? "patch turns" : "patches turn"} ${answer.was} into ${answer.top}.`,
+      reached: answer?.was && answer.was !== answer.name &&
+        `${count} ${count === 1 ? "patch turns" : "patches turn"} the answer “${answer.was}” into “${answer.name}”.`,
       named: { photo: now.photo, size: now.size, layer: now.layer, head: now.head, patch: now.patch,
         tool: now.tool, answers: now.answers, marks: marks?.filter(Boolean).length ?? 0, round: now.round } };
   }
 
-  const both = div("vb-photo", labelled("The photograph, as the model sees it", pad.element,
-    div("vb-controls", tool, clear, size), classes), results);
-  figure.stage(draw, chooser, own.element, model.element, both, model.terms);
+  const seen = labelled("The photograph, as the model sees it", pad.element, div("vb-controls", tool, clear, size));
+  // What the model says takes the place of what loads it.
+  figure.stage(draw, chooser, own.element, div("vb-photo", seen, div("", classes, results, model.element)), model.terms);
   // Under the photograph, where a stroke is made, also on a phone.
-  classes.before(root.querySelector(".vb-readout"));
+  seen.append(root.querySelector(".vb-readout"));
   choose(start.photo);
 }

@@ -1,4 +1,4 @@
-import { inflate } from "../parts/pieces.js";
+import { inflate, inflated } from "../parts/pieces.js";
 import { bytesOf, filesOf, isWhole, megabytes, readManifest } from "./photo_manifest.js";
 
 /** How long to wait before a piece is asked for again, in ms; then the reader is asked. */
@@ -51,10 +51,10 @@ export function besideThePage(tell) {
       const whole = new Uint8Array(await kept.arrayBuffer());
       if (await isWhole(whole, piece)) return whole;
     }
-    const response = await fetch(url);
+    const response = await fetch(`${url}.packed`);
     if (!response.ok) throw new Error(`the server answers ${response.status}`);
-    const whole = await readBody(response, piece.bytes, got);
-    if (!(await isWhole(whole, piece))) throw new Error("its bytes are not those that were written");
+    const whole = await inflated(await readBody(response, said.packed[piece.file], got)).catch(() => null);
+    if (!whole || !(await isWhole(whole, piece))) throw new Error("its bytes are not those that were written");
     await store?.put(url, new Response(whole)).catch(() =>
       notes.add("The browser has no room to keep the model: the next visit fetches it again."));
     return whole;
@@ -62,7 +62,7 @@ export function besideThePage(tell) {
 
   /** The files in turn, each asked for a few times. */
   async function fetchAll(files) {
-    const of = bytesOf(files), store = await openStore(said.digest);
+    const of = weighs(files), store = await openStore(said.digest);
     let before = 0;
     for (const piece of files) {
       for (let attempt = 0; !here.has(piece.file); attempt++) {
@@ -76,9 +76,11 @@ export function besideThePage(tell) {
           await sleep(PATIENCE[attempt]);
         }
       }
-      tell({ got: before += piece.bytes, of });
+      tell({ got: before += weighs([piece]), of });
     }
   }
+  /** Bytes to fetch: the files lie there deflated. */
+  const weighs = (files) => files.reduce((sum, { file }) => sum + said.packed[file], 0);
   const binaryOf = (kind) => {
     const { binary, bytes, sha256 } = said.runtime[kind];
     return { file: binary, bytes, sha256 };
@@ -94,7 +96,7 @@ export function besideThePage(tell) {
     if (!response?.ok) throw new Error("The model is not beside this page: `make book` lays it there.");
     const found = await response.json().catch(() => ({}));
     if (found.missing && !found.runtime) throw new Error(`What computes a model was left out when this book was built (${found.missing}).`);
-    if (!found.digest || !found.runtime) throw new Error("What the book says of its model is damaged: build the book again with `make book`.");
+    if (!found.digest || !found.runtime || !found.packed) throw new Error("What the book says of its model is damaged: build the book again with `make book`.");
     return (said = found);
   }
 
@@ -109,8 +111,8 @@ export function besideThePage(tell) {
       const adapter = await navigator.gpu?.requestAdapter().catch(() => null);
       return adapter && !adapter.info?.isFallbackAdapter ? ["webgpu", "wasm"] : ["wasm"];
     },
-    /** Bytes of the runtime. */
-    weighs: (kind) => said.runtime[kind].bytes,
+    /** Bytes to fetch, of the model and of the runtime. */
+    weighs: (kind) => [weighs(filesOf(said)), weighs([binaryOf(kind)])],
     async files(kind) {
       await fetchAll([binaryOf(kind), ...filesOf(said)]);
       return here;
@@ -131,7 +133,7 @@ export function insideThePage(root, { manifest, files, module, binary }) {
     notes: new Set(),
     describe: async () => readManifest(JSON.stringify(manifest)),
     kinds: async () => ["wasm"],
-    weighs: () => 0,
+    weighs: () => [bytesOf(filesOf(manifest)), 0],
     files: async () => new Map(await Promise.all(
       Object.entries(files).map(async ([file, key]) => [file, await open(key)]))),
     runtime: () => (opened ??= Promise.all([open(module), open(binary)]).then(([text, whole]) => ({ text, binary: whole }))),

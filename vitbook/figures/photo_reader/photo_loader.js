@@ -2,7 +2,7 @@ import { node } from "../parts/page.js";
 import { div } from "../parts/parts.js";
 import { press } from "./photo_sources.js";
 import { besideThePage, insideThePage } from "./photo_fetch.js";
-import { bytesOf, filesOf, megabytes, sidesOf } from "./photo_manifest.js";
+import { megabytes, sidesOf } from "./photo_manifest.js";
 import { photoModel } from "./photo_model.js";
 import { ownModel, readOwn } from "./photo_own.js";
 
@@ -16,7 +16,9 @@ export function loader(root, data, { side, known, opened }) {
     class: "vb-track vb-loading", role: "progressbar", "aria-label": "megabytes of the model that came",
   }, bar);
   const counted = node("span", { "aria-hidden": "true" }); // the bar tells it to readers of screens
-  const words = node("span", { role: "status" }), terms = node("p", { class: "vb-note vb-terms-of" });
+  const words = node("span", { role: "status" }), told = node("p", { class: "vb-note" });
+  const terms = node("details", { class: "vb-own vb-terms-of" }, node("summary", {}, "Whose models these are, and their licences"), told);
+  terms.hidden = true;
   const button = press("load", "Load the model", load);
   const own = ownModel(takeOwn), element = div("", div("vb-load vb-controls", button, track, counted, words), own);
   const source = data.model ? insideThePage(root, data.model) : besideThePage(({ got, of }) => {
@@ -32,7 +34,8 @@ export function loader(root, data, { side, known, opened }) {
     "This browser has no WebAssembly, which computes the model: another or a newer one has."))).then(async (found) => {
     kinds = await source.kinds();
     manifest = found;
-    button.textContent = `Load the model (${megabytes(bytesOf(filesOf(found)), 0)} MB, and ${megabytes(source.weighs(kinds[0]), 0)} MB that compute it)`;
+    const [model, runtime] = source.weighs(kinds[0]);
+    button.textContent = `Load the models (${megabytes(model, 0)} MB, and ${megabytes(runtime, 0)} MB that compute them)`;
     words.textContent = "Then click a patch: the map shows what it attends to.";
     tellTerms(found);
     known(found);
@@ -43,8 +46,9 @@ export function loader(root, data, { side, known, opened }) {
   });
 
   function tellTerms({ name, about }) {
-    terms.textContent = `${name}: ${about}. Runtime: onnxruntime-web, MIT. Your photograph stays in this page. `;
-    if (source.notice) terms.append(node("a", { href: source.notice }, "Licences"));
+    terms.hidden = false;
+    told.textContent = `${name}: ${about}. Runtime: onnxruntime-web, MIT. `;
+    if (source.notice) told.append(node("a", { href: source.notice }, "Licences"));
   }
 
   /** Let a model take the place of the one before, as soon as it runs. */

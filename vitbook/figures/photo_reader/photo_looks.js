@@ -7,6 +7,18 @@ import { veilAt } from "../parts/veil.js";
 
 const TOLD = 5; // classes
 
+/**
+ * What a model says among classes of these chances: the likeliest, else what several likely ones
+ * are, else that it does not know; `said_name` of studies/photograph.py.
+ */
+export function saidName(chances, nameOf, { kinds, least }) {
+  const top = chances.indexOf(Math.max(...chances)), chance = chances[top];
+  if (!least || chance >= least) return { known: true, name: nameOf(top), chance };
+  const kind = kinds?.[top];
+  const sum = kind ? chances.reduce((all, each, i) => (kinds[i] === kind ? all + each : all), 0) : 0;
+  return sum >= least ? { known: true, name: kind, chance: sum, of: nameOf(top) } : { known: false, name: "I do not know", chance, of: nameOf(top) };
+}
+
 /** A veil over a photograph: the less, the brighter. */
 const veil = (to, rows, columns, share) =>
   paint(to, rows, columns, (i) => veilAt(share(i)));
@@ -68,7 +80,8 @@ export function layerLook(framed) {
 export function answerLook(framed, figure) {
   const now = panel(framed, true), first = panel(framed, true);
   first.words.textContent = "The same before the brush";
-  const select = figure.select("answers", "Classes to choose among", []), fitted = node("p", { class: "vb-note" });
+  const select = figure.select("answers", "Who answers, and among which classes", []), fitted = node("p", { class: "vb-note" });
+  const said = node("p", { class: "vb-said" }), why = node("p", { class: "vb-note" });
   const bars = Array.from({ length: TOLD }, () => {
     const name = node("span"), bar = node("i"), was = node("b", { class: "vb-was" }), chance = node("span");
     const element = div("vb-class", name, node("span", { class: "vb-track" }, bar, was), chance);
@@ -97,7 +110,11 @@ export function answerLook(framed, figure) {
     const { output, classes, about } = asked, nameOf = (each) => classes?.[each] ?? `class ${each}`;
     const chances = softmax(Array.from(found.outputs[output].data));
     const before = clean && found !== clean && softmax(Array.from(clean.outputs[output].data));
-    const order = chances.map((_, i) => i).sort((a, b) => chances[b] - chances[a]);
+    const first = saidName(chances, nameOf, asked), order = chances.map((_, i) => i).sort((a, b) => chances[b] - chances[a]);
+    said.textContent = first.known ? first.name : "I do not know.";
+    why.textContent = first.known
+      ? `with probability ${first.chance.toFixed(2)}${first.of ? ", which several classes of this kind share" : ""}`
+      : `Its best guess is ${first.of}, ${first.chance.toFixed(2)}. A name is said from ${asked.least} on.`;
     bars.forEach(({ name, bar, was, chance, element }, i) => {
       const each = order[i];
       element.hidden = each === undefined;
@@ -109,9 +126,8 @@ export function answerLook(framed, figure) {
       if (before) was.style.left = `calc(${before[each]} * (100% - 3px))`;
       chance.textContent = chances[each].toFixed(2);
     });
-    fitted.textContent = `${about} It must choose one of its classes, even where none fits.`;
-    return { top: nameOf(order[0]), chance: chances[order[0]], moved,
-      was: before && nameOf(before.indexOf(Math.max(...before))) };
+    fitted.textContent = asked.least ? about : `${about} It must choose one of its classes, even where none fits.`;
+    return { ...first, moved, was: before && saidName(before, nameOf, asked).name };
   }
 
   /** Name the heads that there are to choose among. */
@@ -122,5 +138,5 @@ export function answerLook(framed, figure) {
     select.hidden = offered.length < 2;
   }
   return { draw, name, maps: [now.element, first.element],
-    classes: [label("Which class?"), select, ...bars.map(({ element }) => element), fitted] };
+    classes: [label("What is it?"), said, why, ...bars.map(({ element }) => element), select, fitted] };
 }

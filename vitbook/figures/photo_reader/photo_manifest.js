@@ -37,8 +37,9 @@ export function readManifest(text) {
   must(isTexts(lacks), "what it lacks");
   must(Array.isArray(layers) && layers.every(isTable) && isTable(sizes) && Object.keys(sizes).length &&
     isTable(answers) && Object.values(answers).every(isTable), "its layers, sizes or answers");
-  for (const { label, about, classes } of Object.values(answers)) {
-    must(isText(label) && isText(about) && (classes === null || isTexts(classes)), "the names of its answers");
+  for (const { label, about, classes, kinds, least } of Object.values(answers)) {
+    must(isText(label) && isText(about) && [classes, kinds ?? null].every((each) => each === null || isTexts(each)), "the names of its answers");
+    must((least ?? null) === null || least > 0 && least < 1, `the probability from which it names a class, ${least}`);
   }
   must(!found.map || isTexts(found.map), "its map");
   for (const [side, about] of Object.entries(sizes)) {
@@ -58,8 +59,8 @@ export function readManifest(text) {
       if (tokens) is(tokens, ([one, n, width, more]) => one === 1 && [cells, cells + prefix].includes(n) && width && !more);
       if (attention) is(attention, ([one, heads, n, keys]) => one === 1 && heads && n === cells + prefix && keys === n);
     }
-    for (const { output, classes } of Object.values(answers)) {
-      is(output, (shape) => shape[0] === 1 && shape.length === 2 && (!classes || classes.length === shape[1]));
+    for (const { output, classes, kinds } of Object.values(answers)) {
+      is(output, (shape) => shape[0] === 1 && shape.length === 2 && [classes, kinds].every((each) => !each || each.length === shape[1]));
     }
     if (found.map) is(found.map[0], (shape) => product(shape) === side ** 2);
     if (found.embedded) is(found.embedded, () => true);
