@@ -385,7 +385,7 @@ def test_a_patch_is_followed_through_the_reader_s_photograph(page):
     row = np.reshape(maps["data"], maps["dims"])[0, :, 1 + patch].mean(0)
     assert [token for token, _ in looks] == np.argsort(-row, kind="stable")[: len(looks)].tolist()
     assert looks[0][1] == pytest.approx(row.max(), rel=1e-5)
-    assert "Layer 1 of 12" in flow.inner_text() and page.troubles == []
+    assert "Layer 1 mixes" in flow.inner_text() and page.troubles == []
 
 
 def test_by_keyboard_and_the_smaller_size(page):
