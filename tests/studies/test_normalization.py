@@ -13,7 +13,10 @@ from vitbook.models.papers.vit import DIGITS, MICRO_BODY, vit
 from vitbook.studies.normalization import (
     gradient_norms,
     gradients_by_depth,
+    largest_score,
+    leads,
     residual_stream,
+    spread,
 )
 
 SECOND = "mlp.contract.weight"
@@ -92,3 +95,25 @@ def test_with_depth_the_last_block_is_pulled_less_in_pre_norm_alone():
             last = {depth: last[depth] + norms[-1] for depth, norms in found.items()}
         shares[norm] = last[16] / last[1]
     assert shares["pre"] < 1 / 2 and shares["post"] > 2 / 3  # the square root of 16 is 4
+
+
+def test_the_spread_of_class_tokens_is_zero_where_all_images_are_alike():
+    model, (images, _) = micro(), batch(4)
+    with torch.no_grad():
+        expected = model.eval().features(images)[:, 0].var(dim=0).mean().item()
+    assert spread(model, images) == pytest.approx(expected) and expected > 1e-6
+    assert spread(model, images[:1].repeat(4, 1, 1, 1)) == pytest.approx(0, abs=1e-10)
+
+
+def test_the_largest_score_grows_with_queries_and_keys():
+    model, (images, _) = micro(), batch(4)
+    before = largest_score(model, images)
+    for block in model.encoder.blocks:
+        block.attention.qkv.weight.data[:128] *= 3
+    assert largest_score(model, images) > 4 * before > 0
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
+def test_ahead_is_told_of_all_settings_and_by_points():
+    found = leads()
+    assert len(found) == 24 and found["Xavier's", 0.008, 0.0] < -50

@@ -111,7 +111,7 @@ def test_it_starts_as_its_caption_says(page):
         "At the start: depth 12, Xavier. In Pre-LN the last block's gradient is 1.15: 0.29 of that "
         "at depth 1. In Post-LN it is 2.00: 1.00 of that at depth 1.\nA bar is a block, the mean "
         "of 3 seeds; its line goes from the smallest seed to the largest. The curve of small dots "
-        "joins the last blocks of all depths. An upright curve in Pre-LN would refute the title."
+        "joins the last blocks of all depths."
     )
     texts = page.locator("svg.vb-ladder text").all_text_contents()
     assert "gradient of <W>, logarithmic" in texts

@@ -68,7 +68,7 @@ def _spans(seeds: Sequence, depths: list[int]) -> list[dict]:
         if rows.shape[1:] != (depth,) or not (rows > 0).all():
             raise ValueError(
                 f"gradients of shape {rows.shape[1:]} came at depth {depth}: expected {depth} "
-                "numbers over 0, one for each block, which have a place on a logarithmic axis"
+                "numbers over 0, one for each block, as the axis is logarithmic"
             )
         span = {
             key: [float(f"{each:.3g}") for each in numbers]
@@ -125,6 +125,5 @@ def _finding(data: dict, seeds: int) -> str:
             if seeds > 1
             else ", of one seed. "
         )
-        + "The curve of small dots joins the last blocks of all depths. An upright curve in "
-        "Pre-LN would refute the title."
+        + "The curve of small dots joins the last blocks of all depths."
     )
