@@ -101,8 +101,8 @@ class PostNormBlock(EncoderBlock):
     .. math::
         z' = \mathrm{LN}(\mathrm{MSA}(z) + z), \qquad z'' = \mathrm{LN}(\mathrm{MLP}(z') + z')
 
-    Vaswani et al. 2017, section 3.1. Near the output its gradients start large, and it needs a
-    warm-up where the Pre-LN block does without (Xiong et al. 2020).
+    Vaswani et al. 2017, section 3.1. Near the output its gradients do not fall with depth, and at
+    a high rate it needs a warm-up more than the Pre-LN block does (Xiong et al. 2020).
     """
 
     def forward(self, tokens: Tokens) -> Tokens:
