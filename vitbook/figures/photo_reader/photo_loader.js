@@ -36,7 +36,7 @@ export function loader(root, data, { side, known, opened }) {
     manifest = found;
     const [model, runtime] = source.weighs(kinds[0]);
     button.textContent = `Load the models (${megabytes(model, 0)} MB, and ${megabytes(runtime, 0)} MB that compute them)`;
-    words.textContent = "Then click a patch: the map shows what it attends to.";
+    words.textContent = "Then the page says what is on the photograph. Click a patch to see what it attends to.";
     tellTerms(found);
     known(found);
   }).catch((error) => {
