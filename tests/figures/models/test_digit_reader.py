@@ -12,7 +12,6 @@ from vitbook import create_model, datasets
 from vitbook.analysis import capture_attention
 from vitbook.figures import digit_reader
 from vitbook.figures.digit_reader import _weights, forward
-from vitbook.studies.draw import MODEL
 
 LABELS = torch.tensor([1, 2, 3])
 
@@ -80,7 +79,7 @@ def test_other_architectures_are_refused():
 def trained():
     """The pad of the book, with two examples."""
     held_out = datasets.load("digits", "test")
-    model = vitbook.load_checkpoint(MODEL).model
+    model = vitbook.load_checkpoint("drawn_digits-vit_micro_patch2_8-seed0-eed9b4ba").model
     return digit_reader(model, (held_out.images[[4, 11]], held_out.labels[[4, 11]]))
 
 
