@@ -31,6 +31,23 @@ def test_without_kinds_there_is_a_name_or_nothing():
     assert said_name(torch.tensor([0.45, 0.35, 0.2]), NAMES, least=0.4) == "tabby"
 
 
+def test_the_page_says_a_name_where_the_measured_rule_does(js):
+    names, kinds = class_names(), class_kinds()
+    generator = torch.Generator().manual_seed(0)
+    cats = torch.tensor([kind == "cat" for kind in kinds])
+    heard = set()
+    for sharp in (0.5, 1, 2, 3):
+        for place in (torch.zeros(1000, dtype=torch.bool), cats):
+            logits = sharp * torch.randn(1000, generator=generator) + 9.0 * place
+            chances = logits.double().softmax(0)
+            said = js("photo_looks", "saidName(c, (i) => n[i], { kinds: k, least: 0.5 })",
+                      c=chances, n=names, k=kinds)  # fmt: skip
+            wanted = said_name(chances, names, kinds)
+            assert (said["name"] if said["known"] else None) == wanted
+            heard.add(wanted if wanted in ("cat", None) else "a name")
+    assert heard >= {"cat", None}
+
+
 def test_kinds_are_of_two_classes_at_least():
     names, kinds = class_names(), class_kinds()
     cats = [name for name, kind in zip(names, kinds, strict=True) if kind == "cat"]
