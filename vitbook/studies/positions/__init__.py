@@ -4,6 +4,7 @@ from vitbook.studies.positions.claims import carried, evidence, pixels_read
 from vitbook.studies.positions.drawings import entries, similarities, sinusoids, tiles
 from vitbook.studies.positions.measures import (
     changes,
+    grey_values_read,
     mirrors,
     positions_read,
     resolutions,
@@ -15,6 +16,7 @@ __all__ = [
     "changes",
     "entries",
     "evidence",
+    "grey_values_read",
     "mirrors",
     "pixels_read",
     "positions_read",

@@ -140,8 +140,8 @@ def _mirrored() -> Table:
         "Mirrored positions are alike, with flips and without",
         "Mean cosine of positions that mirror each other, minus that of others as far apart, in "
         "the table of a model of half the mini's width after five epochs of 10,000 photographs. "
-        "Flips add to it; but every seed has the mirror left and right without a flip, and none "
-        "top and bottom. What of the photographs makes it is open.",
+        "Every seed has the mirror left and right, with flips and without, and none has it top and "
+        "bottom. What of the photographs makes it is open.",
         [
             {
                 "run": line["run"], "flips": "half" if rows[line["run"]].recipe["flip"] else "none",

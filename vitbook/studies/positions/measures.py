@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
@@ -180,3 +181,15 @@ def _misses(tokens: Float[Tensor, "n patches width"], goal: Float[Tensor, "patch
         read = torch.from_numpy(head.predict(tokens[left_out] / x.std(0)))
         missed.append((read - goal).norm(dim=1).mean().item())
     return sum(missed) / len(missed)
+
+
+def grey_values_read() -> float:
+    """Share of the test digits that a random forest reads from counts of their grey values."""
+
+    def counts(digits: datasets.Dataset) -> Tensor:
+        levels = (digits.images.flatten(1) / 255 * 16).round().long()
+        return torch.stack([image.bincount(minlength=17) for image in levels])
+
+    train, test = datasets.load("digits", "train"), datasets.load("digits", "test")
+    forest = RandomForestClassifier(100, random_state=0).fit(counts(train), train.labels)
+    return forest.score(counts(test), test.labels)
