@@ -27,9 +27,9 @@ def test_heat_maps_share_one_scale_that_starts_at_zero():
     assert limits == {(0, 0.5)}
 
 
-def test_likeness_has_one_scale_through_zero_and_its_tiles_apart():
+def test_similarity_maps_have_one_scale_through_zero_and_its_tiles_apart():
     maps = {name: torch.full((4, 6), 0.1) for name in ("a", "b", "c")}
-    figure = plots.likeness(maps, "t", tile=(2, 3))
+    figure = plots.similarity_maps(maps, "t", tile=(2, 3))
     assert [axis.get_title() for axis in panels(figure)] == ["a", "b", "c"]
     for axis in panels(figure):
         assert axis.images[0].get_clim() == (-1, 1)

@@ -24,7 +24,7 @@ DRAWN = {
     "distances": lambda: plots.distance_by_layer(
         {"a": torch.rand(3, 2), "b": torch.rand(12, 3)}, 0.5, "t"
     ),
-    "likeness": lambda: plots.likeness(
+    "similarity_maps": lambda: plots.similarity_maps(
         {name: torch.rand(4, 4) for name in "abc"}, "t", tile=(2, 2)
     ),
     "images": lambda: plots.image_grid({str(n): IMAGE for n in range(6)}, "t", columns=6),
@@ -121,7 +121,7 @@ def test_names_of_places_near_one_another_do_not_meet():
     lambda: plots.lines([1, 2], {"a": [1, 2]}, "t", x_label=LONG, y_label=LONG),
     lambda: plots.intervals(SPANS, "t", x_label=LONG),
     lambda: plots.leads(SPANS, SPANS, "t", labels=(LONG, LONG), x_label=LONG),
-    lambda: plots.likeness({LONG: torch.rand(4, 4)}, "t", tile=(2, 2)),
+    lambda: plots.similarity_maps({LONG: torch.rand(4, 4)}, "t", tile=(2, 2)),
 ])  # fmt: skip
 def test_what_is_written_beside_an_axis_stays_on_a_phone(draw):
     with narrow():

@@ -224,7 +224,7 @@ def _positions(look: Look) -> Section:
         name: analysis.positional_similarity(*analysis.position_tables(model)[path]).cpu()
         for name, model in look.each("cosines").items()
     }
-    figure = plots.likeness(
+    figure = plots.similarity_maps(
         {name: rearrange(each, "r c y x -> (r y) (c x)") for name, each in cosines.items()},
         "Each position's tile: its similarity to every position", tile=(rows, columns),
     )  # fmt: skip

@@ -12,8 +12,8 @@ with from_extra("chapters"):
     from vitbook.plots.images import (
         heat_maps,
         image_grid,
-        likeness,
         maps_beside_images,
+        similarity_maps,
     )
     from vitbook.plots.scores import intervals, leads
     from vitbook.plots.trend_lines import trends
@@ -26,8 +26,8 @@ __all__ = [
     "image_grid",
     "intervals",
     "leads",
-    "likeness",
     "lines",
     "maps_beside_images",
+    "similarity_maps",
     "trends",
 ]

@@ -69,7 +69,7 @@ def heat_maps(
 
 
 @for_pages
-def likeness(
+def similarity_maps(
     maps: Mapping[str, Tensor], title: str, *, tile: tuple[int, int], label: str = "cosine"
 ) -> Figure:
     """Square maps of numbers from -1 to 1, on one shared scale, two to a line.
