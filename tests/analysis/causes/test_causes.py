@@ -159,8 +159,13 @@ def test_nothing_of_a_look_stays(family):
         (dict(part=(0, 4)), ValueError, "head 4: layer 0 has 4, counted from 0"),
         (dict(part="head"), ValueError, "head gives no tokens: expected a block"),
         (dict(part="encoder.blocks.1", others=torch.rand(1, 1, 8, 10)), ValueError, "same size"),
+        (dict(part="encoder.blocks.1", others=torch.full((1, 1, 8, 8), torch.nan)), ValueError,
+         "others: images hold NaN"),
+        (dict(part="encoder.blocks.1", tokens=torch.arange(17) == 3), TypeError, "of a mask pass"),
+        (dict(part="encoder.blocks.1.attention.core", tokens=[3]), ValueError,
+         r"\(1, 4, 17, 16\): expected \(images, tokens, numbers\)"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_patched_is_said(given, error, words):
     model = vitbook.create_model("vit_micro_patch2_8")
     with pytest.raises(error, match=words):
@@ -183,6 +188,113 @@ def test_heads_that_read_otherwise_are_refused(make, words):
     for probe in (logit_lens, logit_contributions):
         with pytest.raises(ValueError, match=words):
             probe(model, images)
+
+
+def test_what_is_told_in_another_way_is_said(plain_vitbook):
+    said = plain_vitbook("""
+        import torch, vitbook
+        from vitbook.analysis import patched_logits
+        model = vitbook.create_model("vit_micro_patch2_8")
+        images, block = torch.rand(1, 1, 8, 8), "encoder.blocks.1"
+        for others, part, tokens in [
+            (images.byte(), block, None), ([images], block, None), (images, block, 3),
+            (images, block, [3.5]), (images, (0,), None), (images, model, None),
+        ]:
+            try:
+                patched_logits(model, images, others, part, tokens)
+            except TypeError as error:
+                print(error)
+    """).splitlines()
+    assert [line.split(": ")[0] for line in said] == [
+        "others", "others", "tokens came as int, 3", "tokens came as list, 3.5",
+        "part came as (0,)", "part came as VisionTransformer",
+    ]  # fmt: skip
+    assert all("expected" in line for line in said)
+
+
+def shaken(model):
+    """Other weights than the first ones, which are zero here and there."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.05 * torch.randn_like(weight))
+    return model.eval()
+
+
+def test_tokens_come_in_any_row_that_is_read_once():
+    model = shaken(vitbook.create_model("vit_micro_patch2_8"))
+    one, other = torch.rand(2, 2, 1, 8, 8)
+    block = list_blocks(model)[1]
+    wanted = patched_logits(model, one, other, block, tokens=[3, 4])
+    for tokens in (torch.tensor([3, 4]), range(3, 5), iter([3, 4]), (4, 3, 4)):
+        assert torch.equal(patched_logits(model, one, other, block, tokens=tokens), wanted)
+
+
+def test_a_block_that_runs_three_times_is_exchanged_each_time():
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=1, num_classes=7)
+    model.blocks = nn.Sequential(*[shaken(model).blocks[0]] * 3)
+    one, other = torch.randn(2, 2, 3, 32, 32)
+    close(patched_logits(model, one, other, "blocks.0"), answers(model, other))
+    with pytest.raises(ValueError, match=r"blocks\.0 of VisionTransformer runs several times"):
+        logit_contributions(model, one)
+
+
+def test_behind_a_stem_of_convolutions_the_blocks_of_tokens_count():
+    model = shaken(vitbook.create_model("vit_micro_r8_s2_8"))
+    images = torch.rand(2, 1, 8, 8)
+    assert list(logit_lens(model, images)) == [f"encoder.blocks.{i}" for i in range(4)]
+    close(sum(logit_contributions(model, images).values()), answers(model, images))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("pool", ["class", "mean"])
+def test_in_half_precision_the_sum_is_the_logits_but_for_its_rounding(dtype, pool):
+    model = shaken(vitbook.create_model("vit_micro_patch2_8", pool=pool)).to(dtype)
+    images = torch.rand(2, 1, 8, 8)
+    found = logit_contributions(model, images)
+    wanted = answers(model, images.to(dtype))
+    assert all(each.dtype == torch.float32 for each in found.values())
+    far = (sum(found.values()) - wanted).abs().max() / wanted.abs().max()
+    assert far < 2 * torch.finfo(dtype).eps
+
+
+def test_a_large_bias_does_not_hide_how_the_head_reads():
+    model = shaken(vitbook.create_model("vit_micro_patch2_8", pool="mean"))
+    images = torch.rand(2, 1, 8, 8)
+    with torch.no_grad():
+        model.head.classifier.weight.mul_(1e-4)
+        model.head.classifier.bias.zero_()
+        wanted = logit_contributions(model, images)
+        model.head.classifier.bias.fill_(-7)
+    found = logit_contributions(model, images)
+    for name in set(found) - {"bias"}:
+        torch.testing.assert_close(found[name], wanted[name])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (ours("vit_layerpos_micro_patch2_8"), "does not take what encoder.blocks.0 gives"),
+        (ours("vit_dense_micro_patch2_8"), "tokens of 36, 48, 60 numbers: expected one width"),
+        (lambda: (timm.create_model("resnet10t", num_classes=7), 32), "expected tokens, "),
+        (lambda: (timm.create_model("pvt_v2_b0", num_classes=7), 64), "32, 64, 160, 256 numbers"),
+    ],
+)
+def test_contributions_that_would_not_sum_are_refused(make, words):
+    model, side = make()
+    with pytest.raises(ValueError, match=words):
+        logit_contributions(shaken(model), torch.rand(1, *((3, side, side) if side else (1, 8, 8))))
+
+
+def test_a_norm_of_another_kind_is_refused():
+    class OneMoreRMSNorm(nn.RMSNorm):  # as Gemma's
+        def forward(self, tokens):
+            return super().forward(tokens) + tokens / tokens.square().mean(-1, True).sqrt()
+
+    model = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=1, num_classes=7)
+    model.norm = OneMoreRMSNorm(192)
+    with pytest.raises(ValueError, match="add is not its logits: expected a OneMoreRMSNorm that"):
+        logit_contributions(shaken(model), torch.rand(1, 3, 32, 32))
 
 
 def test_a_model_without_blocks_is_refused():

@@ -310,3 +310,46 @@ def test_it_stops_at_the_layers_asked_for_and_ends_in_a_name(show, width):
 def test_stops_that_are_no_layers_in_turn_are_refused(stops):
     with pytest.raises(ValueError, match="expected layers from 1 to 3, each later"):
         data_flow(**given(), stops=stops)
+
+
+@pytest.mark.parametrize(
+    ("given_instead", "words"),
+    [
+        (dict(answer={}), r"shares \[\]: expected some from 0 to 1, the largest first"),
+        (dict(answer={"cat": float("nan")}), "from 0 to 1"),
+        (dict(answer={"cat": 97.0}), "from 0 to 1"),
+        (dict(answer={"cat": 0.1, "dog": 0.9}), "the largest first"),
+        (dict(answer=torch.full((16, 24), torch.nan)), "expected a map from 0 to 1"),
+        (dict(answer=255 * torch.ones(16, 24)), "expected a map from 0 to 1"),
+        (dict(answer=torch.rand(5, 5)), r"shape \(5, 5\): expected \(height, width\)"),
+        (dict(answer=torch.rand(16)), r"shape \(16,\): expected \(height, width\)"),
+        (dict(start=(4, 0)), r"patch \(4, 0\): the grid has 4 rows and 6 columns"),
+        (dict(start=(-1, 0)), "counted from 0"),
+        (dict(attention=torch.full((3, 25, 25), torch.nan)), "expected weights"),
+        (dict(attention=torch.zeros(3, 25, 25)), "expected weights"),
+    ],
+)
+def test_what_cannot_be_walked_is_said(given_instead, words):
+    with pytest.raises(ValueError, match=words):
+        data_flow(**given() | given_instead)
+
+
+def test_shares_come_as_numbers_of_any_kind():
+    shares = {"cat": torch.tensor(0.5), "dog": np.float32(0.25), 3: 0}
+    figure = data_flow(**given() | {"answer": shares})
+    assert figure.data["names"] == [["cat", 0.5], ["dog", 0.25], ["3", 0]]
+    assert figure._repr_html_()
+
+
+def test_a_long_name_keeps_its_line(show):
+    long = "a beetle that few have seen and " + 28 * "Y"
+    figure = data_flow(**given() | {"answer": {long: 0.75, long[1:]: 0.25}})
+    page = show(figure, width=350)
+    go(page, "next", LAST)
+    rest(page)
+    names = [page.locator(".vb-flow-names .vb-class").nth(i) for i in range(2)]
+    first, second = (each.bounding_box() for each in names)
+    assert first["y"] + first["height"] <= second["y"] + 1
+    assert names[0].locator("span").first.bounding_box()["height"] < 30, "one line"
+    assert said(page).startswith("A classifier reads the last tokens. Most goes to a beetle that")
+    assert f"{long[:17]}…: 75%" in figure.still and long not in figure.still

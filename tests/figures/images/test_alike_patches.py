@@ -107,3 +107,32 @@ def test_tokens_that_no_page_can_draw_are_refused(tokens, words):
     images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
     with pytest.raises(ValueError, match=words):
         alike_patches(images, tokens, (4, 4), names="ab", start=(0, (0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (dict(start=(2, (0, 0))), "there are 2 photographs, counted from 0"),
+        (dict(start=(-1, (0, 0))), "there are 2 photographs, counted from 0"),
+        (dict(start=(0, (0, 6))), r"patch \(0, 6\): the grid has 4 rows and 6 columns"),
+        (dict(names=["cat"]), "2 images, tokens of 2 and 1 names: expected as many of each"),
+        (dict(tokens=torch.randn(3, 24, 8)), "2 images, tokens of 3 and 2 names"),
+    ],
+)
+def test_what_cannot_be_touched_is_said(given, words):
+    asked = {"tokens": torch.randn(2, 24, 8), "names": ["cat", "rocket"], "start": (0, (0, 0))}
+    images = torch.zeros(2, 3, 16, 24, dtype=torch.uint8)
+    with pytest.raises(ValueError, match=words):
+        alike_patches(images, grid_size=(4, 6), **asked | given)
+
+
+def test_a_photograph_alone_and_one_beside_its_equal():
+    images = torch.zeros(2, 3, 16, 24, dtype=torch.uint8)
+    tokens = torch.randn(1, 24, 60, generator=seeded(4))
+    alone = alike_patches(images[:1], tokens, (4, 6), names=["cat"], start=(0, (3, 5)))
+    assert alone.data["start"] == {"photo": 0, "patch": 23}
+    both = alike_patches(
+        images, tokens.expand(2, -1, -1), (4, 6), names=["cat", "cat"], start=(0, (3, 5))
+    )
+    raw = np.frombuffer(b64decode(both.data["tokens"]), np.int8).reshape(2, 24, -1)
+    assert (raw[0] == raw[1]).all()

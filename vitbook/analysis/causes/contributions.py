@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture.record import record_modules
-from vitbook.analysis.capture.running import as_model_takes, takes_images
+from vitbook.analysis.capture.running import as_model_takes, logits_of, takes_images
 from vitbook.analysis.causes.tail import Tail, find_tail, is_norm
 from vitbook.model_utilities import evaluating
 
@@ -31,11 +32,13 @@ def logit_contributions(
 
     Returns:
         By name: ``embedding``, for each block ``PATH attention`` and ``PATH MLP``, and ``bias``,
-        that of the last norm and of the head. They sum to the model's logits.
+        that of the last norm and of the head. They sum to the model's logits, and are float32 at
+        least.
 
     Raises:
         ValueError: the model's head reads something else than a class token or a mean; a block that
-            does not add two parts to its tokens, such as one with the norm behind them.
+            does not add two parts to its tokens, such as one with the norm behind them; one that
+            runs several times; something is added between two blocks.
 
     Example:
         >>> import torch, vitbook
@@ -52,6 +55,11 @@ def logit_contributions(
     left: dict[str, Tensor] = {}
 
     def before(path: str, _: nn.Module, args: tuple) -> None:
+        if path in entered:
+            raise ValueError(
+                f"{path} of {type(model).__name__} runs several times: expected blocks that run "
+                "once"
+            )
         entered[path] = args[0]
 
     def at_norm(path: str, _: nn.Module, args: tuple) -> None:
@@ -71,7 +79,7 @@ def logit_contributions(
                     yield module.register_forward_pre_hook(partial(at_norm, block))
 
     with evaluating(model), record_modules(model, watch):
-        model(as_model_takes(model, images))
+        logits = logits_of(model)(as_model_takes(model, images))
 
     parts = {"embedding": entered[tail.blocks[0]]}
     for path in tail.blocks:
@@ -81,27 +89,46 @@ def logit_contributions(
                 f"{path} of {type(model).__name__} does not add an attention and an MLP to tokens "
                 "that a norm reads before each: expected a block with both norms in front (Pre-LN)"
             )
-        parts[f"{path} attention"] = seen[0] - first
-        parts[f"{path} MLP"] = left[path] - seen[0]
+        parts[f"{path} attention"] = _exact(seen[0]) - _exact(first)
+        parts[f"{path} MLP"] = _exact(left[path]) - _exact(seen[0])
+    for one, following in pairwise(tail.blocks):
+        if not torch.equal(left[one], entered[following]):
+            raise ValueError(
+                f"{following} of {type(model).__name__} does not take what {one} gives: expected "
+                "blocks with nothing between them, such as positions that are added there"
+            )
     final = left[tail.blocks[-1]]
     added = {name: _direct(tail, part, final) for name, part in parts.items()}
     shift = getattr(tail.norm, "bias", None)
     constant = tail.head(
         torch.zeros_like(final[:, 0]) if shift is None else shift.expand_as(final[:, 0])
     )
-    return added | {"bias": constant}
+    added["bias"] = _exact(constant)
+    if not tail.gives(sum(added.values()), logits):
+        raise ValueError(
+            f"what the parts of {type(model).__name__} add is not its logits: expected a "
+            f"{type(tail.norm).__name__} that divides by a deviation and multiplies with its weight"
+        )
+    return added
+
+
+def _exact(tokens: Tensor) -> Tensor:
+    """In float32 at least, in which differences of half precision are not rounded again."""
+    return tokens.to(torch.promote_types(tokens.dtype, torch.float32))
 
 
 def _direct(tail: Tail, part: Tensor, final: Tensor) -> Tensor:
     """A part of the last tokens on its way to the logits, the norm's statistics held."""
+    given = getattr(tail.norm, "eps", getattr(tail.norm, "variance_epsilon", None))
+    eps = torch.finfo(final.dtype).eps if given is None else given
+    part, final = _exact(part), _exact(final)
     if tail.mean_first:
         part, final = tail.read(part)[:, None], tail.read(final)[:, None]
     centred, whole = part, final
     if isinstance(tail.norm, nn.LayerNorm):
         centred, whole = (each - each.mean(-1, keepdim=True) for each in (part, final))
-    eps = tail.norm.eps or torch.finfo(final.dtype).eps
     scaled = centred / (whole.square().mean(-1, keepdim=True) + eps).sqrt()
     if getattr(tail.norm, "weight", None) is not None:
         scaled = scaled * tail.norm.weight
     read = scaled[:, 0] if tail.mean_first else tail.read(scaled)
-    return read @ tail.head.weight.T
+    return read @ tail.head.weight.T.to(read.dtype)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from vitbook.analysis import object_mask, principal_tokens, token_colors
-from vitbook.figures.parts.drawing import as_array, as_images, base64
+from vitbook.figures.parts.drawing import as_array, as_images, base64, patch_at
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.parts.jpeg import jpeg
 
@@ -42,6 +42,10 @@ def alike_patches(
         grid_size: (rows, columns) of the patches.
         names: of the photographs.
         start: number of a photograph and (row, column) of its touched patch at the start.
+
+    Raises:
+        ValueError: more patches than a page holds; not as many tokens or names as photographs; a
+            start that is not among them.
     """
     images = as_images(images)
     tokens = torch.from_numpy(as_array(tokens)).float()
@@ -50,8 +54,15 @@ def alike_patches(
             f"{tokens.shape[:2].numel():,} patches, a page holds {_MOST_PATCHES:,}: take fewer "
             "photographs, or smaller ones"
         )
+    if not len(images) == len(tokens) == len(names):
+        raise ValueError(
+            f"{len(images)} images, tokens of {len(tokens)} and {len(names)} names: expected as "
+            "many of each"
+        )
     mask = object_mask(tokens, grid_size)  # also checks the grid, and that the tokens are finite
-    number, (row, column) = start
+    number, place = start
+    if not 0 <= number < len(images):
+        raise ValueError(f"start {start}: there are {len(images)} photographs, counted from 0")
     count = min(_COMPONENTS, tokens.shape[-1], tokens.shape[:2].numel())
     found, shares = principal_tokens(tokens, count)
     unit = (found / found.norm(dim=-1, keepdim=True).clamp_min(1e-12)).numpy()
@@ -62,7 +73,7 @@ def alike_patches(
         "photos": [[str(name), jpeg(image)] for name, image in zip(names, images, strict=True)],
         "size": list(images.shape[2:]), "grid": list(grid_size), "components": count,
         "tokens": base64(levels), "colors": base64(colors), "floor": FLOOR, "darkest": DARKEST,
-        "start": {"photo": number, "patch": row * grid_size[1] + column}, "task": task or "",
+        "start": {"photo": number, "patch": patch_at(place, grid_size)}, "task": task or "",
     }  # fmt: skip
     finding = (
         "A patch is as bright as its token is like the touched one's: the cosine, less the mean "

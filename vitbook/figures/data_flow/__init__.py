@@ -1,5 +1,7 @@
 """From a photograph to a model's answer in one figure, one step a click, one patch followed."""
 
+from operator import index
+
 import numpy as np
 import torch
 
@@ -11,6 +13,7 @@ from vitbook.figures.parts.drawing import (
     base64,
     drawing,
     framed,
+    patch_at,
     pixels,
     png,
     tag,
@@ -23,6 +26,8 @@ from vitbook.figures.parts.veil import patch_means, veil
 LINES = 8  # to the tokens that a patch looks at most, in each layer
 # Of the small form, which shares its page with other figures: lines, and pixels of the photograph.
 SMALL_LINES, _SMALL_SIDE = 6, 288
+_MEANING = ("where the model expects the eye to rest", "A classifier reads the last tokens.")
+_LONGEST = 18  # letters of a name that a still has room for
 _ANSWER_SIDE = 64  # pixels of the answer that are packed: the veil is smooth
 
 
@@ -36,7 +41,7 @@ def data_flow(
     patch_size: int,
     start: tuple[int, int],
     num_prefix_tokens: int = 1,
-    meaning: str = "where the model expects the eye to rest",
+    meaning: str | None = None,
     stops: tuple[int, ...] = (),
     small: bool = False,
     title: str = "From a photograph to an answer: follow one patch through a Vision Transformer",
@@ -59,11 +64,14 @@ def data_flow(
         start: (row, column) of the patch that is followed at first.
         num_prefix_tokens: in front of the patches; the first is called the class token.
         meaning: of what is bright in a map, after "bright"; of names, a sentence on how they came.
+            By default where the eye is expected to rest, and that a classifier reads the last
+            tokens.
         stops: the layers, from 1, that are shown one by one; by default all of them.
         small: less tall, in fewer bytes, and without the slider of layers.
 
     Raises:
-        ValueError: tokens and attention of another grid, or stops that are no layers in turn.
+        ValueError: tokens and attention of another grid, attention that is no weights, stops that
+            are no layers in turn, a start outside the grid, or an answer that is neither.
     """
     images = as_images(as_array(photograph)[None])
     tokens = torch.from_numpy(as_array(tokens)).float()
@@ -76,28 +84,32 @@ def data_flow(
             f"{count} tokens, of {rows} x {columns} patches and {num_prefix_tokens} before them, "
             "and a mean of the heads for each layer"
         )
+    if not np.isfinite(maps).all() or maps.min() < 0 or not maps.any():
+        raise ValueError("attention holds NaN, infinity, less than 0 or nothing: expected weights")
     depth, width = len(maps), tokens.shape[-1]
-    stops = list(stops) or list(range(1, depth + 1))
+    stops = [index(stop) for stop in stops] or list(range(1, depth + 1))
     if stops != sorted(set(stops)) or stops[0] < 1 or stops[-1] > depth:
         raise ValueError(f"stops {stops}: expected layers from 1 to {depth}, each later")
     colors = layer_colors(tokens, num_prefix_tokens)
     seen, weights = strongest(maps[:, num_prefix_tokens:], SMALL_LINES if small else LINES)
     top = float(weights.max())
     channels = images.shape[1]
-    patch = start[0] * columns + start[1]
+    patch = patch_at(start, grid_size)
+    named = isinstance(answer, dict)
     data = {
         "photo": jpeg(images[0], _SMALL_SIDE if small else None), "grid": [rows, columns],
         "patch": patch_size, "width": width, "channels": channels,
         "prefix": num_prefix_tokens, "depth": depth, "lines": seen.shape[-1],
         "colors": base64(colors), "seen": base64(seen.astype("<u2")), "top": top,
         "weights": base64(np.rint(255 * np.sqrt(weights / top)).astype(np.uint8)),
-        "stops": stops, "meaning": meaning, "small": small, "start": patch, "task": "",
+        "stops": stops, "meaning": meaning or _MEANING[named], "small": small,
+        "start": patch, "task": "",
     }  # fmt: skip
-    named, dark = isinstance(answer, dict), None
+    dark = None
     if named:
-        data["names"] = [[name, float(share)] for name, share in answer.items()]
+        data["names"] = _names(answer)
     else:
-        answer = as_array(answer).astype(float)
+        answer = _map(answer, grid_size)
         dark, means = _small_veil(answer), patch_means(answer, grid_size)
         data |= {
             "veil": png(dark), "means": base64(np.rint(255 * means).astype(np.uint8)),
@@ -120,13 +132,37 @@ def strongest(maps: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     return seen, np.take_along_axis(maps, seen, -1)
 
 
+def _names(answer: dict) -> list[list]:
+    names = [[str(name), float(share)] for name, share in answer.items()]
+    shares = [share for _, share in names]
+    if not names or not all(0 <= share <= 1 for share in shares) or shares[::-1] != sorted(shares):
+        raise ValueError(
+            f"names came with the shares {shares}: expected some from 0 to 1, the largest first"
+        )
+    return names
+
+
+def _map(answer, grid_size: tuple[int, int]) -> np.ndarray:
+    answer = as_array(answer).astype(float)
+    if answer.ndim != 2 or any(
+        n % cells or n < cells for n, cells in zip(answer.shape, grid_size, strict=True)
+    ):
+        raise ValueError(
+            f"an answer of shape {answer.shape}: expected (height, width), so many pixels for each "
+            f"of {grid_size[0]} x {grid_size[1]} patches"
+        )
+    if not ((answer >= 0) & (answer <= 1)).all():
+        raise ValueError("an answer below 0, above 1 or NaN: expected a map from 0 to 1")
+    return answer
+
+
 def _small_veil(answer: np.ndarray) -> np.ndarray:
     """Of an answer, in few pixels."""
     with from_extra("data"):
         from PIL import Image
 
     step = -(-max(answer.shape) // _ANSWER_SIDE)
-    size = answer.shape[1] // step, answer.shape[0] // step
+    size = max(1, answer.shape[1] // step), max(1, answer.shape[0] // step)
     small = Image.fromarray(answer.astype(np.float32)).resize(size, Image.Resampling.BOX)
     return veil(np.asarray(small))
 
@@ -170,7 +206,10 @@ def _answered(data: dict, dark: np.ndarray | None, x, y, wide, high) -> list[str
     """Over the photograph: the veil of a map, or a line for each name."""
     if dark is not None:
         return [pixels(png(dark), x, y, wide, high)]
-    lines = [f"{name}: {share:.0%}" for name, share in data["names"]]
+    lines = [
+        f"{name if len(name) <= _LONGEST else name[: _LONGEST - 1] + '…'}: {share:.0%}"
+        for name, share in data["names"]
+    ]
     return [
         tag("rect", x=x, y=y + high - 26 * len(lines) - 8, width=wide, height=26 * len(lines) + 8,
             fill="var(--vb-paper)", opacity=0.9),

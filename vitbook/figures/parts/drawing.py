@@ -5,6 +5,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
+from operator import index
 
 import numpy as np
 
@@ -34,6 +35,17 @@ def as_images(images) -> np.ndarray:
     if not images.size:
         raise ValueError("images came empty, expected at least one: pass images[:4], say")
     return images
+
+
+def patch_at(place, grid_size: tuple[int, int]) -> int:
+    """The number of the patch at (row, column), counted from 0."""
+    (row, column), (rows, columns) = map(index, place), grid_size
+    if not (0 <= row < rows and 0 <= column < columns):
+        raise ValueError(
+            f"patch ({row}, {column}): the grid has {rows} rows and {columns} columns, counted "
+            "from 0"
+        )
+    return row * columns + column
 
 
 def named(what: str, given: Sequence[str] | None, default: list[str]) -> list[str]:
