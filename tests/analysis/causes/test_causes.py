@@ -239,6 +239,24 @@ def test_a_block_that_runs_three_times_is_exchanged_each_time():
         logit_contributions(model, one)
 
 
+def test_blocks_may_be_called_with_keywords():
+    class Around(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner, self.stack = inner, nn.ModuleList(inner.blocks)
+            inner.blocks = nn.Identity()
+
+        def forward(self, images):
+            tokens = self.inner._pos_embed(self.inner.patch_embed(images))
+            for block in self.stack:
+                tokens = block(x=tokens)
+            return self.inner.head(self.inner.norm(tokens)[:, 0])
+
+    inner = timm.create_model("vit_tiny_patch16_224", img_size=32, depth=2, num_classes=7)
+    model, images = shaken(Around(inner)), torch.randn(2, 3, 32, 32)
+    close(sum(logit_contributions(model, images).values()), answers(model, images))
+
+
 def test_behind_a_stem_of_convolutions_the_blocks_of_tokens_count():
     model = shaken(vitbook.create_model("vit_micro_r8_s2_8"))
     images = torch.rand(2, 1, 8, 8)

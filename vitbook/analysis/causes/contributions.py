@@ -54,29 +54,32 @@ def logit_contributions(
     between: dict[str, list[Tensor]] = {path: [] for path in tail.blocks}
     left: dict[str, Tensor] = {}
 
-    def before(path: str, _: nn.Module, args: tuple) -> None:
+    def before(path: str, _: nn.Module, args: tuple, kwargs: dict) -> None:
         if path in entered:
             raise ValueError(
                 f"{path} of {type(model).__name__} runs several times: expected blocks that run "
                 "once"
             )
-        entered[path] = args[0]
+        entered[path] = next(iter((*args, *kwargs.values())))
 
-    def at_norm(path: str, _: nn.Module, args: tuple) -> None:
-        if args[0].shape == entered[path].shape:
-            between[path].append(args[0])
+    def at_norm(path: str, _: nn.Module, args: tuple, kwargs: dict) -> None:
+        found = next(iter((*args, *kwargs.values())))
+        if found.shape == entered[path].shape:
+            between[path].append(found)
 
     def after(path: str, _: nn.Module, args: tuple, output: Tensor | tuple) -> None:
         left[path] = output[0] if isinstance(output, tuple) else output
 
     def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
         if path in between:
-            yield module.register_forward_pre_hook(partial(before, path))
+            yield module.register_forward_pre_hook(partial(before, path), with_kwargs=True)
             yield module.register_forward_hook(partial(after, path))
         elif is_norm(module):
             for block in tail.blocks:
                 if path.startswith(f"{block}."):
-                    yield module.register_forward_pre_hook(partial(at_norm, block))
+                    yield module.register_forward_pre_hook(
+                        partial(at_norm, block), with_kwargs=True
+                    )
 
     with evaluating(model), record_modules(model, watch):
         logits = logits_of(model)(as_model_takes(model, images))
