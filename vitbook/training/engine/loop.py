@@ -208,7 +208,8 @@ def train(
         dtype = training_dtype(device)
         first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
         if compile is None:
-            compile = device.type == "cuda" and not recipe.objective and last >= COMPILED_STEPS
+            long = not recipe.objective and last - first >= COMPILED_STEPS
+            compile = long and device.type == "cuda"
         # To launch a small model's kernels takes a GPU longer than their work: they are replayed.
         replayed = device.type == "cuda" and here.count == 1
         mode = "reduce-overhead" if replayed else "default"
