@@ -31,9 +31,9 @@ def logit_contributions(
         images: normalised as the model takes them.
 
     Returns:
-        By name: ``embedding``, for each block ``PATH attention`` and ``PATH MLP``, and ``bias``,
-        that of the last norm and of the head. They sum to the model's logits, and are float32 at
-        least.
+        Logits by the part that adds them, ``embedding``, for each block ``PATH attention`` and
+        ``PATH MLP``, and ``bias``, that of the last norm and of the head. They sum to the model's
+        logits, and are float32 at least.
 
     Raises:
         ValueError: the model's head reads something else than a class token or a mean; a block that
