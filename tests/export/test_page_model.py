@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitbook import datasets, load_checkpoint
+from vitbook import create_model, datasets, load_checkpoint
 from vitbook.export import ExportError, export_page, page_manifest, page_model
 from vitbook.export.page_manifest import read_page_model
 from vitbook.export.page_model import pattern
@@ -49,7 +49,8 @@ FAMILIES = {
     "ours": (lambda: checkpoint("vit_micro_patch2_8"), (4, 4), []),
     "t2t": (lambda: checkpoint("t2t_vit_micro_patch2_8"), (4, 4), ["1 of 5 attention maps"]),
     "linformer": (
-        lambda: checkpoint("linformer_vit_micro_patch2_8"), (4, 0), ["attention maps (4x17x8"],
+        lambda: (create_model("linformer_vit_micro_patch2_8"), DIGITS, tuple("0123456789")),
+        (4, 0), ["attention maps (4x17x8"],
     ),
     "timm": (lambda: of_timm(reg_tokens=2), (2, 2), [NAMES]),
     "a border": (
