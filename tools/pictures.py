@@ -1,6 +1,7 @@
 """Draw the pictures of the README, and the one that a shared page shows, from the book's models."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -79,14 +80,15 @@ def whole_model(path: Path) -> None:
 
 
 def main() -> None:
-    for draw, name, options in (
-        (tokens, "readme_tokens.jpg", dict(dpi=90, pil_kwargs={"quality": 82})),
-        (social, "social.jpg", dict(dpi=100, pil_kwargs={"quality": 84})),
-    ):
-        path = OUT / name
-        draw().savefig(path, facecolor="white", **options)
-    whole_model(OUT / "readme_vit.png")
-    for path in (OUT / "readme_tokens.jpg", OUT / "social.jpg", OUT / "readme_vit.png"):
+    def saved(draw: Callable[[], Figure], **options) -> Callable[[Path], None]:
+        return lambda path: draw().savefig(path, facecolor="white", **options)
+
+    for name, write in {
+        "readme_tokens.jpg": saved(tokens, dpi=90, pil_kwargs={"quality": 82}),
+        "social.jpg": saved(social, dpi=100, pil_kwargs={"quality": 84}),
+        "readme_vit.png": whole_model,
+    }.items():
+        write(path := OUT / name)
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise SystemExit(f"{path.name} has {size} bytes, expected at most {MOST_BYTES}")

@@ -1,6 +1,6 @@
 """What the chapter on normalization draws, claims, and measures of the stream."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from statistics import mean
@@ -10,9 +10,11 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from vitbook import runs
 from vitbook.analysis.capture.outputs import list_blocks
+from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, batches
 from vitbook.devices import to_float64
 from vitbook.model_utilities import evaluating
@@ -157,14 +159,14 @@ def largest_score(model: nn.Module, images: Float[Tensor, "images channels heigh
         q, k = args[:2]
         found.append((q @ k.mT).abs().max().item() / q.shape[-1] ** 0.5)
 
-    cores = [block.attention.core for block in model.encoder.blocks]
-    hooks = [core.register_forward_pre_hook(keep) for core in cores]
-    try:
-        with evaluating(model):
-            model(as_model_takes(model, images))
-    finally:
-        for hook in hooks:
-            hook.remove()
+    cores = {block.attention.core for block in model.encoder.blocks}
+
+    def watch(_: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if module in cores:
+            yield module.register_forward_pre_hook(keep)
+
+    with evaluating(model), record_modules(model, watch):
+        model(as_model_takes(model, images))
     return max(found)
 
 

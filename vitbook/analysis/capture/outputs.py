@@ -54,6 +54,11 @@ def check_layers(model: nn.Module, layers: tuple[str, ...]) -> None:
             raise UnknownNameError("layer", layer, known if near else list_blocks(model) or known)
 
 
+def first_of(output: Any) -> Any:
+    """What a module gives, without what some libraries' blocks give beside it."""
+    return output[0] if isinstance(output, tuple) else output
+
+
 @contextmanager
 def capture_outputs(
     model: nn.Module, layers: tuple[str, ...], keep: Callable[[str, Tensor], Any]
@@ -65,8 +70,7 @@ def capture_outputs(
     outputs: dict[str, Any] = {}
 
     def after(path: str, module: nn.Module, args: tuple, output: Any) -> None:
-        first = output[0] if isinstance(output, tuple) else output
-        outputs[path] = keep(path, first)
+        outputs[path] = keep(path, first_of(output))
 
     def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
         if path in layers:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from vitbook.analysis.capture.outputs import first_of
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, logits_of, takes_images
 from vitbook.analysis.causes.tail import Tail, find_tail, is_norm
@@ -60,15 +61,15 @@ def logit_contributions(
                 f"{path} of {type(model).__name__} runs several times: expected blocks that run "
                 "once"
             )
-        entered[path] = next(iter((*args, *kwargs.values())))
+        entered[path] = _first(args, kwargs)
 
     def at_norm(path: str, _: nn.Module, args: tuple, kwargs: dict) -> None:
-        found = next(iter((*args, *kwargs.values())))
+        found = _first(args, kwargs)
         if found.shape == entered[path].shape:
             between[path].append(found)
 
     def after(path: str, _: nn.Module, args: tuple, output: Tensor | tuple) -> None:
-        left[path] = output[0] if isinstance(output, tuple) else output
+        left[path] = first_of(output)
 
     def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
         if path in between:
@@ -113,6 +114,11 @@ def logit_contributions(
             f"{type(tail.norm).__name__} that divides by a deviation and multiplies with its weight"
         )
     return added
+
+
+def _first(args: tuple, kwargs: dict) -> Tensor:
+    """What a module takes, with its name or without."""
+    return next(iter((*args, *kwargs.values())))
 
 
 def _exact(tokens: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.capture.outputs import list_blocks
+from vitbook.analysis.capture.outputs import first_of, list_blocks
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, logits_of
 from vitbook.model_utilities import evaluating
@@ -65,7 +65,7 @@ def find_tail(model: nn.Module, images: Float[Tensor, "batch channels height wid
 
     def ended(path: str, _: nn.Module, args: tuple, output: Tensor | tuple) -> None:
         nonlocal last
-        last = output[0] if isinstance(output, tuple) else output
+        last = first_of(output)
         if isinstance(last, Tensor) and last.ndim == 3:  # and no map of a stem of convolutions
             gave[path] = last
         behind.clear()
