@@ -7,7 +7,21 @@ import textwrap
 from importlib.resources import as_file, files
 from pathlib import Path
 
+import hypothesis
 import pytest
+import torch
+
+
+class TorchRandom:
+    """So that an example draws the same tensors each time that it runs, here and in a shrinking."""
+
+    seed = staticmethod(torch.manual_seed)
+    getstate = staticmethod(torch.get_rng_state)
+    setstate = staticmethod(torch.set_rng_state)
+
+
+TORCH_RANDOM = TorchRandom()  # hypothesis keeps a weak reference
+hypothesis.register_random(TORCH_RANDOM)
 
 # Files of more than 20 seconds come first: else one process waits for the last of them.
 LONG = {
