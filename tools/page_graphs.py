@@ -10,11 +10,13 @@ from vitbook.analysis import list_blocks
 from vitbook.export import export_page
 from vitbook.export.page_manifest import Answers
 from vitbook.layers import ClassAndMeanHead
-from vitbook.models.weights import efficientnet_lite
+from vitbook.models.weights.efficientnet_lite import SIZES as TRAINED_AT
+from vitbook.models.weights.efficientnet_lite import class_kinds, class_names
 from vitbook.models.weights.linear_heads import LinearHead, read_head, shipped_heads
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.models.weights.saliency import load_saliency_decoder
 from vitbook.studies.photograph import LEAST, error_rates
+from vitbook.studies.photograph import NAME as NAMER
 
 NAME = "vit_small_patch14_focus"
 SIZES = (224, 112)
@@ -35,7 +37,7 @@ class PageModel(nn.Module):
         self.body, self.normalize = loaded.model, loaded.normalize
         self.decoder = load_saliency_decoder(self.body)
         self.heads = nn.ModuleDict({name: _layer(head) for name, head in _heads().items()})
-        namer = load_pretrained(efficientnet_lite.NAME)
+        namer = load_pretrained(NAMER)
         self.namer, self.normalize_for_namer = namer.model, namer.normalize
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
@@ -49,7 +51,7 @@ class PageModel(nn.Module):
         }  # fmt: skip
 
     def _named(self, pixels: Tensor) -> Tensor:
-        size = (efficientnet_lite.SIZE, efficientnet_lite.SIZE)
+        size = (TRAINED_AT[NAMER], TRAINED_AT[NAMER])
         images = self.normalize_for_namer(pixels)
         if pixels.shape[-2:] != size:
             images = F.interpolate(images, size, mode="bilinear")
@@ -86,10 +88,7 @@ def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
     if images is None:
         images = datasets.load("photos", "all", image_size=max(SIZES)).images
     models = {size: PageModel(size) for size in SIZES}
-    sources = (
-        "{source}, {terms}; {learned}".format(**PRETRAINED[name])
-        for name in (NAME, efficientnet_lite.NAME)
-    )
+    sources = ("{source}, {terms}; {learned}".format(**PRETRAINED[name]) for name in (NAME, NAMER))
     return export_page(
         models, folder, images, lambda pixels: pixels, name=NAME, about=". ".join(sources),
         precision="int8", answers={"imagenet": _names()}
@@ -102,10 +101,10 @@ def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
 def _names() -> Answers:
     return Answers(
         "answer:imagenet", "Names: 1,000 classes of ImageNet, by EfficientNet-Lite0",
-        list(efficientnet_lite.class_names()),
+        list(class_names()),
         "EfficientNet-Lite0 is a convolutional network. It learned 1,000 names from the labels of "
         f"ImageNet. {error_rates()}".replace("%", "\u00a0%"),
-        list(efficientnet_lite.class_kinds()), LEAST,
+        list(class_kinds()), LEAST,
     )  # fmt: skip
 
 

