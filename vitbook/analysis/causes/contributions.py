@@ -37,9 +37,9 @@ def logit_contributions(
         logits, and are float32 at least.
 
     Raises:
-        ValueError: the model's head reads something else than a class token or a mean; a block that
-            does not add two parts to its tokens, such as one with the norm behind them; one that
-            runs several times; something is added between two blocks.
+        ValueError: the model's head reads something else than a class token, a mean, or both; a
+            block that does not add two parts to its tokens, such as one with the norm behind them;
+            one that runs several times; something is added between two blocks.
 
     Example:
         >>> import torch, vitbook
@@ -105,7 +105,7 @@ def logit_contributions(
     added = {name: _direct(tail, part, final) for name, part in parts.items()}
     shift = getattr(tail.norm, "bias", None)
     constant = tail.head(
-        torch.zeros_like(final[:, 0]) if shift is None else shift.expand_as(final[:, 0])
+        tail.read(torch.zeros_like(final) if shift is None else shift.expand_as(final))
     )
     added["bias"] = _exact(constant)
     if not tail.gives(sum(added.values()), logits):

@@ -26,10 +26,12 @@ def logit_lens(
 
     Returns:
         For each block, by its path, logits of each token, prefix tokens first. Those of the class
-        token behind the last block are the model's own, if it reads that token.
+        token behind the last block are the model's own, if it reads that token. A head that reads
+        a class token beside the mean of the patches gets each patch in the place of the mean,
+        beside the class token of its block: on average the patches answer what that one does.
 
     Raises:
-        ValueError: the model's head reads something else than a class token or a mean.
+        ValueError: the model's head reads something else than a class token, a mean, or both.
 
     Example:
         >>> import torch, vitbook
@@ -39,4 +41,4 @@ def logit_lens(
         (1, 17, 10)
     """
     tail = find_tail(model, images)
-    return outputs_of(model, images, tail.blocks, lambda _, tokens: tail.head(tail.norm(tokens)))
+    return outputs_of(model, images, tail.blocks, lambda _, tokens: tail.of_each(tokens))

@@ -25,9 +25,10 @@ class Tail:
     Attributes:
         blocks: paths of the model's blocks that give tokens, in the order in which they ran.
         norm: behind the last block; a LayerNorm or an RMSNorm.
-        head: linear, from one token's numbers to logits.
+        head: linear, from what is read to logits.
         prefix: tokens in front of the patches; -1 if the class token alone is read.
         mean_first: the mean of the patches is taken before the norm.
+        beside: the class token stands beside the mean of the patches, as in DINOv2's classifier.
     """
 
     blocks: tuple[str, ...]
@@ -35,10 +36,25 @@ class Tail:
     head: nn.Linear
     prefix: int
     mean_first: bool
+    beside: bool = False
 
-    def read(self, tokens: Float[Tensor, "batch tokens *more"]) -> Float[Tensor, "batch *more"]:
-        """The class token, or the mean of the patch tokens."""
-        return tokens[:, 0] if self.prefix < 0 else tokens[:, self.prefix :].mean(1)
+    def read(self, tokens: Float[Tensor, "batch tokens width"]) -> Float[Tensor, "batch numbers"]:
+        """The class token, the mean of the patch tokens, or both."""
+        if self.prefix < 0:
+            return tokens[:, 0]
+        mean = tokens[:, self.prefix :].mean(1)
+        return torch.cat([tokens[:, 0], mean], dim=1) if self.beside else mean
+
+    def of_each(
+        self, tokens: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens classes"]:
+        """Logits of each token, as if the head read nothing else; a class token stays beside it."""
+        normed = self.norm(tokens)
+        if not self.beside:
+            return self.head(normed)
+        alone = normed.clone()
+        alone[:, : self.prefix] = normed[:, self.prefix :].mean(1, keepdim=True)
+        return self.head(torch.cat([normed[:, :1].expand_as(normed), alone], dim=-1))
 
     def gives(self, found: Tensor, logits: Tensor) -> bool:
         """Whether logits are the model's but for rounding. The bias is in all: it says nothing."""
@@ -96,19 +112,20 @@ def find_tail(model: nn.Module, images: Float[Tensor, "batch channels height wid
             ran = ", ".join(type(module).__name__ for module in behind) or "nothing"
             raise ValueError(
                 f"behind the last block of {name} runs {ran}: expected a norm and one linear layer "
-                "that reads a class token or a mean of tokens"
+                "that reads a class token, a mean of tokens, or both"
             )
         (norm,), (head,) = norms, heads
-        if head.in_features != last.shape[-1]:
+        beside = head.in_features == 2 * last.shape[-1]
+        if not beside and head.in_features != last.shape[-1]:
             raise ValueError(
                 f"the head of {name} reads {head.in_features} numbers, a token has "
-                f"{last.shape[-1]}: expected a head that reads one class token or one mean"
+                f"{last.shape[-1]}: expected a head that reads a class token, a mean, or both"
             )
         # Of many tokens all means are nearly the same: the nearest one counts.
         nearest, tail = torch.inf, None
-        for prefix in range(-1, min(6, last.shape[1])):
-            for mean_first in (False, True)[: 1 + (prefix >= 0)]:
-                each = Tail(tuple(gave), norm, head, prefix, mean_first)
+        for prefix in range(1 if beside else -1, min(6, last.shape[1])):
+            for mean_first in (False, True)[: 1 + (prefix >= 0 and not beside)]:
+                each = Tail(tuple(gave), norm, head, prefix, mean_first, beside)
                 found = head(norm(each.read(last)) if mean_first else each.read(norm(last)))
                 if (far := (found - logits).abs().max().item()) < nearest and each.gives(
                     found, logits
@@ -118,7 +135,7 @@ def find_tail(model: nn.Module, images: Float[Tensor, "batch channels height wid
         return tail
     raise ValueError(
         f"the head of {name} reads its tokens in a way that is not known: expected a class token, "
-        "or a mean of the patch tokens before or behind the last norm"
+        "a mean of the patch tokens before or behind the last norm, or a class token beside it"
     )
 
 
