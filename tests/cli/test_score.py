@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 import vitbook
-from vitbook import analysis, datasets
+from vitbook import analysis, datasets, runs
 from vitbook.cli.measurements.score import score
 from vitbook.training import save_checkpoint
 
@@ -148,3 +148,33 @@ def test_what_cannot_stand_beside(cnn, tmp_path, refused):
         save_checkpoint(tmp_path / "other", model, provenance={"dataset": "cluttered_digits"})
         told = refused("measure", "score", READER, "--beside", tmp_path / "other", *out)
         assert f"other takes {said}: expected 1 channels of 32 px and 10 classes" in told
+
+
+def test_explainers_of_ones_own_have_the_books_controls(tmp_path, monkeypatch, told):
+    (tmp_path / "inked.py").write_text(
+        "def explain(model, images, targets):\n    return images.detach()[:, 0]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    mine, theirs = "inked:explain", "captum.attr:InputXGradient"
+    printed = told(
+        "measure", "score", READER, "--explainer", theirs, "--explainer", mine, "--images", 2,
+        "--device", "cpu", "--out", tmp_path,
+    )  # fmt: skip
+    (row,) = runs.measurements("explanations", folder=tmp_path)
+    assert row.subject == f"{READER}-with-captum.attr.InputXGradient-with-inked.explain"
+    lines = {line["name"]: line for line in row.rows}
+    for name in (theirs, mine):
+        assert name in printed and lines[name]["knows_model"] and len(lines[name]["deletion"]) == 3
+    assert lines[mine]["twin"] == [1, 1, 1]  # it has not looked at the model
+    assert lines[theirs]["twin"][0] < 0.999
+    assert lines[mine]["deletion lead"] == lines[f"{mine}, untrained twin"]["deletion lead"]
+
+
+def test_explainers_that_are_none(tmp_path, refused):
+    def told(explainer):
+        return refused("measure", "score", READER, "--explainer", explainer, "--out", tmp_path)
+
+    assert "expected module:function" in told("captum")
+    assert "No module named 'absent_maps'" in told("absent_maps:explain")
+    assert "did you mean Saliency" in told("captum.attr:Salency")
+    assert "expected a class or object with attribute" in told("captum.attr:LayerGradCam")

@@ -20,6 +20,7 @@ from vitbook.analysis.attention.distance import (
     weight_on_prefix,
 )
 from vitbook.analysis.attention.rollout import attention_rollout
+from vitbook.analysis.attribution.attn_lrp import attn_lrp
 from vitbook.analysis.attribution.baselines import baseline_images, black_level
 from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.attribution.faithfulness import (
@@ -33,6 +34,7 @@ from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.attribution.guided import guided_backpropagation
 from vitbook.analysis.attribution.location import pointing
 from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.attribution.outside import as_explanation
 from vitbook.analysis.attribution.rendering import overlay, soft_masks
 from vitbook.analysis.attribution.scoring import (
     CNN_EXPLANATIONS,
@@ -83,9 +85,11 @@ __all__ = [
     "PrincipalFilters",
     "Scores",
     "VarianceParts",
+    "as_explanation",
     "as_images",
     "attention_distance",
     "attention_rollout",
+    "attn_lrp",
     "baseline_images",
     "black_level",
     "bootstrap_interval",

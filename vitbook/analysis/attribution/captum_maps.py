@@ -2,7 +2,7 @@
 
 Each takes images and one class for each, and gives a number for each patch, "batch rows
 columns". Captum's layer-wise relevance propagation is not here: it raises on these models, as it
-has no rule for a LayerNorm. Achtibat et al. 2024 (AttnLRP) give such rules; they are not built in.
+has no rule for a LayerNorm; :mod:`~.attn_lrp` has them.
 """
 
 from collections.abc import Callable
@@ -168,6 +168,17 @@ def captum() -> ModuleType:
     with from_extra("chapters"):
         from captum import attr
     return attr
+
+
+class Logits(nn.Module):
+    """A model's answer as a module, which some of Captum's methods ask for."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Float[Tensor, "batch classes"]:
+        return logits_of(self.model)(images)
 
 
 def asked_targets(

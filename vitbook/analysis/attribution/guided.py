@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from vitbook.analysis.attribution.captum_maps import attributed, captum, on_grid
+from vitbook.analysis.attribution.captum_maps import Logits, attributed, captum, on_grid
 from vitbook.analysis.capture.layout import Pair, pixels_per_patch, token_layout
 from vitbook.analysis.capture.record import claim, record_modules
 from vitbook.analysis.capture.running import batches, logits_of, takes_images
@@ -64,7 +64,7 @@ def guided_backpropagation(
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
     pixels_per_patch(model, images, grid_size)
     _check_every_relu(model, next(batches(model, images, 1)), relus)
-    method = captum().GuidedBackprop(_Logits(model))
+    method = captum().GuidedBackprop(Logits(model))
     with claim(model), evaluating(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting backward hooks on ReLU")
         maps = attributed(method, model, images, targets, batch_size)
@@ -120,14 +120,3 @@ def _constant(node: Any) -> float | None:
         return None
     values = {*(node._saved_other if one else node._saved_self).flatten().tolist()}
     return values.pop() if len(values) == 1 else None
-
-
-class _Logits(nn.Module):
-    """A model's answer as a module, in which Captum looks for ReLUs."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Float[Tensor, "batch classes"]:
-        return logits_of(self.model)(images)

@@ -1,8 +1,9 @@
 """Explanations scored against something known, each beside those that cannot know the model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -16,6 +17,7 @@ from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.attribution.guided import guided_backpropagation
 from vitbook.analysis.attribution.location import pointing
 from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
+from vitbook.analysis.attribution.outside import Explanation, as_explanation
 from vitbook.analysis.capture.frames import has_attention
 from vitbook.analysis.capture.layout import Pair, token_layout
 from vitbook.analysis.capture.record import capture_attention
@@ -23,7 +25,6 @@ from vitbook.analysis.capture.running import batches, takes_images
 from vitbook.extras import from_extra
 from vitbook.model_utilities import evaluating
 
-Explanation = Callable[[nn.Module, Tensor, Tensor], Float[Tensor, "batch rows columns"]]
 SCORES = ("pointing", "deletion", "insertion")
 _AT_ONCE = 32
 
@@ -125,7 +126,7 @@ def score_explanations(
     images: Float[Tensor, "batch channels height width"],
     targets: Int64[Tensor, "batch"],
     masks: Bool[Tensor, "batch height width"],
-    maps: Mapping[str, Float[Tensor, "batch rows columns"]],
+    maps: Mapping[str, Float[Tensor, "batch rows columns"] | Any],
     *,
     steps: int = 16,
     batch_size: int = 64,
@@ -141,18 +142,22 @@ def score_explanations(
         images: as the model takes them.
         targets: the class that was asked about, of each image.
         masks: true where the answer lies.
-        maps: name -> a number for each cell.
+        maps: name -> a number for each cell; or what makes them, any explainer that
+            :func:`~.outside.as_explanation` takes, as ``captum.attr.Saliency``.
         steps: of the curves.
         batch_size: images that the model is given at once.
 
     Raises:
         ValueError: no map; what the three scores refuse, with the explanation's name.
+        TypeError, ValueError: an explainer as in :func:`~.outside.as_explanation`.
     """
     if not maps:
         raise ValueError("no explanation came: expected at least one, name -> maps")
     given = {"steps": steps, "batch_size": batch_size}
     scores = {}
     for name, map in maps.items():
+        if not isinstance(map, Tensor):
+            map = as_explanation(map, name)(model, images, targets)
         try:
             scores[name] = Scores(
                 pointing(map, masks).cpu(),

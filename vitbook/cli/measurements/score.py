@@ -7,6 +7,7 @@ import typer
 from torch import nn
 
 from vitbook import datasets
+from vitbook.analysis.attribution.outside import as_explanation, load_explainer
 from vitbook.analysis.attribution.scoring import (
     SCORES,
     explanations_of,
@@ -45,17 +46,28 @@ def score(
     against: Annotated[
         str, typer.Option(help="The explanation that the leads of the others are counted from.")
     ] = "edges",
+    explainer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One of your own, as module:function; may be given several times. A class of "
+            "Captum's (captum.attr:Saliency), a function (model, images, targets) -> maps, or a "
+            "function (model) -> an object of Captum's or of pytorch-grad-cam's.",
+        ),
+    ] = None,
     num_images: SomeImages = None,
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls.
 
     Explanations of another checkpoint are scored on that model, and have its name behind theirs;
-    leads are then counted by pointing alone.
+    leads are then counted by pointing alone. Explainers of your own stand beside the book's, with
+    the same controls.
     """
+    own = {each: as_explanation(load_explainer(each), each) for each in explainer or []}
+    check_each_once(explainer or [])
     asked = [checkpoint] if beside is None else [checkpoint, beside]
     names = [stem(each) for each in asked]
     check_each_once(names)
-    subject = "-beside-".join(names)
+    subject = "-with-".join(["-beside-".join(names), *(each.replace(":", ".") for each in own)])
     sheet.expect(subject)
     models, learned = _of_one_data_set(asked)
     device = sheet.device
@@ -67,7 +79,8 @@ def score(
     for file, model in zip(asked, models, strict=True):
         _check_fits(file, model, held_out)
     subjects = dict(zip(["", *(f", {name}" for name in names[1:])], models, strict=True))
-    known = [f"{name}{of}" for of, model in subjects.items() for name in explanations_of(model)]
+    explained = {of: {**explanations_of(model), **own} for of, model in subjects.items()}
+    known = [f"{name}{of}" for of, explanations in explained.items() for name in explanations]
     every = [*known, *(f"{name}, {TWIN}" for name in known), *nulls]
     if len(set(every)) < len(every):
         raise ValueError(f"{names[1]} is called as an explanation is: rename the file")
@@ -77,12 +90,13 @@ def score(
     for of, model in subjects.items():
         model, fresh = model.to(device), fresh_twin(model).to(device)
         maps = {}
-        for name, explain in explanations_of(model).items():
+        for name, explain in explained[of].items():
             typer.echo(f"{name}{of} of {len(images)} images", err=True)
-            own, twins = explain(model, images, targets), explain(fresh, images, targets)
-            maps |= {f"{name}{of}": own, f"{name}{of}, {TWIN}": twins}
-            alike = rank_correlation(own.abs(), twins.abs())
-            likeness[f"{name}{of}"] = mean_interval(alike[alike.isfinite()])
+            learnt, twins = explain(model, images, targets), explain(fresh, images, targets)
+            maps |= {f"{name}{of}": learnt, f"{name}{of}, {TWIN}": twins}
+            alike = rank_correlation(learnt.abs(), twins.abs())
+            alike = alike[alike.isfinite()]
+            likeness[f"{name}{of}"] = mean_interval(alike) if len(alike) else None
         maps |= nulls if model is models[0] else {}
         scores |= score_explanations(model, images, targets, masks, maps, steps=STEPS)
     rows = [
