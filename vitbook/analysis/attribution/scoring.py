@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attention.class_relevance import gradient_rollout, relevance
 from vitbook.analysis.attention.rollout import asked_of, attention_rollout
+from vitbook.analysis.attribution.attn_lrp import attn_lrp
 from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.attribution.faithfulness import bootstrap_interval, deletion, insertion
 from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
@@ -77,6 +78,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     "relevance": lambda model, images, targets: relevance(
         model, images, targets, batch_size=_AT_ONCE
     ),
+    "AttnLRP": attn_lrp,
     "last attention": lambda model, images, _: last_attention(model, images),
     "integrated gradients": integrated_gradients,
     "occlusion": patch_occlusion,
