@@ -47,7 +47,7 @@ from vitbook.analysis.attribution.scoring import (
     score_explanations,
     score_rows,
 )
-from vitbook.analysis.capture.outputs import last_tokens, list_blocks
+from vitbook.analysis.capture.outputs import layer_tokens
 from vitbook.analysis.capture.record import capture_attention
 from vitbook.analysis.causes.contributions import logit_contributions
 from vitbook.analysis.causes.lens import logit_lens
@@ -71,6 +71,7 @@ from vitbook.analysis.features.positions import (
 from vitbook.analysis.features.receptive_field import effective_field, pixels_seen, window
 from vitbook.analysis.features.similarity import cka, linear_cka, unbiased_hsic
 from vitbook.analysis.features.token_components import object_mask, principal_tokens, token_colors
+from vitbook.blocks import list_blocks
 
 __all__ = [
     "CNN_EXPLANATIONS",
@@ -109,7 +110,7 @@ __all__ = [
     "insertion",
     "integrated_gradients",
     "last_attention",
-    "last_tokens",
+    "layer_tokens",
     "linear_cka",
     "list_blocks",
     "logit_contributions",

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vitbook import analysis, plots
 from vitbook.analysis.capture.layout import has_class_token, token_layout, token_step
+from vitbook.blocks import find_layer
 from vitbook.cli.probed_model import ProbedModel
 from vitbook.cli.report import Section
 
@@ -48,20 +49,23 @@ class Look:
 
 @torch.no_grad()
 def _colors(look: Look) -> Section:
-    (rows, _), prefix = look.layout
     sheets, numbers = {}, {}
     for name, model in look.each("").items():
         behind = f", {name}" if name else ""
-        tokens = analysis.last_tokens(model, look.inputs[:SHOWN])[:, prefix:].float().cpu()
+        layer = find_layer(model)
+        maps = analysis.feature_maps(model, look.inputs[:SHOWN], [layer])[layer].float().cpu()
+        rows, columns = maps.shape[2:]
+        tokens = rearrange(maps, "n d r c -> n (r c) d")
+        tokens = F.layer_norm(tokens, tokens.shape[-1:])
         coordinates, shares = analysis.principal_tokens(tokens, 3)
-        mask = analysis.object_mask(tokens, look.layout[0], coordinates)
+        mask = analysis.object_mask(tokens, (rows, columns), coordinates)
         found = (255 * analysis.token_colors(tokens, mask)).round().to(torch.uint8)
         sheet = rearrange(found, "n (r c) d -> n d r c", r=rows)
         sheets |= dict(zip((f"{image}{behind}" for image in look.shown), sheet, strict=True))
         numbers[f"shares of three components{behind}"] = shares.tolist()
     pictures = {f"{name}, image": image for name, image in look.shown.items()}
     return Section(
-        "Tokens after the last norm, as colours: three principal components of what stands out, as "
+        f"Tokens of {layer}, as colours: three principal components of what stands out, as "
         "red, green and blue, the same for all images (DINOv2, section 7.4). Where two patches "
         "have one colour, their tokens are similar. What does not stand out is black.",
         {

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook import runs
-from vitbook.analysis.capture.outputs import list_blocks
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, batches
+from vitbook.blocks import list_blocks
 from vitbook.devices import to_float64
 from vitbook.model_utilities import evaluating
 from vitbook.plots import Diagram

@@ -12,7 +12,7 @@ from reading import computed, parts, pick, reached, terms
 from small_inputs import NAMES, digits, digits_model
 
 from vitbook import create_model
-from vitbook.analysis import attention_distance, capture_attention
+from vitbook.analysis import attention_distance, capture_attention, layer_tokens
 from vitbook.figures import attention_gallery
 from vitbook.figures.attention_gallery.looks import fused, lay_out
 from vitbook.figures.parts.packing import distances, pack, pack_tokens, quantize_rows
@@ -37,7 +37,7 @@ def looked():
     """What the library says: maps "images layers heads queries keys", and the tokens."""
     model = digits_model()
     with torch.no_grad(), capture_attention(model) as maps:
-        tokens = model.features(digits() / 127.5 - 1)
+        tokens = layer_tokens(model, digits() / 127.5 - 1)
     return torch.stack(list(maps.values()), 1), tokens
 
 
@@ -216,7 +216,7 @@ def test_patches_alike_at_the_start_come_with_the_page(show, looked):
 
 
 class Foreign(torch.nn.Module):
-    """A model that does not give its tokens."""
+    """A model that does not give its tokens after the last norm."""
 
     grid_size, num_prefix_tokens = GRID, 1
 
@@ -234,7 +234,7 @@ def test_one_photograph_or_a_model_without_tokens_has_less_to_choose_from(show):
     page.click("[data-control=alike]")
     wait(page)
     assert page.locator(".vb-tile:visible").count() == 0
-    page = show(attention_gallery(Foreign(), digits()))
+    page = show(attention_gallery(Foreign(), digits(), layer="last"))
     assert page.locator("[data-control=alike]").count() == 0
     pick(page, "query", 0)
     wait(page)
@@ -350,8 +350,8 @@ def broken():
         ({"head": (0, 5), "fuse": ("mean",)}, "expected a layer under 4 and a head under 5"),
         ({"model": torch.nn.Identity()}, "Identity does not say its grid_size: pass grid_size="),
         ({"model": Blind()}, "no maps of tokens by tokens came from Blind on images"),
-        ({"model": Foreign(), "alike": True}, "alike came as True, but Foreign gives no tokens"),
-        ({"model": broken()}, "the tokens hold NaN or infinity"),
+        ({"model": Foreign(), "alike": True, "layer": "last"}, "alike .* Foreign gives no tokens"),
+        ({"model": broken(), "layer": "last"}, "the tokens hold NaN or infinity"),
         ({"model": create_model("linformer_vit_micro_patch2_8")}, "maps of .*tokens"),
         ({"model": create_model("resnet8_digits")}, "no maps of tokens by tokens came"),
         ({"normalize": lambda x: x * torch.nan}, "hold negative or non-finite numbers"),

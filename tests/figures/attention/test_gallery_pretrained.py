@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from vitbook import load_pretrained
-from vitbook.analysis import attention_distance, capture_attention
+from vitbook.analysis import attention_distance, capture_attention, layer_tokens
 from vitbook.datasets import load
 from vitbook.figures import attention_gallery
 from vitbook.figures.parts.figure import piece_key
@@ -28,7 +28,7 @@ def made():
     photos, real = load("photos", "all"), load_pretrained("vit_small_patch14_focus")
     image = photos.images[photos.class_names.index("galaxies")][None]
     with torch.no_grad(), capture_attention(real.model) as maps:
-        tokens = real.model.features(real.normalize(image))
+        tokens = layer_tokens(real.model, real.normalize(image))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VITBOOK_STATIC", "1")
         figure = attention_gallery(real.model, image, normalize=real.normalize)

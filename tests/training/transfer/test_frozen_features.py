@@ -11,6 +11,7 @@ from torch import nn
 
 import vitbook
 from vitbook import datasets
+from vitbook.analysis import layer_tokens
 from vitbook.training.transfer import frozen_features as module
 from vitbook.training.transfer.frozen_features import frozen_features
 
@@ -43,6 +44,20 @@ def test_patches_side_by_side_are_kept_apart_from_their_mean(body, digits, tmp_p
         assert (found - tokens.flatten(1)).abs().max() < 2e-3
         assert torch.equal(next(frozen_features(*given)), mean)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
+
+
+def test_a_block_is_read_by_its_number_and_kept_apart_from_the_others(body, digits, tmp_path):
+    given = body, datasets.normalize, digits[:7], 8, tmp_path
+    (last,) = frozen_features(*given)
+    for layer in (0, "encoder.blocks.0", None):
+        (found,) = frozen_features(*given, layer=layer)
+        tokens = layer_tokens(body, datasets.normalize(digits[:7]), layer).detach()
+        expected = torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], dim=1)
+        assert (found - expected).abs().max() < 5e-3
+    assert len(list(tmp_path.glob("*.safetensors"))) == 3
+    assert torch.equal(next(frozen_features(*given)), last)
+    with pytest.raises(KeyError, match=r"encoder\.blocks\.3"):
+        next(frozen_features(*given, layer=4))
 
 
 def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(

@@ -14,9 +14,9 @@ from vitbook.analysis.attribution.captum_maps import attributed, captum
 from vitbook.analysis.capture.frames import has_attention
 from vitbook.analysis.capture.layout import Pair, token_layout
 from vitbook.analysis.capture.map_layout import LAST, ChannelsFirst, channels_axis
-from vitbook.analysis.capture.outputs import list_blocks
 from vitbook.analysis.capture.record import claim, record_modules
 from vitbook.analysis.capture.running import batches, encoder_of, logits_of, takes_images
+from vitbook.blocks import list_blocks
 from vitbook.model_utilities import evaluating
 
 

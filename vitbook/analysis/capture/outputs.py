@@ -2,56 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, takes_images
-from vitbook.errors import UnknownNameError
+from vitbook.blocks import LAST, find_layer
 from vitbook.model_utilities import evaluating
-
-
-def list_blocks(model: nn.Module) -> tuple[str, ...]:
-    """Paths of the blocks that a model stacks, in its own order.
-
-    A block stands in a list or a sequence, has parts that learn, and holds no further stack: the
-    blocks of every library's Transformer, and of a residual network.
-    """
-    stacks = (nn.ModuleList, nn.Sequential)
-    found = [
-        f"{path}.{name}".removeprefix("_orig_mod").removeprefix(".")
-        for path, module in model.named_modules()
-        if isinstance(module, stacks)
-        for name, part in module.named_children()
-        if not isinstance(part, stacks)
-        and any(list(child.parameters()) for child in part.children())
-    ]
-    return tuple(p for p in found if not any(q.startswith(f"{p}.") for q in found))
-
-
-def check_layers(model: nn.Module, layers: tuple[str, ...]) -> None:
-    """Refuse a list of layers that is empty, or has a name that is not in the model.
-
-    Raises:
-        ValueError: no layers.
-        UnknownNameError: a path that leads to no module; names the nearest.
-    """
-    if not layers:
-        raise ValueError(
-            f"no layers found in {type(model).__name__}: expected blocks in a ModuleList or a "
-            "Sequential; pass layers= with paths of model.named_modules()"
-        )
-    known = {path.removeprefix("_orig_mod.") for path, _ in model.named_modules()} - {""}
-    for layer in layers:
-        if layer not in known:
-            near = get_close_matches(layer, known, cutoff=0.5)
-            raise UnknownNameError("layer", layer, known if near else list_blocks(model) or known)
 
 
 def first_of(output: Any) -> Any:
@@ -107,22 +70,48 @@ def outputs_of(
 
 
 @takes_images()
-def last_tokens(
-    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+def layer_tokens(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    layer: str | int | None = None,
 ) -> Float[Tensor, "batch tokens numbers"]:
-    """Tokens after the last norm, prefix first: of ours, of timm's, of a bare one of Hugging Face.
+    """Tokens behind a layer, prefix first, each brought to mean 0 and variance 1.
 
-    The model runs once, as it stands: in its own mode, with or without gradients.
+    A block adds to what it reads, and later blocks have larger tokens; the model's own last norm,
+    whose gain was learned behind the last block, would not fit the others. The model runs once, as
+    it stands: in its own mode, with or without gradients.
 
     Args:
         images: normalised as the model takes them.
+        layer: the path of a block (:func:`list_blocks`) or of another module, or a block's index;
+            by default the block three quarters up (:func:`.find_layer`). "last" asks for what the
+            model's head reads, the tokens after the last norm with its gain: of ours, of timm's,
+            of a bare model of Hugging Face.
 
     Raises:
-        ValueError: the model gives no such tokens.
+        ValueError: no blocks, or a layer that gives no tokens.
+        UnknownNameError: a layer that is not there; names those that are.
+        RuntimeError: a layer that did not run.
     """
-    read = getattr(model, "features", None) or getattr(model, "forward_features", None)
-    # What else a model answers are no tokens.
-    found = read(images) if callable(read) else getattr(model(images), "last_hidden_state", None)
+    if layer == LAST:
+        read = getattr(model, "features", None) or getattr(model, "forward_features", None)
+        if callable(read):
+            found = read(images)
+        else:  # what else a model answers are no tokens
+            found = getattr(model(images), "last_hidden_state", None)
+        if not isinstance(found, Tensor) or found.ndim != 3:
+            raise ValueError(f"{type(model).__name__} has no tokens after its last norm to show")
+        return found
+    path = find_layer(model, layer)
+    with capture_outputs(model, (path,), lambda _, output: output) as outputs:
+        model(as_model_takes(model, images))
+    if path not in outputs:
+        raise RuntimeError(f"layer {path} of {type(model).__name__} did not run")
+    found = outputs[path]
     if not isinstance(found, Tensor) or found.ndim != 3:
-        raise ValueError(f"{type(model).__name__} has no tokens after its last norm to show")
-    return found
+        came = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ValueError(
+            f"{path} gives {came}: expected tokens, (images, tokens, numbers); of maps ask "
+            "feature_maps"
+        )
+    return F.layer_norm(found, found.shape[-1:])

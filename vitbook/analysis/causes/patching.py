@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture.mixing import mixing_layers
-from vitbook.analysis.capture.outputs import check_layers
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import (
     as_model_takes,
@@ -17,6 +16,7 @@ from vitbook.analysis.capture.running import (
     logits_of,
     takes_images,
 )
+from vitbook.blocks import find_layers
 from vitbook.model_utilities import evaluating
 
 
@@ -114,7 +114,7 @@ def patched_logits(
 def _place(model: nn.Module, part: str | tuple[int, int]) -> tuple[nn.Module, slice, bool]:
     """The module whose output, or input if the third says so, is exchanged in these columns."""
     if isinstance(part, str):
-        check_layers(model, (part,))
+        find_layers(model, [part])
         paths = ((path.removeprefix("_orig_mod."), found) for path, found in model.named_modules())
         return next(found for path, found in paths if path == part), slice(None), False
     try:

@@ -9,9 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitbook.analysis.capture.outputs import first_of, list_blocks
+from vitbook.analysis.capture.outputs import first_of
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, logits_of
+from vitbook.blocks import list_blocks
 from vitbook.model_utilities import evaluating
 
 SAME = 1e-3  # of the largest logit: more than another order of sums changes

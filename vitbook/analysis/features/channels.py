@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from vitbook.analysis.capture.layout import Pair, of_layer, token_layout
 from vitbook.analysis.capture.map_layout import channels_first
-from vitbook.analysis.capture.outputs import check_layers, list_blocks, outputs_of
+from vitbook.analysis.capture.outputs import outputs_of
 from vitbook.analysis.capture.running import takes_images
+from vitbook.blocks import find_layers, list_blocks
 from vitbook.errors import check_count
 
 
@@ -43,7 +44,7 @@ class ChannelHealth:
 def feature_maps(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
-    layers: Sequence[str] | None = None,
+    layers: Sequence[str | int] | None = None,
     *,
     batch_size: int = 8,
     grid_size: Pair | None = None,
@@ -59,8 +60,8 @@ def feature_maps(
     Args:
         model: ours, timm's, torchvision's or Hugging Face's ViT, or a convolutional network.
         images: normalised as the model takes them.
-        layers: paths of modules; by default the convolutions in front, the tokenizer's layers and
-            every block (:func:`list_blocks`).
+        layers: paths of modules, or numbers of blocks (:func:`list_blocks`); by default the
+            convolutions in front, the tokenizer's layers and every block.
         batch_size: images at a time.
         grid_size: (rows, columns) of patches, for a model that does not say it.
         num_prefix_tokens: likewise.
@@ -71,7 +72,7 @@ def feature_maps(
     Raises:
         TypeError: images that are not floating point.
         ValueError: no images, NaN in them, no layers, or an output that does not lie on the grid.
-        UnknownNameError: a path that leads to no module; names the nearest.
+        UnknownNameError: a layer that is not there; names the nearest.
         RuntimeError: a layer that did not run.
 
     Example:
@@ -85,8 +86,7 @@ def feature_maps(
         {'encoder.blocks.0': (3, 64, 4, 4), 'encoder.blocks.3': (3, 64, 4, 4)}
     """
     check_count("batch_size", batch_size)
-    chosen = default_layers(model) if layers is None else tuple(layers)
-    check_layers(model, chosen)
+    chosen = find_layers(model, default_layers(model) if layers is None else layers)
     as_map = map_maker(model, images, grid_size, num_prefix_tokens)
     batches = [outputs_of(model, batch, chosen, as_map) for batch in images.split(batch_size)]
     return {path: torch.cat([maps[path] for maps in batches]) for path in batches[0]}

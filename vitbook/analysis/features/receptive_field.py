@@ -8,9 +8,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vitbook.analysis.capture.layout import Pair
-from vitbook.analysis.capture.outputs import capture_outputs, check_layers, list_blocks
+from vitbook.analysis.capture.outputs import capture_outputs
 from vitbook.analysis.capture.running import as_model_takes, takes_images
 from vitbook.analysis.features.channels import map_maker
+from vitbook.blocks import find_layers
 from vitbook.devices import float64_device
 from vitbook.errors import check_count
 from vitbook.model_utilities import evaluating
@@ -92,7 +93,7 @@ def pixels_seen(
 def effective_field(
     model: nn.Module,
     images: Float[Tensor, "images channels height width"],
-    layer: str | None = None,
+    layer: str | int | None = None,
     place: Pair | None = None,
     *,
     seed: int = 0,
@@ -115,7 +116,8 @@ def effective_field(
     Args:
         model: ours, timm's, torchvision's or Hugging Face's ViT, or a convolutional network.
         images: normalised as the model takes them.
-        layer: path of a module that gives tokens or a map; by default the last block.
+        layer: path of a module that gives tokens or a map, or number of a block; by default the
+            last block.
         place: (row, column) of the token on its grid; by default the middle one.
         seed: of the signs; one draw for each image.
         batch_size: images at a time.
@@ -126,7 +128,7 @@ def effective_field(
         TypeError: images that are not floating point.
         ValueError: no images, NaN in them, no layers, an output that does not lie on the grid or
             does not depend on the image, or no such place.
-        UnknownNameError: a path that leads to no module; names the nearest.
+        UnknownNameError: a layer that is not there; names the nearest.
         RuntimeError: a layer that did not run.
 
     Example:
@@ -140,8 +142,7 @@ def effective_field(
         ((8, 8), 4)
     """
     check_count("batch_size", batch_size)
-    layers = list_blocks(model)[-1:] if layer is None else (layer,)
-    check_layers(model, layers)
+    layers = find_layers(model, None if layer is None else [layer])[-1:]
     as_map = map_maker(model, images, grid_size, num_prefix_tokens)
     generator = torch.Generator().manual_seed(seed)
     total = torch.zeros(())

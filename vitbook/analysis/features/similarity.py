@@ -8,8 +8,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.analysis.capture.outputs import check_layers, list_blocks, outputs_of
+from vitbook.analysis.capture.outputs import outputs_of
 from vitbook.analysis.capture.running import takes_images
+from vitbook.blocks import find_layers
 from vitbook.devices import to_float64
 
 
@@ -75,8 +76,8 @@ def cka(
     model_a: nn.Module,
     model_b: nn.Module,
     images: Float[Tensor, "images channels height width"],
-    layers_a: Sequence[str] | None = None,
-    layers_b: Sequence[str] | None = None,
+    layers_a: Sequence[str | int] | None = None,
+    layers_b: Sequence[str | int] | None = None,
     *,
     batch_size: int = 32,
 ) -> Float[Tensor, "layers_a layers_b"]:
@@ -91,20 +92,18 @@ def cka(
         model_a: any model.
         model_b: another, or the same one, which then runs once.
         images: that both take.
-        layers_a: paths of modules; by default every block (:func:`list_blocks`).
+        layers_a: paths of modules, or numbers of blocks (:func:`list_blocks`); by default every
+            block.
         layers_b: likewise.
         batch_size: images at a time, 4 at least; batches are made as even as they can be.
 
     Raises:
         TypeError: images that are not floating point.
         ValueError: fewer than 4 images or a smaller batch, NaN in them, or no layers.
-        UnknownNameError: a path that leads to no module; names the nearest.
+        UnknownNameError: a layer that is not there; names the nearest.
         RuntimeError: a layer that did not run.
     """
-    chosen_a = list_blocks(model_a) if layers_a is None else tuple(layers_a)
-    chosen_b = list_blocks(model_b) if layers_b is None else tuple(layers_b)
-    check_layers(model_a, chosen_a)
-    check_layers(model_b, chosen_b)
+    chosen_a, chosen_b = find_layers(model_a, layers_a), find_layers(model_b, layers_b)
     if min(len(images), batch_size) < 4:
         raise ValueError(f"{len(images)} images in batches of {batch_size}: expected at least 4")
     # No more batches than leave each 4 images.

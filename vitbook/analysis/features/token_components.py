@@ -1,4 +1,7 @@
-"""Tokens as colours: their three largest components, one basis for all images."""
+"""Tokens as colours: their three largest components, one basis for all images.
+
+Whose tokens, the caller says: :func:`vitbook.analysis.layer_tokens` of a layer, without prefix.
+"""
 
 import torch
 from einops import rearrange

@@ -38,7 +38,7 @@ def alike_patches(
 
     Args:
         images: uint8 "n channels height width", one size.
-        tokens: "n patches width", after the last norm and without prefix.
+        tokens: "n patches width", without prefix: :func:`vitbook.analysis.layer_tokens` of a layer.
         grid_size: (rows, columns) of the patches.
         names: of the photographs.
         start: number of a photograph and (row, column) of its touched patch at the start.

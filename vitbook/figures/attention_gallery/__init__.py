@@ -31,6 +31,7 @@ def attention_gallery(
     head: Pair | None = None,
     alike: bool = False,
     fuse: Sequence[str] = (),
+    layer: str | int | None = None,
     task: str | None = None,
     goal: Number | None = None,
     title: str = "Every head of the model, asked from the patch that you click",
@@ -49,7 +50,7 @@ def attention_gallery(
     Args:
         model: ours, timm's, torchvision's, Hugging Face's; its attention is taken by
             :func:`vitbook.analysis.capture_attention`. Similar patches need the tokens that
-            :func:`vitbook.analysis.last_tokens` finds.
+            :func:`vitbook.analysis.layer_tokens` finds.
         images: uint8 "n c h w", of the size that the model takes; the first is shown at the start.
         names: of the photographs.
         normalize: uint8 images to what the model takes; by default (x / 255 - 0.5) / 0.5.
@@ -63,6 +64,9 @@ def attention_gallery(
         alike: whether it starts with the similar patches.
         fuse: maps below the heads of each layer: "mean", "max" or "min" over its heads, "rollout"
             through the layers up to it.
+        layer: whose tokens are compared: the path or index of a block, or "last", after the last
+            norm; by default the block three quarters up, as the last one keeps what it was trained
+            for (:func:`vitbook.analysis.layer_tokens`).
         goal: the task is reached with a head whose mean distance on a photograph is under this
             many pixels; by default so many that three heads of the first photograph are, or, with
             a task of one's own, none.
@@ -80,7 +84,7 @@ def attention_gallery(
 
     photos, pieces, begun = [], [], None
     for image in images:
-        seen = look(model, image, normalize, layout, fuse)
+        seen = look(model, image, normalize, layout, fuse, layer)
         if (total := seen.layers.size * len(images)) > _MOST_WEIGHTS:
             raise ValueError(
                 f"{len(images)} images make {total / 1e6:.0f} million weights, expected at most "
@@ -93,7 +97,7 @@ def attention_gallery(
     layers, lines = begun.layers.shape[:2]
     if alike and begun.tokens is None:
         raise ValueError(
-            f"alike came as True, but {type(model).__name__} gives no tokens after its last norm"
+            f"alike came as True, but {type(model).__name__} gives no tokens there: pass layer="
         )
     far = begun.far[:, : begun.heads, len(layout.prefix) :].mean(-1)
     goal = near(far) if goal is None and task is None else goal

@@ -132,7 +132,7 @@ def lay_out(
 class Look:
     """One image: each layer "heads queries keys" with the fusions asked for behind the heads.
 
-    Tokens are those after the last norm, "tokens width", if the model gives them.
+    Tokens are those of one layer, "tokens width", if it gives them.
     """
 
     layers: Float[np.ndarray, "layers maps queries keys"]
@@ -191,8 +191,12 @@ def look(
     normalize: Normalize | None,
     layout: Layout,
     fuse: Sequence[str] = (),
+    layer: str | int | None = None,
 ) -> Look:
     """Run the model once on one uint8 image "c h w".
+
+    Args:
+        layer: whose tokens; as :func:`vitbook.analysis.layer_tokens` takes it.
 
     Raises:
         ValueError: it cannot take the image, runs no attention, or gives maps or tokens that
@@ -203,7 +207,7 @@ def look(
     ready = normalize(torch.from_numpy(image[None]))
     if not torch.is_tensor(ready):
         raise ValueError(f"normalize gave a {type(ready).__name__}, expected a tensor of images")
-    maps, tokens = _run(model, ready.to(first.device, first.dtype))
+    maps, tokens = _run(model, ready.to(first.device, first.dtype), layer)
     layers = as_maps("this model", maps, 1, layout.tokens)[:, 0]
     if tokens is not None:
         tokens = as_array(tokens)
@@ -220,13 +224,15 @@ def look(
     )
 
 
-def _run(model: nn.Module, ready: Tensor) -> tuple[list[Tensor], Tensor | None]:
-    from vitbook.analysis import capture_attention, last_tokens
+def _run(
+    model: nn.Module, ready: Tensor, layer: str | int | None
+) -> tuple[list[Tensor], Tensor | None]:
+    from vitbook.analysis import capture_attention, layer_tokens
 
     with evaluating(model):
         try:
             with capture_attention(model) as maps:
-                tokens = last_tokens(model, ready)
+                tokens = layer_tokens(model, ready, layer)
             return list(maps.values()), tokens
         except (ValueError, RuntimeError, AssertionError):
             pass  # a model without such tokens still has maps

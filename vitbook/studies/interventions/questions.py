@@ -21,8 +21,8 @@ from vitbook.analysis import (
     token_grad_cam,
 )
 from vitbook.analysis.capture.layout import Pair, token_layout
-from vitbook.analysis.capture.outputs import list_blocks
 from vitbook.analysis.capture.running import batches, encoder_of, logits_of
+from vitbook.blocks import list_blocks
 from vitbook.model_utilities import evaluating
 
 # A map of each quarter's class, "n quarters rows columns", of images and the classes in them.

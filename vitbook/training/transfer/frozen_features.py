@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from vitbook.blocks import LAST, find_layer
 from vitbook.datasets.resizing import resize
 from vitbook.errors import check_count
 from vitbook.files import check_writable, write_atomically
@@ -28,8 +30,9 @@ def frozen_features(
     folder: str | Path,
     batch_size: int = 25,
     each_patch: bool = False,
+    layer: str | int | None = LAST,
 ) -> Iterator[Float[Tensor, "chunk features"]]:
-    """The class token beside the mean of the patch tokens, after the last norm, chunk by chunk.
+    """The class token beside the mean of the patch tokens of a layer, chunk by chunk.
 
     Of a model without a class token, such as a ResNet, the mean alone. A mean does not say where
     something was: with ``each_patch`` the patch tokens stand side by side instead, in the order of
@@ -48,8 +51,12 @@ def frozen_features(
         folder: of the kept chunks, float16.
         batch_size: images that the model is given at once.
         each_patch: rows times columns times width numbers an image.
+        layer: "last" for the tokens after the last norm, which a head on this body reads; the path
+            or number of a block for its tokens, each at mean 0 and variance 1, or None for the
+            block three quarters up (:func:`vitbook.blocks.find_layer`).
 
     Raises:
+        UnknownNameError: a layer that is not there; names those that are.
         TypeError: images that are not uint8.
         ValueError: no images, or of another shape; a model that gives no tokens; a ``normalize``
             that does not give an image for each; features that are NaN or infinite, maybe only in
@@ -62,9 +69,11 @@ def frozen_features(
     check_writable(folder)
 
     weights = weights_digest(model)
+    layer = layer if layer == LAST else find_layer(model, layer)
     effect = _effect(normalize, images.shape[1], image_size) + " each patch" * each_patch
+    effect += f" {layer}" * (layer != LAST)
     for chunk in images.split(CHUNK):
-        given = model, normalize, chunk, image_size, batch_size, each_patch
+        given = model, normalize, chunk, image_size, batch_size, each_patch, layer
         about = hashlib.sha256(f"{weights} {image_size} {tuple(chunk.shape)}".encode())
         about.update(chunk.cpu().numpy().tobytes())
         about.update(effect.encode())
@@ -136,27 +145,19 @@ def _computed(
     image_size: int,
     batch_size: int,
     each_patch: bool,
+    layer: str,
 ) -> Float[Tensor, "chunk features"]:
     ready = _normalized(normalize, resize(images, image_size))
-    return torch.cat([_read(model, batch, each_patch) for batch in ready.split(batch_size)])
+    return torch.cat([_read(model, batch, each_patch, layer) for batch in ready.split(batch_size)])
 
 
 @torch.no_grad()
-def _read(model: nn.Module, images: Tensor, each_patch: bool) -> Float[Tensor, "batch features"]:
-    tokens_of = getattr(model, "features", None) or getattr(model, "forward_features", None)
-    if not callable(tokens_of):
-        raise ValueError(
-            f"{type(model).__name__} gives no features: expected a model of ours or timm's"
-        )
+def _read(
+    model: nn.Module, images: Tensor, each_patch: bool, layer: str
+) -> Float[Tensor, "batch features"]:
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     with evaluating(model):  # here, as between two chunks the caller has the model
-        tokens = tokens_of(images.to(like.device, like.dtype))
-    if not isinstance(tokens, Tensor) or tokens.ndim != 3:
-        is_tensor = isinstance(tokens, Tensor)
-        came = f"shape {tuple(tokens.shape)}" if is_tensor else f"a {type(tokens).__name__}"
-        raise ValueError(
-            f"{type(model).__name__} gives features of {came}: expected (images, tokens, width)"
-        )
+        tokens = _tokens(model, images.to(like.device, like.dtype), layer)
     # timm's VOLO has a class token and does not count it.
     uncounted = int(getattr(model, "cls_token", None) is not None)
     prefix = getattr(model, "num_prefix_tokens", uncounted)
@@ -167,3 +168,28 @@ def _read(model: nn.Module, images: Tensor, each_patch: bool) -> Float[Tensor, "
     has_class = prefix and getattr(model, "cls_token", tokens) is not None
     read = torch.cat([tokens[:, 0], mean], dim=1) if has_class else mean
     return read.float().cpu()
+
+
+def _tokens(model: nn.Module, images: Tensor, layer: str) -> Float[Tensor, "batch tokens width"]:
+    name = type(model).__name__
+    if layer == LAST:
+        tokens_of = getattr(model, "features", None) or getattr(model, "forward_features", None)
+        if not callable(tokens_of):
+            raise ValueError(f"{name} gives no features: expected a model of ours or timm's")
+        found, told = tokens_of(images), f"{name} gives features of"
+    else:
+        gave = []
+        block = model.get_submodule(layer)
+        handle = block.register_forward_hook(lambda *args: gave.append(args[2]))
+        try:
+            model(images)
+        finally:
+            handle.remove()
+        if not gave:
+            raise ValueError(f"{layer} of {name} did not run: expected a layer that is called")
+        found, told = gave[-1], f"{layer} gives"
+    if not isinstance(found, Tensor) or found.ndim != 3:
+        is_tensor = isinstance(found, Tensor)
+        came = f"shape {tuple(found.shape)}" if is_tensor else f"a {type(found).__name__}"
+        raise ValueError(f"{told} {came}: expected (images, tokens, width)")
+    return found if layer == LAST else F.layer_norm(found, found.shape[-1:])

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook import datasets
+from vitbook.blocks import LAST
 from vitbook.datasets.resizing import resize
 from vitbook.extras import from_extra
 from vitbook.model_utilities import weights_digest
@@ -92,6 +93,7 @@ def kept_features(
     folder: Path,
     name: str,
     each_patch: bool = False,
+    layer: str | int | None = LAST,
 ) -> Callable[[Tensor], Tensor]:
     """What gives the frozen features of images, with a bar that has this name.
 
@@ -101,6 +103,7 @@ def kept_features(
         size: of them, in pixels.
         folder: in whose ``features`` those are that were computed before, and will be.
         each_patch: side by side, instead of the class token beside the mean.
+        layer: as in :func:`.frozen_features`.
     """
     kept = folder / "features"
 
@@ -108,7 +111,7 @@ def kept_features(
         with tqdm(total=len(images), desc=name, unit="image") as bar:
             chunks = []
             for chunk in frozen_features(
-                model, normalize, images, size, kept, each_patch=each_patch
+                model, normalize, images, size, kept, each_patch=each_patch, layer=layer
             ):
                 chunks.append(chunk)
                 bar.update(len(chunk))
@@ -124,6 +127,7 @@ def frozen_readers(
     place: torch.device,
     folder: Path,
     each_patch: bool = False,
+    layer: str | int | None = LAST,
 ) -> dict[str, Callable[[Tensor], Tensor]]:
     """By name: the body with what it has learned, its twin of fresh weights, and pixels.
 
@@ -133,16 +137,18 @@ def frozen_readers(
         place: where it runs.
         each_patch: both bodies are read once more, patch by patch, and the first a third time with
             the patches of each image shuffled: as many numbers, and no place.
+        layer: of both bodies; as in :func:`.frozen_features`.
     """
     bodies = {"pretrained": model.to(place), "fresh weights": fresh_twin(model).to(place)}
     readers = {
-        name: kept_features(body, normalize, size, folder, name) for name, body in bodies.items()
+        name: kept_features(body, normalize, size, folder, name, layer=layer)
+        for name, body in bodies.items()
     }
     readers["raw pixels"] = lambda images: resize(images, RAW_SIZE).flatten(1) / 255
     if each_patch:
         for name, body in bodies.items():
             title = f"{name}, each patch"
-            readers[title] = kept_features(body, normalize, size, folder, title, each_patch=True)
+            readers[title] = kept_features(body, normalize, size, folder, title, True, layer)
         in_place, places = readers["pretrained, each patch"], math.prod(model.grid_size)
         readers["pretrained, shuffled patches"] = lambda images: shuffled(in_place(images), places)
     return readers
