@@ -25,6 +25,11 @@ from vitbook.training.objectives.distillation import (
 )
 from vitbook.training.objectives.teachers import TeacherError, load_teacher
 from vitbook.training.one_run import RunInUseError, check_run, run
+from vitbook.training.transfer.sparse_autoencoder import (
+    SparseAutoencoder,
+    SparseFit,
+    fit_sparse_autoencoder,
+)
 from vitbook.training.transfer.start import StartError, start_from
 
 __all__ = [
@@ -33,6 +38,8 @@ __all__ = [
     "CheckpointError",
     "RunInUseError",
     "RunStoppedError",
+    "SparseAutoencoder",
+    "SparseFit",
     "StartError",
     "TeacherError",
     "TrainingDivergedError",
@@ -41,6 +48,7 @@ __all__ = [
     "check_run",
     "distillation_loss",
     "evaluate",
+    "fit_sparse_autoencoder",
     "hard_loss",
     "joined",
     "learning_parts",
