@@ -44,9 +44,7 @@ class SparseAutoencoder(nn.Module):
         for name, value in (("width", width), ("num_features", num_features), ("active", active)):
             check_count(name, value)
         if active > num_features:
-            raise ValueError(
-                f"active {active} of {num_features} features: expected at most as many"
-            )
+            raise ValueError(f"active {active} of {num_features} features: expected no more")
         self.active = active
         directions = F.normalize(torch.randn(num_features, width), dim=1)
         self.directions = nn.Parameter(directions)
