@@ -170,6 +170,17 @@ def test_explainers_of_ones_own_have_the_books_controls(tmp_path, monkeypatch, t
     assert lines[mine]["deletion lead"] == lines[f"{mine}, untrained twin"]["deletion lead"]
 
 
+def test_what_is_not_there_can_be_chosen(scored, tmp_path, refused):
+    (row,) = score(checkpoint=READER, removed="imputed", num_images=2, out=tmp_path, device="cpu")
+    assert row.subject == f"{READER}-removed-imputed"
+    assert row.settings["deletion"] == "to imputed"
+    (filled, usual) = (next(r for r in each.rows if r["name"] == "edges") for each in (row, scored))
+    assert filled["deletion"] != usual["deletion"] and filled["insertion"] != usual["insertion"]
+    assert filled["pointing"] == usual["pointing"]
+    told = refused("measure", "score", READER, "--removed", "imputted", "--out", tmp_path)
+    assert "unknown baseline 'imputted': did you mean imputed?" in told
+
+
 def test_explainers_that_are_none(tmp_path, refused):
     def told(explainer):
         return refused("measure", "score", READER, "--explainer", explainer, "--out", tmp_path)

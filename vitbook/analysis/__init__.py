@@ -32,6 +32,7 @@ from vitbook.analysis.attribution.faithfulness import (
 )
 from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
 from vitbook.analysis.attribution.guided import guided_backpropagation
+from vitbook.analysis.attribution.imputation import impute
 from vitbook.analysis.attribution.location import pointing
 from vitbook.analysis.attribution.null_maps import centre_maps, edge_maps, random_maps
 from vitbook.analysis.attribution.outside import as_explanation
@@ -107,6 +108,7 @@ __all__ = [
     "gradient_rollout",
     "guided_backpropagation",
     "head_variance_parts",
+    "impute",
     "insertion",
     "integrated_gradients",
     "last_attention",

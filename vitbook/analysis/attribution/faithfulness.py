@@ -8,10 +8,13 @@ from torch import Tensor, nn
 
 from vitbook.analysis.attribution.baselines import Baseline, baseline_images, check_answer
 from vitbook.analysis.attribution.captum_maps import asked_targets
+from vitbook.analysis.attribution.imputation import impute
 from vitbook.analysis.capture.layout import pixels_per_patch, pixels_per_token
 from vitbook.analysis.capture.running import batches, logits_of, takes_images
 from vitbook.errors import is_whole_number
 from vitbook.model_utilities import evaluating
+
+IMPUTED = "imputed"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ def deletion(
         targets: the class that was asked about, of each image; None is what the model says of it.
         maps: the explanation, a number for each cell of any grid that divides the image: a
             patch, or a pixel.
-        baseline: what a cell becomes, as in :func:`~.baselines.baseline_images`.
+        baseline: what a cell becomes, as in :func:`~.baselines.baseline_images`; or "imputed",
+            filled in from what is left (:func:`~.imputation.impute`).
         steps: steps in which all cells are taken away; from 1 to the number of cells. The curve has
             ``steps + 1`` points.
         batch_size: images that the model is given at once.
@@ -151,9 +155,9 @@ def _curve(
     come: bool,
 ) -> Curve:
     """Cell by cell from the images to what is without information, or from there."""
-    nothing = baseline_images(images, baseline, model)
+    imputed = isinstance(baseline, str) and baseline == IMPUTED
+    nothing = images if imputed else baseline_images(images, baseline, model)
     targets = asked_targets(targets, images, model, batch_size)
-    start, end = (nothing, images) if come else (images, nothing)
     check_maps(maps, images)
     cells = maps.shape[1] * maps.shape[2]
     if not is_whole_number(steps) or not 1 <= steps <= cells:
@@ -167,7 +171,10 @@ def _curve(
     scores = []
     with torch.no_grad(), evaluating(model):
         for count in counts.tolist():
-            mixed = torch.where(places < count, end, start)
+            gone = places >= count if come else places < count
+            if imputed:
+                nothing = impute(images, gone[:, 0])
+            mixed = torch.where(gone, nothing, images)
             logits = [logits_of(model)(batch) for batch in batches(model, mixed, batch_size)]
             logits = torch.cat(logits)
             check_answer(logits, nothing, images)

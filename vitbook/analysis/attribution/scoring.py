@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vitbook.analysis.attention.class_relevance import gradient_rollout, relevance
 from vitbook.analysis.attention.rollout import asked_of, attention_rollout
 from vitbook.analysis.attribution.attn_lrp import attn_lrp
+from vitbook.analysis.attribution.baselines import Baseline
 from vitbook.analysis.attribution.captum_maps import integrated_gradients, on_grid, patch_occlusion
 from vitbook.analysis.attribution.faithfulness import bootstrap_interval, deletion, insertion
 from vitbook.analysis.attribution.grad_cam import map_grad_cam, token_grad_cam
@@ -130,6 +131,7 @@ def score_explanations(
     masks: Bool[Tensor, "batch height width"],
     maps: Mapping[str, Float[Tensor, "batch rows columns"] | Any],
     *,
+    removed: Baseline | None = None,
     steps: int = 16,
     batch_size: int = 64,
 ) -> dict[str, Scores]:
@@ -146,6 +148,8 @@ def score_explanations(
         masks: true where the answer lies.
         maps: name -> a number for each cell; or what makes them, any explainer that
             :func:`~.outside.as_explanation` takes, as ``captum.attr.Saliency``.
+        removed: what is not there, in both curves, instead of these two: "black", "mean", "blur",
+            "imputed" or what :func:`~.faithfulness.deletion` takes.
         steps: of the curves.
         batch_size: images that the model is given at once.
 
@@ -156,6 +160,8 @@ def score_explanations(
     if not maps:
         raise ValueError("no explanation came: expected at least one, name -> maps")
     given = {"steps": steps, "batch_size": batch_size}
+    if removed is not None:
+        given["baseline"] = removed
     scores = {}
     for name, map in maps.items():
         if not isinstance(map, Tensor):

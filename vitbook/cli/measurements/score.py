@@ -27,6 +27,7 @@ from vitbook.training.faults import load_checkpoint
 
 MASKS = {"cluttered_digits": datasets.digit_masks}
 STEPS = 16
+REMOVED = ("black", "mean", "blur", "imputed")
 TWIN = "untrained twin"
 
 
@@ -54,6 +55,13 @@ def score(
             "function (model) -> an object of Captum's or of pytorch-grad-cam's.",
         ),
     ] = None,
+    removed: Annotated[
+        str | None,
+        typer.Option(
+            help="What is not there while cells go and come: black, mean, blur or imputed (filled "
+            "in from what is left). By default, cells go to the mean colour and come into a blur."
+        ),
+    ] = None,
     num_images: SomeImages = None,
 ) -> None:
     """Score explanations of a checkpoint by pointing, deletion and insertion, beside nulls.
@@ -67,7 +75,10 @@ def score(
     asked = [checkpoint] if beside is None else [checkpoint, beside]
     names = [stem(each) for each in asked]
     check_each_once(names)
+    if removed not in (None, *REMOVED):
+        raise UnknownNameError("baseline", removed, REMOVED)
     subject = "-with-".join(["-beside-".join(names), *(each.replace(":", ".") for each in own)])
+    subject += f"-removed-{removed}" if removed else ""
     sheet.expect(subject)
     models, learned = _of_one_data_set(asked)
     device = sheet.device
@@ -98,7 +109,9 @@ def score(
             alike = alike[alike.isfinite()]
             likeness[f"{name}{of}"] = mean_interval(alike) if len(alike) else None
         maps |= nulls if model is models[0] else {}
-        scores |= score_explanations(model, images, targets, masks, maps, steps=STEPS)
+        scores |= score_explanations(
+            model, images, targets, masks, maps, removed=removed, steps=STEPS
+        )
     rows = [
         {"knows_model": row["name"] in known, "twin": likeness.get(row["name"])} | row
         for row in score_rows(scores, against)
@@ -108,8 +121,9 @@ def score(
             row |= {f"{key} lead": None, f"{key} wins": None}
     settings = {
         "dataset": learned, "split": split, "pictures": len(images), "against": against,
-        "steps": STEPS, "deletion": "to the mean colour",
-        "insertion": "from the blurred image",
+        "steps": STEPS,
+        "deletion": f"to {removed}" if removed else "to the mean colour",
+        "insertion": f"from {removed}" if removed else "from the blurred image",
         "pointing": "without tolerance", "class": "the label", "interval": "bootstrap, 95 %",
         "untrained twin": "fresh weights, seed 0",
         "twin": "rank correlation with its cells, signs left out, where neither map is even",
