@@ -38,7 +38,7 @@ def test_panels_share_a_scale_from_nought_on_which_uniform_is_a_line_with_its_na
     for axis in figure.axes:
         (level,) = [line for line in axis.lines if line.get_linestyle() == "--"]
         assert set(level.get_ydata()) == {60}
-    assert [text.get_text() for text in figure.axes[-1].texts] == ["uniform:\n60 patches"]
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["even:\n60 patches"]
     assert figure.axes[0].get_ylabel() == "far (patches)"
     assert figure.axes[0].get_xticks().tolist() == [1, 4, 8, 12]
     assert figure.axes[2].get_xticks().tolist() == [1, 2, 3]
@@ -58,7 +58,7 @@ def test_a_null_is_crosses_in_its_model_s_panel_and_a_level_is_a_named_line():
         (level,) = [line for line in axis.lines if line.get_linestyle() == ":"]
         assert set(level.get_ydata()) == {20}
     named = [text.get_text() for text in figure.axes[-1].texts]
-    assert named == ["uniform:\n40 px", "near:\n20 px"]
+    assert named == ["even:\n40 px", "near:\n20 px"]
 
 
 def test_one_model_of_one_layer_and_a_head_without_a_distance():

@@ -7,8 +7,6 @@ import vitbook
 from vitbook.analysis import capture_attention
 from vitbook.studies import attention_distance as study
 
-PARTS = ("offset", "place", "rest")
-
 
 def titles(figure):
     return [axis.get_title() for axis in figure.axes if axis.images and axis.get_title()]
@@ -24,30 +22,6 @@ def test_each_profile_has_its_panel_one_scale_and_offsets_from_the_middle():
     assert np.allclose(drawn[0].get_array(), profiles["near"].clamp_min(1 / 3200))
     figure.canvas.draw()
     assert not plt.get_fignums()
-
-
-def test_the_sheet_has_a_column_a_layer_and_the_largest_share_on_top():
-    weight = torch.arange(1.0, 7)[:, None, None].expand(6, 3, 3).reshape(2, 3, 3, 3)
-    shares = torch.tensor([[0.1, 0.7, -0.001], [0.5, 0.2, 0.3]])
-    figure = study.offset_sheet(weight, shares, "All heads")
-    by_line = ["2: 70 %", "1: 50 %", "1: 10 %", "3: 30 %", "3: 0 %", "2: 20 %"]
-    assert titles(figure) == by_line
-    middle = [float(axis.images[0].get_array()[1, 1]) for axis in figure.axes[:6]]
-    assert middle == [2, 4, 1, 6, 3, 5]
-    assert [axis.get_xlabel() for axis in figure.axes[4:6]] == ["layer 1", "layer 2"]
-
-
-def test_shares_are_stacked_to_one_and_less_than_nothing_is_nothing():
-    shares = torch.tensor([[0.5, 0.2, 0.3], [-0.02, 0.5, 0.52]])
-    figure = study.stacked_shares({"a": shares, "b": shares[:1]}, PARTS, "Parts")
-    assert [axis.get_title() for axis in figure.axes] == ["a", "b"]
-    bars = [[bar.get_height() for bar in group] for group in figure.axes[0].containers]
-    assert np.sum(bars, axis=0) == pytest.approx([1, 1])
-    assert [group[1] for group in bars] == pytest.approx([0, 0.5 / 1.02, 0.52 / 1.02])
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["offset", "place", "rest"]
-    colors = {group[0].get_facecolor() for group in figure.axes[0].containers}
-    assert len(colors) == 3
 
 
 def test_the_profile_is_the_mean_over_pairs():
@@ -70,3 +44,37 @@ def test_the_profiles_of_a_model_are_those_of_its_maps():
         profile = study.offset_profile(weights[:, :, 1:, 1:].mean(0), (4, 4))
         torch.testing.assert_close(profiles.weight[layer], profile.weight)
         assert torch.equal(profiles.count, profile.count)
+
+
+def test_the_next_patch_in_a_direction_is_counted():
+    maps = torch.zeros(2, 2, 7, 7)  # a class token, and 2 x 3 patches
+    for query, key in ((1, 4), (2, 5), (3, 6), (4, 5), (5, 6), (6, 1)):  # three look down
+        maps[:, 0, query, [key, query, 0]] = torch.tensor([0.2, 0.3, 0.5])  # itself is left out
+    maps[:, 1, :, 6] = 1  # all look at the last patch
+    found = study.next_patch(maps, (2, 3))
+    down, right = found[0, 2, 1].item(), found[0, 1, 2].item()
+    assert (down, right) == pytest.approx((3 / 6, 2 / 6)) and found[0].sum() == pytest.approx(5 / 6)
+    assert found[1, 1, 2] == found[1, 2, 1] == found[1, 2, 2] == pytest.approx(1 / 6)
+
+
+def test_patches_in_use_are_all_if_even_and_one_if_one_has_all():
+    even, one = torch.full((1, 1, 10, 10), 1 / 10), torch.zeros(1, 1, 10, 10)
+    one[..., 4] = 1
+    assert study.patches_in_use(torch.cat([even, one], 1)).tolist() == pytest.approx([9, 1])
+
+
+def test_shuffled_patches_are_the_same_patches():
+    torch.manual_seed(0)
+    images = torch.rand(2, 3, 8, 12)
+    mixed = study.shuffled(images, 4)
+    assert mixed.shape == images.shape and not torch.equal(mixed, images)
+    assert torch.equal(mixed.flatten(1).sort(1).values, images.flatten(1).sort(1).values)
+    assert any(torch.equal(mixed[0, :, :4, :4], images[0, :, r : r + 4, c : c + 4])
+               for r in (0, 4) for c in (0, 4, 8))  # fmt: skip
+
+
+def test_the_evidence_has_every_layer_of_every_model():
+    lines = {table.title: table.lines for table in study.evidence().tables}
+    assert [len(each) for each in lines.values()] == [12, 12, 12, 6, 6]
+    near = [sum(int(line["near heads"]) for line in each) for each in lines.values()]
+    assert near[0] > 10 and near[2:] == [0, 0, 0]

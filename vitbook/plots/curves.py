@@ -134,7 +134,7 @@ def distance_by_layer(
     names = []
     for row in axes:
         row[0].set_ylabel(wrapped(f"{quantity} ({unit})" if unit else quantity, 1.6))
-        for name, level in {"uniform": uniform, **(levels or {})}.items():
+        for name, level in {"even": uniform, **(levels or {})}.items():
             names.append(row[-1].annotate(
                 f"{wrapped(name, 1)}:\n{level:.3g} {unit}".strip(), (1, level),
                 xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",

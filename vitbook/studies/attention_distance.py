@@ -1,29 +1,34 @@
-"""What the chapter on attention distance draws: where heads look, and by what they choose."""
+"""What the chapter on attention distance draws and measures: where heads look, and by what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
-import seaborn as sns
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float, Int64
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from vitbook import analysis, datasets, runs
 from vitbook.analysis.attention.offsets import sum_by_offset
 from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.layout import Pair, token_layout
 from vitbook.analysis.capture.streaming import fold_attention
+from vitbook.model_utilities import weights_digest
+from vitbook.models import create_model
+from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.plots.page import for_pages, is_narrow
-from vitbook.plots.style import COLORS, INK, finish, fitted, legend_below, named
+from vitbook.plots.style import finish
+from vitbook.runs import Evidence, Table
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training import load_checkpoint
 
 # Shades of weight, in units of even weight (white): the same in all figures of offsets.
 LOWEST, HIGHEST = 1 / 32, 32
 SHADES = "PuOr_r"  # two hues that colour-blind readers tell apart
-# The last of the parts is what the others leave.
-REST = "#D0D0D0"
 
 
 class OffsetProfile(NamedTuple):
@@ -93,78 +98,11 @@ def offset_profiles(
         drawn = _draw(axis, weight)
         axis.set_title(name, fontsize=9)
         axis.tick_params(labelsize=9)
+        for along in (axis.xaxis, axis.yaxis):
+            along.get_major_locator().set_params(integer=True)  # no offset of 2.5
     figure.supxlabel("columns to the right", fontsize=10)
     axes[0, 0].set_ylabel("rows down", fontsize=10)
     _bar(figure, drawn, axes)
-    return finish(figure, title)
-
-
-@for_pages
-def offset_sheet(
-    weight: Float[Tensor, "layers heads down across"],
-    shares: Float[Tensor, "layers heads"],
-    title: str,
-) -> Figure:
-    """All heads of a model: a column a layer, in it the head with the largest share on top.
-
-    Args:
-        weight: by offset, in units of even weight.
-        shares: of each head, written above it with the head's number, counted from 1.
-    """
-    depth, heads = shares.shape
-    figure, axes = plt.subplots(
-        heads, depth, figsize=(0.57 * depth + 0.8, 0.74 * heads + 0.7), squeeze=False,
-        layout="constrained", dpi=85,
-    )  # fmt: skip
-    figure.get_layout_engine().set(w_pad=0.015, h_pad=0.03, wspace=0, hspace=0)
-    for layer in range(depth):
-        order = shares[layer].argsort(descending=True).tolist()
-        for axis, head in zip(axes[:, layer], order, strict=True):
-            drawn = _draw(axis, weight[layer, head])
-            axis.set(xticks=[], yticks=[])
-            axis.spines[:].set(color="#BBBBBB", linewidth=0.6)
-            share = f"{100 * float(shares[layer, head]):.0f}".replace("-0", "0")
-            axis.set_title(f"{head + 1}: {share} %", fontsize=7, pad=2, color=INK)
-        axes[-1, layer].set_xlabel(f"layer {layer + 1}", fontsize=8)
-    _bar(figure, drawn, axes)
-    return finish(figure, title)
-
-
-@for_pages
-def stacked_shares(
-    shares: Mapping[str, Float[Tensor, "layers parts"]], parts: Sequence[str], title: str
-) -> Figure:
-    """A bar a layer, made of its parts; a panel a model.
-
-    A share below zero, as an estimate of nothing may be, is drawn as nothing.
-
-    Args:
-        shares: name of the model -> shares that sum to 1.
-        parts: their names; the last one is what the others leave, in grey.
-    """
-    widths = [max(1.2, 0.155 * len(values)) for values in shares.values()]
-    rows, widths = (len(widths), [max(widths)]) if is_narrow() else (1, widths)
-    figure, axes = plt.subplots(
-        rows, len(widths), sharey=True, squeeze=False, layout="constrained",
-        figsize=fitted(sum(widths) + 1.5, 2.2 * rows + 1), width_ratios=widths,
-    )  # fmt: skip
-    colors = [*COLORS[: len(parts) - 1], REST]
-    for axis, (name, values) in zip(axes.flat, shares.items(), strict=True):
-        drawn = values.clamp_min(0).float().cpu()
-        drawn = (drawn / drawn.sum(1, keepdim=True)).numpy()
-        layers = range(1, len(drawn) + 1)
-        for k, (part, color) in enumerate(zip(parts, colors, strict=True)):
-            axis.bar(
-                layers, drawn[:, k], 0.85, drawn[:, :k].sum(1), color=color, label=part,
-                linewidth=0,
-            )  # fmt: skip
-        axis.set(title=name, xlabel="layer", ylim=(0, 1), xlim=(0.4, len(drawn) + 0.6))
-        pace = 1 if len(drawn) < 9 else round(len(drawn) / 3)
-        axis.set_xticks(sorted({1, *layers[pace - 1 :: pace]}))
-    for axis in axes[:, 0]:
-        axis.set_ylabel("share of the variance")
-    legend_below(figure, named(axes[0, 0]))
-    sns.despine(figure)
     return finish(figure, title)
 
 
@@ -183,3 +121,142 @@ def _bar(figure: Figure, drawn, axes) -> None:
     bar.ax.tick_params(labelsize=9)
     bar.set_ticks([1 / 32, 1 / 8, 1, 8, 32], labels=["1/32", "1/8", "1", "8", "32"])
     bar.minorticks_off()
+
+
+@torch.no_grad()
+def by_layer(
+    model: nn.Module,
+    images: Float[Tensor, "images channels height width"],
+    fold: Callable[[Tensor], Tensor],
+) -> Float[Tensor, "layers ..."]:
+    """What ``fold`` makes of each layer's attention, "images heads queries keys"."""
+    with analysis.capture_attention(model.eval(), reduce=fold) as found:
+        model(images)
+    return torch.stack(list(found.values()))
+
+
+def patches_in_use(
+    weights: Float[Tensor, "images heads queries keys"],
+) -> Float[Tensor, " heads"]:
+    """How many patches even weight would need for the entropy of a row; behind one class token."""
+    patches = weights[..., 1:, 1:]
+    share = patches / patches.sum(-1, keepdim=True)
+    return torch.special.entr(share).sum(-1).exp().mean((0, 2))
+
+
+def next_patch(
+    weights: Float[Tensor, "images heads queries keys"], grid_size: Pair
+) -> Float[Tensor, "heads 3 3"]:
+    """Share of patches whose largest weight falls on the next patch in each direction.
+
+    ``[:, 1 + dy, 1 + dx]``; the weight of a patch on itself is left out, and the middle is 0. At
+    the edge of the grid a patch has no next one in some directions. Behind one class token.
+    """
+    _, columns = grid_size
+    patches = weights[..., 1:, 1:].clone()
+    patches.diagonal(dim1=-2, dim2=-1).zero_()
+    most, own = patches.argmax(-1), torch.arange(patches.shape[-1], device=weights.device)
+    down, right = most // columns - own // columns, most % columns - own % columns
+    where = torch.where((down.abs() <= 1) & (right.abs() <= 1), 3 * down + right + 4, 9)
+    shares = F.one_hot(where, 10).float().mean((0, 2))[:, :9]
+    return rearrange(shares, "heads (down right) -> heads down right", down=3)
+
+
+def shuffled(
+    images: Float[Tensor, "images channels height width"], patch: int
+) -> Float[Tensor, "images channels height width"]:
+    """The patches of each image, in an order of its own."""
+    cut = rearrange(images, "n c (r p) (q s) -> n (r q) c p s", p=patch, s=patch)
+    cut = torch.stack([each[torch.randperm(len(each))] for each in cut])
+    return rearrange(cut, "n (r q) c p s -> n c (r p) (q s)", r=images.shape[-2] // patch)
+
+
+PRETRAINED = "vit_small_patch14_focus"
+SMALL = {
+    "flowers": ("tf_flowers-vit_mini_patch8_128-flowers-seed0", 128),
+    "CIFAR-10": ("cifar10-vit_mini_patch4_32-quick-seed0", 32),
+}
+
+
+@measurement(
+    looks={
+        "model": "{model}", "layer": "{layer}", "distance": "{distance:.2f}",
+        "class token": "{class_token:.2f}", "offset": "{offset:.2f}", "place": "{place:.2f}",
+        "content": "{content:.2f}", "next patch, best head": "{next_patch:.2f}",
+    }
+)  # fmt: skip
+def looks(sheet: Sheet) -> None:
+    """Say how far heads look, and how much of it offset, place and content explain.
+
+    On nine photographs: the pretrained ViT, as it is and with the patches of each photograph
+    shuffled, two small models, and the first with fresh weights.
+    """
+    sheet.expect(PRETRAINED)
+    real, photos = load_pretrained(PRETRAINED), datasets.load("photos", "all", image_size=224)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        images = real.normalize(photos.images)
+        fresh = create_model("vit_small_patch14_dinov2", image_size=224, num_classes=0)
+        cases = {
+            "pretrained": (real.model, images), "fresh": (fresh, images),
+            "patches shuffled": (real.model, shuffled(images, 14)),
+        }  # fmt: skip
+    for name, (run, size) in SMALL.items():
+        small = datasets.load("photos", "all", image_size=size).images
+        cases[name] = (load_checkpoint(run).model, datasets.normalize(small))
+    rows = []
+    for name, (model, images) in cases.items():
+        even = analysis.uniform_attention_distance(model.grid_size, model.patch_size)
+        distance = analysis.mean_attention_distance(model, images) / even
+        on_token = analysis.mean_weight_on_prefix(model, images)
+        shares = analysis.head_variance_parts(model, images).shares.mean(1)
+        nearest = by_layer(
+            model, images, lambda weights, grid=model.grid_size: next_patch(weights, grid)
+        )
+        for layer in range(len(distance)):
+            numbers = {
+                "distance": distance[layer].mean(), "class_token": on_token[layer].mean(),
+                **dict(zip(analysis.PARTS, shares[layer], strict=True)),
+                "next_patch": nearest[layer].max(),
+            }  # fmt: skip
+            rows.append(
+                {"model": name, "layer": layer + 1, "near": int((distance[layer] < 0.5).sum())}
+                | {key: round(value.item(), 4) for key, value in numbers.items()}
+            )
+    settings = {
+        "distance": "mean of the heads, even attention = 1", "near": "heads below 0.5",
+        "shares": "of the variance of attention (analysis.variance_parts), mean of the heads",
+        "next_patch": "largest share, over heads and directions, of patches whose largest weight "
+        "on another patch falls on the next patch in that direction",
+        "images": "nine photographs", "weights": weights_digest(real.model),
+    }  # fmt: skip
+    sheet.write(PRETRAINED, settings, rows)
+
+
+def evidence() -> Evidence:
+    (seen,) = runs.measurements("looks")
+    titles = {
+        "pretrained": "The pretrained ViT, layer by layer",
+        "patches shuffled": "The same, with the patches of each photograph shuffled",
+        "fresh": "The same model with fresh weights",
+        "flowers": "A small model trained on flowers",
+        "CIFAR-10": "A small model trained on CIFAR-10",
+    }
+    note = (
+        "Nine photographs. Distance: mean of the heads in units of even attention; near: heads "
+        "below half of it. Offset, place and content: shares of the variance of attention. Next "
+        "patch: the largest share, over heads and directions, of patches whose largest weight on "
+        "another patch falls on the next one in that direction."
+    )
+    return Evidence((), [Table(title, note, _lines(seen.rows, name))
+                         for name, title in titles.items()])  # fmt: skip
+
+
+def _lines(rows: list[dict], model: str) -> list[dict[str, str]]:
+    numbers = ("distance", "class_token", "offset", "place", "content", "next_patch")
+    return [
+        {"layer": str(row["layer"]), "near heads": str(row["near"])}
+        | {key.replace("_", " "): f"{abs(row[key]):.2f}" for key in numbers}
+        for row in rows
+        if row["model"] == model
+    ]

@@ -59,7 +59,7 @@ def test_figures_of_one_page_are_drawn_together(built):
     both = built(SimpleNamespace(_repr_html_=lambda: lookup._repr_html_() + meter._repr_html_()))
     first, second = both.split('class="vb-title"')[1:]
     assert "Where you ask" in first and "Where you ask" not in second
-    assert "The head: all 196 patches ask" in second
+    assert "Move weight to the class token" in second
 
 
 def page_of(figure):

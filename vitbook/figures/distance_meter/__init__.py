@@ -1,80 +1,82 @@
-"""One head, set by hand, and the attention distance that would be published for it."""
+"""Heads of a model over a photograph, and the attention distance that is published for each."""
 
-import numpy as np
+from collections.abc import Mapping
+
 import torch
 
-from vitbook.analysis import attention_distance, uniform_attention_distance
-from vitbook.figures.parts.drawing import CIVIDIS
+from vitbook.analysis import attention_distance, uniform_attention_distance, weight_on_prefix
+from vitbook.figures.parts.drawing import as_array, as_images, base64, patch_at
 from vitbook.figures.parts.figure import Figure
-
-_MOST_PATCHES = 1024
-_LEVELS, _SIGMA = 100, "\N{GREEK SMALL LETTER SIGMA}"
-_SHARE = 50  # percent of the weight on the class token, at the start
-_PATCHES, _TOKEN = "#0072B2", "#D55E00"
-
-
-def _widths(uniform: float, step: tuple[int, int]) -> list[float | None]:
-    """Widths of the Gaussian that move the distance about evenly: 0 is itself, None is endless.
-
-    A Gaussian of width s on an endless plane looks 1.25 s away on average; on a grid that
-    saturates at ``uniform``. The first width is the narrowest whose neighbours can be seen.
-    """
-    first = 1 - np.exp(-0.35 * min(step) / (0.8 * uniform))
-    places = np.linspace(first, 1, _LEVELS)[:-1]
-    return [0.0, *np.round(-0.8 * uniform * np.log1p(-places), 2).tolist(), None]
+from vitbook.figures.parts.jpeg import jpeg
+from vitbook.figures.parts.maps import quantize
 
 
 def distance_meter(
-    grid_size: tuple[int, int] = (14, 14),
-    patch_size: int | tuple[int, int] = 16,
+    image,
+    heads: Mapping[str, object],
+    grid_size: tuple[int, int],
     *,
+    num_prefix_tokens: int = 1,
+    start: tuple[int, int] | None = None,
     task: str | None = None,
-    title: str = "The published distance mixes how far a head looks with how much it looks at "
-    "patches",
+    title: str = "The map stays and the circle shrinks: what the class token takes counts as no "
+    "distance",
     description: str | None = None,
 ) -> Figure:
-    """A head whose every patch looks alike around itself: how wide, how much at the class token.
+    """Where a patch looks in some heads; a circle whose radius is the head's published distance.
 
-    Shows the row of one patch, and the mean attention distance of the head as the product of its
-    weight on patches and how far that weight looks. It starts with half of the weight on the
-    class token, and the rest evenly on all patches.
+    A slider moves weight of every patch to the class token: the published distance shrinks by as
+    much, and where the head looks stays.
 
     Args:
-        grid_size: (rows, columns) of patches, up to 1,024 of them.
-        patch_size: pixels that a token steps; a pair (down, across) if they differ.
-    """
-    rows, columns = grid_size
-    step = (patch_size, patch_size) if isinstance(patch_size, int) else patch_size
-    patches = rows * columns
-    if patches > _MOST_PATCHES:
-        raise ValueError(
-            f"a grid of {rows}x{columns} patches, expected at most {_MOST_PATCHES:,}: the figure "
-            "draws every patch as a button"
-        )
-    uniform = uniform_attention_distance(grid_size, step)
-    maps = torch.full((1, 1, 1 + patches, 1 + patches), (1 - _SHARE / 100) / patches)
-    maps[..., 0] = _SHARE / 100
-    published = attention_distance(maps, grid_size, step, num_prefix_tokens=1).item()
+        image: uint8 "channels height width".
+        heads: name -> weights "queries keys" on this image, prefix tokens first.
+        grid_size: (rows, columns) of the patches, which divide the image.
+        num_prefix_tokens: how many come before the patches; their first is the class token.
+        start: (row, column) of the patch that asks at the start, by default in the middle.
 
-    query = rows // 2 * columns + columns // 2
-    digits = 0 if uniform > 20 else 1
-    far, told = (f"{number:.{digits}f} px" for number in (uniform, published))
+    Raises:
+        ValueError: what is no image, heads without names, a grid that does not divide the image,
+            or what :func:`vitbook.analysis.attention_distance` refuses.
+    """
+    (image,) = as_images(as_array(image)[None])
+    (rows, columns), (height, width) = grid_size, image.shape[1:]
+    if height % rows or width % columns:
+        raise ValueError(
+            f"an image of {height}x{width} pixels and a grid of {rows}x{columns} patches: expected "
+            "whole patches, resize the image"
+        )
+    if len(heads) < 2:
+        raise ValueError(f"{len(heads)} heads came, expected at least two to compare")
+    maps = torch.stack([torch.as_tensor(as_array(weights)).float() for weights in heads.values()])
+    step = (height // rows, width // columns)
+    at = (maps[None], grid_size, step, num_prefix_tokens)
+    published, reach = (attention_distance(*at, again)[0].tolist() for again in (False, True))
+    on_token = weight_on_prefix(maps[None], num_prefix_tokens)[0].tolist()
+    near, far = (pick(range(len(heads)), key=published.__getitem__) for pick in (min, max))
+
+    names, uniform = list(map(str, heads)), uniform_attention_distance(grid_size, step)
+    patches = maps[:, num_prefix_tokens:, num_prefix_tokens:].numpy()
+    codes, scales = quantize(patches)
+    told = "; ".join(
+        f"{name} {far_:.0f} px, {on:.2f} on the class token"
+        for name, far_, on in zip(names, published, on_token, strict=True)
+    )
     finding = (
-        f"At the start every patch gives {_SHARE} % of its weight to the class token and spreads "
-        f"the rest evenly over {patches} patches. Where it looks at patches it looks {far} away "
-        f"on average; the published distance is {1 - _SHARE / 100:.2f} × {far} = {told}, for the "
-        "class token's column is cut and the rows are not brought back to sum 1.\nA head that "
-        "never looks at the class token, and only at patches near by, has the same number.\n"
-        f"How wide it looks is the {_SIGMA} of a Gaussian around the patch that asks."
+        "Bright: where the framed patch looks. Solid circle: the published distance of the head, "
+        f"a mean over all {rows * columns} patches; dashed: that of even attention, {uniform:.0f} "
+        f"px.\nAt the start: {told}."
     )
     if task is None:
         task = (
-            f"This head looks everywhere alike and publishes {told}. Find the other head: nothing "
-            f"on the class token, and {told} again. Which of the two does renormalising change?"
+            f"Choose {names[far]}, whose circle is wide. Move its weight to the class token until "
+            f"the circle is as small as that of {names[near]}. What has changed in the map?"
         )
     data = {
-        "grid": [rows, columns], "patch": list(step), "query": query, "share": _SHARE,
-        "widths": _widths(uniform, step), "uniform": round(uniform, 4), "digits": digits,
-        "goal": published, "ramp": CIVIDIS, "colors": [_PATCHES, _TOKEN], "task": task,
+        "image": jpeg(image), "size": [height, width], "grid": list(grid_size), "names": names,
+        "weights": base64(codes), "scales": scales.tolist(),
+        "published": published, "reach": reach, "token": on_token, "uniform": uniform,
+        "near": near, "far": far, "task": task,
+        "query": patch_at(start or (rows // 2, columns // 2), grid_size),
     }  # fmt: skip
     return Figure("distance_meter", data, title, description or finding)

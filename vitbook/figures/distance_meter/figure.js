@@ -1,158 +1,66 @@
-import { node } from "../parts/page.js";
-import { heat, paint } from "../parts/paint.js";
-import { canvas, div, image, labelled, note, term } from "../parts/parts.js";
+import { paint } from "../parts/paint.js";
+import { bytes, inWords, place, weightOf } from "../parts/numbers.js";
+import { canvas, div, image, label, labelled, photo, term } from "../parts/parts.js";
 import { live } from "../parts/live.js";
-
-const SCALE = 1.25; // where the scale ends, in uniform distances
-
-/** Pixels between every two patches. */
-export function distances([rows, columns], [down, across]) {
-  const places = Array.from({ length: rows * columns }, (_, i) =>
-    [down * Math.floor(i / columns), across * (i % columns)]);
-  return places.map(([y, x]) => places.map(([v, u]) => Math.hypot(v - y, u - x)));
-}
-
-/** Each patch's weights over all patches: a Gaussian around it, each row with this sum. */
-export function gaussian(pixels, sigma, sum) {
-  return pixels.map((row) => {
-    const powers = row.map((far) => (far ? Math.exp(-((far / sigma) ** 2) / 2) : 1));
-    const all = powers.reduce((a, b) => a + b);
-    return powers.map((power) => sum * power / all);
-  });
-}
-
-/**
- * Mean attention distance as the ViT paper measures it: the class token is cut, and what is left
- * of a row is divided by its sum only when asked. A row without weight then has no distance.
- */
-export function attentionDistance(rows, pixels, renormalize) {
-  let total = 0, counted = 0;
-  rows.forEach((row, i) => {
-    let far = 0, kept = 0;
-    row.forEach((weight, j) => {
-      far += weight * pixels[i][j];
-      kept += weight;
-    });
-    if (renormalize && !kept) return;
-    total += renormalize ? far / kept : far;
-    counted += 1;
-  });
-  return total / counted;
-}
+import { veilAt } from "../parts/veil.js";
+import { node, set } from "../parts/page.js";
 
 /**
  * @param {HTMLElement} root
- * @param {{grid: [number, number], patch: [number, number], query: number, share: number,
- *   widths: (number|null)[], uniform: number, digits: number, goal: ?number,
- *   ramp: string[], colors: [string, string], task: string}} data
+ * @param {{image: string, size: [number, number], grid: [number, number], names: string[],
+ *   weights: string, scales: number[], published: number[], reach: number[], token: number[],
+ *   uniform: number, near: number, far: number, query: number, task: string}} data
  */
 export function render(root, data) {
-  const [rows, columns] = data.grid, patches = rows * columns;
-  const widest = data.widths.length - 1;
-  const color = heat(data.ramp);
-  const [blue, orange] = data.colors;
-  const figure = live(root, data,
-    { query: data.query, width: widest, share: data.share, renormalize: false });
-  const { state } = figure;
-  const pixels = distances(data.grid, data.patch);
-  const px = (number) => (Number.isNaN(number) ? "none" : `${number.toFixed(data.digits)} px`);
-  const sigmaOf = (width) => data.widths[width] ?? Infinity;
+  const [rows, columns] = data.grid, [height, width] = data.size, patches = rows * columns;
+  const codes = bytes(data.weights);
+  const figure = live(root, data, { head: 0, query: data.query, moved: 0 });
+  const px = (number) => `${number.toFixed(0)} px`;
+  const row = (head, query) => codes.subarray((head * patches + query) * patches,
+    (head * patches + query + 1) * patches);
 
-  const map = canvas(), cells = figure.cells("query", rows, columns);
-  const toToken = node("i", { style: `--color: ${orange}; background-color: ${orange}` });
-  const toPatches = node("i", { style: `background-color: ${blue}` });
-  const tokenName = node("span"), patchesName = node("span");
-  const fromHere = node("p"), colors = note();
-
-  const wide = figure.slider("width", "How wide it looks", {
-    max: widest, tell: (width) => width === 0 ? "itself only" : width === widest
-      ? "everywhere alike" : `σ = ${sigmaOf(width).toFixed(sigmaOf(width) < 10 ? 1 : 0)} px`,
+  const map = canvas(), small = data.names.map(() => canvas());
+  const show = (to, head, query) => {
+    const found = row(head, query), top = Math.max(...found, 1);
+    paint(to, rows, columns, (patch) => veilAt(found[patch] / top));
+  };
+  const [even, edge, circle] = ["vb-even", "vb-edge", "vb-far"].map((kind) => node("svg:circle", { class: kind }));
+  const over = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, even, edge, circle);
+  const heads = figure.chooser("head", "head", data.names, {
+    face: (i) => div("", image(height, width, photo(data.image), small[i]), data.names[i]),
+    kind: "vb-faces",
   });
-  const share = figure.slider("share", "Weight on the class token",
-    { max: 100, tell: (percent) => `${percent} %` });
+  const title = label(), terms = [0, 1, 2].map(() => term());
 
-  const looks = term(), far = term("how far that weight looks"), result = term();
-  const kept = node("i", { style: `background-color: ${blue}` });
-  const lost = node("i", { class: "vb-lost", style: `--color: ${orange}` });
-  const at = (distance) => `${100 * distance / (SCALE * data.uniform)}%`;
-  const mark = (distance, kind, words) =>
-    node("span", { class: `vb-mark ${kind}`, style: `left: ${at(distance)}` }, words);
-  const scale = div("vb-scale",
-    data.goal === null ? "" : mark(data.goal, "vb-goal", `first head ${px(data.goal)}`),
-    div("vb-budget", kept, lost),
-    mark(0, "vb-zero", "0"), mark(data.uniform, "vb-null", `uniform ${px(data.uniform)}`));
-
-  function measure() {
-    const { query, width, share, renormalize } = state;
-    const sigma = sigmaOf(width), left = 1 - share / 100;
-    const weights = gaussian(pixels, sigma, left);
-    const published = attentionDistance(weights, pixels, false);
-    const where = attentionDistance(weights, pixels, true);
-    const alone = attentionDistance([weights[query]], [pixels[query]], renormalize);
-    const [whole] = gaussian([pixels[query]], sigma, 1);
-    const row = renormalize && left ? whole : weights[query];
-    const distance = renormalize ? where : published;
-    return { left, published, where, distance, alone, row, top: Math.max(...whole) };
-  }
-
-  function showRow({ left, alone, row, top }) {
-    const { share, renormalize } = state;
-    paint(map, rows, columns, (patch) => color(row[patch], top));
-    toToken.style.width = `${share}%`;
-    toPatches.style.width = `${100 - share}%`;
-    toToken.classList.toggle("vb-lost", renormalize);
-    tokenName.textContent = `class token ${(share / 100).toFixed(2)}${renormalize ? ", cut" : ""}`;
-    patchesName.textContent = `patches ${left.toFixed(2)}${renormalize && left ? " → 1" : ""}`;
-    fromHere.textContent = `From this patch alone: ${px(alone)}`;
-    colors.textContent =
-      `Brightest: ${top.toPrecision(2)}, this head's peak with nothing on the class token`;
-  }
-
-  function showHead({ left, where, distance }) {
-    const on = state.renormalize;
-    if (on) looks.say(left ? "1" : "0/0", "weight on patches, renormalised");
-    else looks.say(left.toFixed(2), "weight on patches");
-    far.say(px(where));
-    result.say(px(distance), on ? "renormalised distance" : "published distance");
-    kept.style.width = at(distance || 0);
-    lost.style.width = at((where || 0) - (distance || 0));
-  }
-
-  /** The number in words, and what it hides. */
-  function words({ left, published, where, distance }) {
-    if (state.renormalize) {
-      if (!left) return "Nothing is left on patches to renormalise: 0/0 is no distance. ";
-      return `Renormalised: ${px(distance)}, the mean over all ${patches} queries. ` +
-        "This is how far the head looks, whatever the class token takes. ";
+  function draw({ head, query, moved }) {
+    const left = 1 - moved / 100, distance = left * data.published[head];
+    const token = 1 - left * (1 - data.token[head]);
+    show(map, head, query);
+    small.forEach((to, i) => show(to, i, query));
+    const [y, x] = place(query, columns);
+    for (const [each, radius] of [[even, data.uniform], [edge, distance], [circle, distance]]) {
+      set(each, { cx: (x + .5) * width / columns, cy: (y + .5) * height / rows, r: radius });
     }
-    return `Published: ${px(distance)}, the mean over all ${patches} queries. ` + (
-      !left ? "It reads as if each patch looked at itself, and none looks at any patch. "
-        : left < 1 ? `The class token takes ${px(where - published)} off the ${px(where)} that ` +
-          "the head looks. "
-          : "With nothing on the class token this is how far the head looks. ");
-  }
-
-  function draw() {
-    const found = measure(), { published, row, distance } = found;
-    showRow(found);
-    showHead(found);
-    const near = Math.abs(published - data.goal) < data.uniform / 75; // a step of the slider
-    const reached = data.goal !== null && state.share === 0 && near &&
-      `${px(published)} from a head that looks near by. ` + (state.renormalize
-        ? `Renormalised it stays; the first head goes to ${px(data.uniform)}.`
-        : "Now renormalise it, and then the first head.");
-    return { says: words(found), reached, told: { row, distance } };
+    title.textContent = `${data.names[head]}: solid circle; even attention: dashed`;
+    terms[0].say(px(distance), "published distance: the circle");
+    terms[1].say(token.toFixed(2), "of its weight on the class token");
+    terms[2].say(moved < 100 ? px(data.reach[head]) : "none", "reach: how far the rest looks");
+    const goal = data.published[data.near];
+    const reached = head === data.far && distance <= goal + data.published[head] / 200 &&
+      `${px(distance)}, as ${data.names[data.near]} has. The map is the same as before; its reach is still ${px(data.reach[head])}.`;
+    const says = `The patch in ${inWords(query, columns)} asks. ` + (moved === 100
+      ? "Nothing is left on patches: the circle has no radius. "
+      : moved ? `${moved} % of the weight on patches has gone to the class token, and as much of the distance. ` : "");
+    const found = Array.from(row(head, query), (code) => left * weightOf(code, data.scales[head]));
+    return { says, reached, told: { row: found, distance } };
   }
 
   figure.stage(draw,
     div("vb-meter",
-      labelled("Click the patch that asks",
-        image(rows * data.patch[0], columns * data.patch[1], map, cells.element),
-        div("vb-budget", toPatches, toToken), div("vb-ends", patchesName, tokenName),
-        fromHere, colors),
-      labelled(`The head: all ${patches} patches ask like this one`, wide, share,
-        div("vb-controls", figure.toggle("renormalize", "Renormalise"), figure.reset),
-        div("vb-product", looks.element, node("span", {}, "×"), far.element,
-          node("span", {}, "="), result.element),
-        scale)));
+      div("", title, div("vb-circles",
+        image(height, width, photo(data.image), map, figure.cells("query", rows, columns).element), over)),
+      div("", labelled("Choose a head", heads),
+        figure.slider("moved", "Move weight to the class token", { max: 100, tell: (part) => `${part} %` }),
+        div("vb-terms", ...terms.map(({ element }) => element)),
+        div("vb-controls", figure.reset))));
 }
