@@ -1,0 +1,83 @@
+"""What the chapter on rollout measures, against maps and tokens looked at one by one."""
+
+import pytest
+import torch
+
+from vitbook import create_model
+from vitbook.analysis import capture_attention, relevance
+from vitbook.studies import rollout as study
+from vitbook.studies.rollout.claims import evidence
+from vitbook.studies.rollout.sinks import moved_neurons, untrained_registers
+
+
+@pytest.fixture
+def mini():
+    torch.manual_seed(0)
+    model = create_model("vit_mini_patch4_32").eval()
+    for block in model.encoder.blocks:
+        block.attention.qkv.weight.data *= 20  # heads that choose
+    return model
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_sink_is_the_patch_that_gets_most_from_all_patches(mini, images):
+    found = study.sinks(mini, images)
+    with torch.no_grad(), capture_attention(mini) as maps:
+        mini(images)
+    for layer, weights in enumerate(maps.values()):
+        for head in range(6):
+            for image in range(2):
+                got = [weights[image, head, 1:, 1 + k].mean() for k in range(64)]
+                at = int(torch.stack(got).argmax())
+                assert found.patch[layer, head, image] == at
+                assert found.share[layer, head, image] == pytest.approx(got[at].item())
+
+
+def test_lengths_are_those_over_the_median_patch(mini, images):
+    before = study.sinks(mini, images)
+    qkv = mini.encoder.blocks[0].attention.qkv.weight.data
+    qkv[192:] *= 3  # all values
+    after = study.sinks(mini, images)
+    assert torch.equal(before.patch[0], after.patch[0])
+    assert torch.allclose(before.value[0], after.value[0], rtol=1e-4)
+    assert not torch.allclose(before.key[0], before.value[0], rtol=1e-2)
+
+
+def test_the_last_map_of_a_class_is_its_relevance(mini, images):
+    maps = study.class_maps(mini, images[:1], 3)
+    assert maps.shape == (6, 8, 8)
+    whole = relevance(mini, images[:1], torch.tensor([3]), query="class")
+    assert torch.allclose(maps[-1], whole[0], atol=1e-7)
+
+
+def test_moved_neurons_act_at_one_token_and_nothing_stays(mini, images):
+    tokens, seen = mini.embed(images), []
+    contract = mini.encoder.blocks[1].mlp.contract
+    with torch.no_grad():
+        whole = mini.encoder(tokens)
+        with moved_neurons(mini, [(1, 5), (1, 7)], to=3):
+            contract.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+            assert not torch.equal(mini.encoder(tokens), whole)
+        assert torch.equal(mini.encoder(tokens), whole)
+    moved, plain = seen  # inside, and after
+    assert not moved[:, [0, 1, 2, 4], 5].any()
+    assert torch.equal(moved[:, 3, 7], plain[:, :, 7].amax(1))
+    assert torch.equal(moved[..., 6], plain[..., 6])
+
+
+def test_a_copy_of_the_sink_takes_weight_from_it(mini, images):
+    none, *_, copied = untrained_registers(mini, images)
+    assert none["drawn"] == none["moved"] == 0 and none["longest"] > 1
+    assert 0 < copied["sink"] < none["sink"] and copied["drawn"] > 0
+
+
+def test_each_claim_compares_as_many_seeds():
+    claims = evidence().claims
+    assert {"registers, all digits", "registers, 143 digits"} <= {claim.name for claim in claims}
+    for claim in claims:
+        assert [row.seed for row in claim.ours] == [row.seed for row in claim.theirs]
+        assert all("registers" in row.model for row in claim.ours)
