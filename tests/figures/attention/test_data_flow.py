@@ -10,7 +10,8 @@ from small_inputs import photo, seeded
 
 from vitbook import create_model
 from vitbook.analysis import capture_attention
-from vitbook.analysis.capture.outputs import capture_outputs, list_blocks
+from vitbook.analysis.capture.outputs import capture_outputs
+from vitbook.blocks import list_blocks
 from vitbook.figures import data_flow
 from vitbook.figures.data_flow import LINES, strongest
 from vitbook.figures.data_flow.colors import layer_colors
