@@ -1,25 +1,33 @@
-"""The page's rollout is the library's, whoever asks, whatever the residual and the layers."""
+"""The page's rollout is the library's, whoever asks, with all heads and without one."""
 
 import numpy as np
 import pytest
 import torch
-from reading import computed, pick, put, reached, terms
+from reading import computed, pick, put, reached, said
 from small_inputs import digits, seeded
 
 from vitbook.analysis import attention_rollout
 from vitbook.figures import rollout_map
-from vitbook.figures.rollout_map import difference, rolled
 
 GIVEN = dict(num_prefix_tokens=1, grid_size=(4, 4))
 
 
-def layers():
-    """Six layers of one image, as attention_rollout takes them."""
-    return list((2 * torch.randn(6, 1, 2, 17, 17, generator=seeded(3))).softmax(-1))
+def layers(without=None):
+    """Six layers of one image, as attention_rollout takes them; in the first one head may lack."""
+    maps = list((6 * torch.randn(6, 1, 3, 17, 17, generator=seeded(3))).softmax(-1))
+    maps[0][0, 2] = torch.eye(17)[9]  # all weight on one patch
+    if without is not None:
+        maps[0] = maps[0][:, [head for head in range(3) if head != without]]
+    return maps
 
 
-def sample():
-    return rollout_map(digits()[0], layers(), **GIVEN)
+def of_classes():
+    return dict(zip("ab", torch.rand(2, 6, 4, 4, generator=seeded(4)), strict=True))
+
+
+def sample(**changes):
+    given = GIVEN | dict(weighted=of_classes(), left_out=(0, 2)) | changes
+    return rollout_map(digits()[0], layers(), **given)
 
 
 def ask(page, query):
@@ -27,69 +35,63 @@ def ask(page, query):
 
 
 def test_node_carries_a_row_as_the_library_does(js):
-    maps = torch.cat(layers()).mean(1).double().numpy()[:3]
-    carried = js("rollout_map", "carry(row, layers, 0.25)", row=np.eye(17)[3], layers=maps)
-    every = rolled(maps, 0.25)
-    assert carried == pytest.approx(every[3])
-    apart = js("rollout_map", "difference(rows)", rows=every)
-    assert apart == pytest.approx(difference(every))
+    maps = torch.cat(layers()).mean(1).double()[:3]
+    carried = js("rollout_map", "carry(row, layers, 0.25)", row=np.eye(17)[3], layers=maps.numpy())
+    whole = torch.eye(17).double()
+    for layer in maps:
+        whole = (0.25 * torch.eye(17) + 0.75 * layer) @ whole
+    assert carried == pytest.approx(whole[3].numpy())
 
 
 def test_the_page_computes_the_rollout_within_its_bytes(page):
-    for residual, depth, query in [(10, 6, "class"), (0, 6, 3), (19, 4, 15), (14, 5, 9)]:
-        put(page, residual=residual, depth=depth)
+    for depth, query, without in [(6, "class", False), (4, 15, False), (1, 3, True), (5, 9, True)]:
+        put(page, depth=depth)
         ask(page, query)
-        expected = attention_rollout(layers()[:depth], query=query, residual=residual / 20, **GIVEN)
+        button = page.locator("[data-control=without]")
+        if (button.get_attribute("aria-pressed") == "true") != without:
+            button.click()
+        maps = layers(2 if without else None)[:depth]
+        expected = attention_rollout(maps, query=query, **GIVEN)
         row = np.array(computed(page, "row"))
         assert row.sum() == pytest.approx(1, abs=1e-9)
         assert np.abs(row[1:] - expected.numpy().ravel()).max() < 0.02 * expected.max()
-        fused = torch.cat(layers()).mean(1).numpy()[:depth]
-        apart = difference(rolled(fused, residual / 20))
-        assert computed(page, "apart") == pytest.approx(apart, abs=0.005)
 
 
-def test_difference_by_hand():
-    assert difference(np.eye(2)) == 0.5
-    assert difference(np.full((3, 3), 1 / 3)) == 0
-
-
-def test_the_task_is_reached_at_the_fewest_layers_only(page):
-    fused = torch.cat(layers()).mean(1).numpy()
-    apart = [difference(rolled(fused[:depth], 0)) for depth in range(1, 7)]
-    fewest = next(depth for depth, share in enumerate(apart, 1) if share < 0.01)
-    assert 1 < fewest < 6
-    put(page, residual=0)
-    for depth in range(1, 7):
-        put(page, depth=depth)
-        assert reached(page) == (depth == fewest)
-    put(page, residual=1, depth=fewest)
+def test_the_task_is_reached_when_the_patch_of_the_head_is_gone(page):
+    assert "row 3, column 1" in said(page) and not reached(page)
+    page.click("[data-control=without]")
+    assert "row 3, column 1" not in said(page) and reached(page)
+    put(page, depth=3)
     assert not reached(page)
 
 
-def test_one_layer_without_residual_is_that_layers_map(page):
-    put(page, residual=0, depth=1)
-    ask(page, 5)
-    row = layers()[0][0].mean(0)[6].numpy()
-    assert np.abs(np.array(computed(page, "row")) - row).max() < 0.02 * row.max()
-    colors = page.evaluate(
-        """[...document.querySelectorAll('.vb-image canvas')].map((canvas) =>
-            [...canvas.getContext('2d').getImageData(0, 0, 4, 4).data].join())"""
-    )
-    assert len(colors) == 2 and colors[0] == colors[1]
-
-
-def test_the_caption_says_what_the_page_opens_with(page):
-    assert f"{terms(page)[2]} of its weight" in sample().description
+def test_a_class_has_its_map_in_each_layer(page):
+    maps = of_classes()
+    for name, number in (("a", 0), ("b", 1)):
+        page.select_option("[data-control=class]", str(number))
+        put(page, depth=2)
+        words = page.locator(".vb-rolled > div").nth(3).inner_text()
+        top = maps[name][1]
+        assert f"“{name}”, 1–2" in words
+        assert f"brightest: {top.max() / top.mean():.1f} × mean" in words
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_prefix_tokens": 0}, "0 prefix tokens .* expected a class token"),
-        ({"grid_size": (20, 20)}, "a grid of 20x20 came, expected .* at most 200 tokens"),
+        ({"num_prefix_tokens": 0}, "no prefix token came, expected a class token"),
         ({"num_prefix_tokens": 2}, r"expected \(layers, 1, heads, 18, 18\)"),
+        ({"left_out": (0, 3)}, r"left_out \(0, 3\): expected a layer under 6 .* under 3"),
+        ({"weighted": {"a": torch.rand(6, 4, 3)}}, "maps of 'a' came with shape .* expected"),
+        ({"weighted": {"a": -torch.ones(6, 4, 4)}}, "of numbers from 0 up"),
     ],
 )
-def test_maps_of_other_tokens_are_refused(change, words):
+def test_what_is_no_such_map_is_refused(change, words):
     with pytest.raises(ValueError, match=words):
-        rollout_map(digits()[0], layers(), **GIVEN | change)
+        sample(**change)
+
+
+def test_more_weights_than_a_page_holds_are_refused():
+    many = torch.ones(1, 1, 2, 901, 901) / 901
+    with pytest.raises(ValueError, match="1 layers of 901 tokens make 1,623,602 weights"):
+        rollout_map(digits()[0], many, num_prefix_tokens=1, grid_size=(30, 30), weighted={})

@@ -1,17 +1,16 @@
-"""Attention rollout with its knobs: who asks, how many layers, how much goes around them."""
+"""Attention rollout on a photograph: one layer, all layers up to it, and those of one class."""
+
+from collections.abc import Mapping
 
 import numpy as np
-import torch
 
-from vitbook.analysis.attention.rollout import roll_out
-from vitbook.figures.parts.drawing import CIVIDIS, Number, as_images, base64, image_png
+from vitbook.figures.attention_gallery import picture
+from vitbook.figures.parts.drawing import CIVIDIS, as_array, as_images, base64
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.parts.maps import as_maps, quantize
 
-_STEPS = 20  # of the residual's slider: 0, 0.05 ... 0.95
-_RESIDUAL = 0.5  # at the start
-_MOST_TOKENS = 200
-_ALIKE = 0.01
+_RESIDUAL = 0.5
+_MOST_WEIGHTS = 1_000_000
 
 
 def rollout_map(
@@ -20,15 +19,17 @@ def rollout_map(
     *,
     num_prefix_tokens: int,
     grid_size: tuple[int, int],
+    weighted: Mapping[str, object],
+    left_out: tuple[int, int] = (0, 0),
     task: str | None = None,
-    title: str = "A layer says whom a token reads; the product says of whom it has heard",
+    title: str = "One layer, all layers up to it, and what of them speaks for a class",
     description: str | None = None,
 ) -> Figure:
-    """One image: what a token reads in a layer, and its rollout through the layers up to it.
+    """One image: what a token reads in a layer, its rollout up to there, and a class's map.
 
     The page holds each layer's map, the mean over its heads, in bytes along the square root
-    (:func:`vitbook.figures.parts.maps.quantize`), and carries rows through them as
-    :func:`vitbook.analysis.attention.rollout.roll_out` does.
+    (:func:`vitbook.figures.parts.maps.quantize`), and carries a row through them as
+    :func:`vitbook.analysis.attention.rollout.roll_out` does, with a residual of 0.5.
 
     Args:
         image: uint8 "c h w".
@@ -36,49 +37,61 @@ def rollout_map(
             `capture_attention` yielded.
         num_prefix_tokens: tokens before the patches, the class token first; at least one.
         grid_size: rows and columns of the patches.
+        weighted: class -> "layers rows columns": the map of this class through the first layer,
+            the first two ...
+        left_out: layer and head, from 0, that the reader may leave out of the product.
+
+    Raises:
+        ValueError: no class token, more weights than a page can hold, a layer or head that is not
+            there, maps of a class of another shape.
     """
     image = as_images(image[None])[0]
     rows, columns = grid_size
     tokens = num_prefix_tokens + rows * columns
-    if num_prefix_tokens < 1 or tokens > _MOST_TOKENS:
+    if num_prefix_tokens < 1:
+        raise ValueError("no prefix token came, expected a class token in front of the patches")
+    heads = as_maps("this model", maps, 1, tokens)[:, 0]
+    layers, count = heads.shape[:2]
+    if (total := (layers + 1) * tokens**2) > _MOST_WEIGHTS:
         raise ValueError(
-            f"{num_prefix_tokens} prefix tokens and a grid of {rows}x{columns} came, expected a "
-            f"class token and at most {_MOST_TOKENS} tokens: the page multiplies whole maps"
+            f"{layers} layers of {tokens} tokens make {total:,} weights, expected at most "
+            f"{_MOST_WEIGHTS:,}: the page multiplies whole maps; take a smaller image"
         )
-    fused = as_maps("this model", maps, 1, tokens).mean(2)[:, 0]
-    fused = fused / fused.sum(-1, keepdims=True)
-    codes, scales = quantize(fused)
-    whole = rolled(fused, _RESIDUAL)
-    apart = difference(whole)
-    finding = (
-        f"At the start the class token asks, through all {len(fused)} layers, with a residual of "
-        f"{_RESIDUAL:g}, and {100 * whole[0, 0]:.0f} % of its rollout stays on itself. With these "
-        f"settings a token's rollout differs on average from the mean of all tokens' in "
-        f"{100 * apart:.1f} % of its weight; one layer's map, the last, in "
-        f"{100 * difference(fused[-1]):.0f} %.\nBoth maps share one scale, whose end follows the "
-        f"brightest patch shown."
-    )
-    if task is None:
-        task = (
-            "Set the residual to 0. Find the fewest layers after which it hardly matters who "
-            f"asks: less than {100 * _ALIKE:.0f} % of the weight differs."
+    layer, head = left_out
+    if not (0 <= layer < layers and 0 <= head < count and count > 1):
+        raise ValueError(
+            f"left_out {left_out}: expected a layer under {layers} and one of several heads, "
+            f"under {count}"
         )
+    others = np.delete(heads[layer], head, axis=0).mean(0)
+    fused = np.concatenate([heads.mean(1), others[None]])
+    codes, scales = quantize(fused / fused.sum(-1, keepdims=True))
+    of_classes = [_of_class(name, each, (layers, rows, columns)) for name, each in weighted.items()]
     data = {
-        "image": image_png(image), "height": image.shape[1], "width": image.shape[2],
-        "grid": [rows, columns], "prefix": num_prefix_tokens, "layers": len(fused),
+        "image": picture(image), "height": image.shape[1], "width": image.shape[2],
+        "grid": [rows, columns], "prefix": num_prefix_tokens, "layers": layers,
         "scales": [float(f"{scale:.6g}") for scale in scales], "codes": base64(codes),
-        "steps": _STEPS, "alike": _ALIKE, "ramp": CIVIDIS, "task": task,
-        "start": {"query": 0, "depth": len(fused), "residual": round(_RESIDUAL * _STEPS)},
+        "classes": list(weighted), "weighted": [base64(each) for each in of_classes],
+        "residual": _RESIDUAL, "leftOut": [layer, head], "ramp": CIVIDIS,
+        "task": f"Move the layer down to 1 and watch the rollout's brightest patch. Then, at layer "
+                f"{layers}, leave out head {head + 1} of layer {layer + 1}."
+                if task is None else task,
+        "start": {"query": 0, "depth": layers, "without": False, "class": 0},
     }  # fmt: skip
+    finding = (
+        f"At the start the class token asks, through all {layers} layers. Each map has its own "
+        "scale, from 0 to its brightest patch; how bright that is stands below it. The map of a "
+        "class is always the class token's."
+    )
     return Figure("rollout_map", data, title, description or finding)
 
 
-def rolled(fused: np.ndarray, residual: Number) -> np.ndarray:
-    """All tokens' rows through these layers, "layers tokens tokens" -> "tokens tokens"."""
-    layers = torch.from_numpy(np.asarray(fused, dtype=np.float64))[:, None]
-    return roll_out(torch.eye(layers.shape[-1]).double()[None], layers, float(residual))[0].numpy()
-
-
-def difference(rows: np.ndarray) -> float:
-    """The share of a row that differs from the mean of all rows, on average: 0 if all agree."""
-    return float(np.abs(rows - rows.mean(0)).sum(-1).mean() / 2)
+def _of_class(name: str, maps, shape: tuple[int, int, int]) -> np.ndarray:
+    """Bytes along the square root, each layer's brightest patch 255."""
+    maps = as_array(maps).astype(np.float32)
+    if maps.shape != shape or not np.isfinite(maps).all() or maps.min() < 0:
+        raise ValueError(
+            f"the maps of {name!r} came with shape {maps.shape}, expected {shape}, layers, rows "
+            "and columns, of numbers from 0 up"
+        )
+    return quantize(maps)[0]

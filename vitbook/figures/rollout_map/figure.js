@@ -1,7 +1,7 @@
 import { node } from "../parts/page.js";
 import { heat, paint } from "../parts/paint.js";
 import { argmax, bytes, inWords, weightOf } from "../parts/numbers.js";
-import { canvas, div, frame, image, label, labelled, legend, photo, term } from "../parts/parts.js";
+import { canvas, div, frame, image, label, note, photo } from "../parts/parts.js";
 import { live } from "../parts/live.js";
 
 /**
@@ -31,78 +31,78 @@ export function carry(row, layers, residual) {
   }, row);
 }
 
-/** The share of a row that differs from the mean of all rows, on average. */
-export function difference(rows) {
-  const mean = rows[0].map((_, key) => rows.reduce((sum, row) => sum + row[key], 0) / rows.length);
-  return rows.reduce((sum, row) =>
-    sum + row.reduce((part, weight, key) => part + Math.abs(weight - mean[key]), 0), 0)
-    / (2 * rows.length);
-}
+/** The largest number, in units of the mean. */
+export const contrast = (numbers) =>
+  Math.max(...numbers) * numbers.length / numbers.reduce((a, b) => a + b);
 
 /**
  * @param {HTMLElement} root
  * @param {{image: string, height: number, width: number, grid: [number, number], prefix: number,
- *   layers: number, scales: number[], codes: string, steps: number, alike: number,
- *   ramp: string[], task: string, start: {query: number, depth: number, residual: number}}} data
+ *   layers: number, scales: number[], codes: string, classes: string[], weighted: string[],
+ *   residual: number, leftOut: [number, number], ramp: string[], task: string,
+ *   start: {query: number, depth: number, without: boolean, class: number}}} data
  */
 export function render(root, data) {
-  const [rows, columns] = data.grid, { prefix } = data;
-  const tokens = prefix + rows * columns;
-  const maps = unpack(data, tokens);
-  const units = Array.from({ length: tokens }, (_, i) =>
-    Float64Array.from({ length: tokens }, (_, j) => Number(i === j)));
+  const [rows, columns] = data.grid, { prefix, layers } = data, patches = rows * columns;
+  const [layer, head] = data.leftOut, tokens = prefix + patches;
+  const maps = unpack(data, tokens), others = maps.pop();
+  const weighted = data.weighted.map((text) => Array.from(bytes(text), (b) => weightOf(b, 1)));
   const color = heat(data.ramp);
   const figure = live(root, data, data.start), { state } = figure;
-  const percent = (share) => `${(100 * share).toFixed(share < 0.001 ? 2 : 1)} %`;
+
+  const counted = ({ depth, without }) =>
+    maps.slice(0, depth).map((map, i) => (without && i === layer ? others : map));
+  const rollout = ({ query, ...which }) => {
+    const asks = Float64Array.from({ length: tokens }, (_, token) => Number(token === query));
+    return carry(asks, counted(which), data.residual);
+  };
+  const first = argmax(rollout(data.start).subarray(prefix));
 
   const cells = figure.cells("query", rows, columns, { first: prefix });
   const still = photo(data.image);
   still.alt = "the image";
-  const panels = [0, 1].map(() => {
-    const name = label(), map = canvas(), asked = frame(rows, columns);
-    const element = node("div", {}, name, image(data.height, data.width, map, asked.element));
-    return { name, map, asked, element };
+  const panels = ["layer", "rollout", "class"].map((kind) => {
+    const name = label(), map = canvas(), asked = frame(rows, columns), bright = note();
+    const element = node("div", {}, name, image(data.height, data.width, map, asked.element), bright);
+    return { kind, name, map, asked, bright, element };
   });
-  const scale = legend(data.ramp, tokens, 3);
-  const terms = ["stays on itself", "on the patch heard of most", "differs between askers"].map(term);
 
-  function draw({ query, depth }) {
-    const residual = state.residual / data.steps;
-    const through = (count) => units.map((unit) => carry(unit, maps.slice(0, count), residual));
-    const rolled = through(depth), apart = difference(rolled);
-    const shown = [maps[depth - 1][query], rolled[query]];
-    const top = Math.max(...shown.flatMap((row) => [...row.subarray(prefix)]));
-    panels.forEach(({ name, map, asked }, i) => {
-      paint(map, rows, columns, (patch) => color(shown[i][prefix + patch], top));
-      asked.put(query - prefix);
-      name.textContent = `${["Reads in layer", "Has heard of after"][i]} ${depth}`;
+  function draw({ query, depth, class: chosen }) {
+    const through = depth > 1 ? `1–${depth}` : "1";
+    const rolled = rollout(state);
+    const shown = {
+      layer: [`Attention, layer ${depth}`, counted(state)[depth - 1][query].subarray(prefix)],
+      rollout: [`Rollout, layer${depth > 1 ? "s" : ""} ${through}`, rolled.subarray(prefix)],
+      class: [`“${data.classes[chosen]}”, ${through}`,
+        weighted[chosen].slice((depth - 1) * patches, depth * patches)],
+    };
+    panels.forEach(({ kind, name, map, asked, bright }) => {
+      const [words, numbers] = shown[kind], top = Math.max(...numbers) || 1;
+      paint(map, rows, columns, (patch) => color(numbers[patch], top));
+      asked.put(kind === "class" ? -1 : query - prefix);
+      name.textContent = words;
+      bright.textContent = `brightest: ${contrast(numbers).toFixed(1)} × mean`;
     });
-    scale.show(top);
-
-    const patches = [...shown[1].subarray(prefix)], most = argmax(patches);
-    [shown[1][query], patches[most], apart].forEach((share, i) => terms[i].say(percent(share)));
-    const who = query < prefix ? "The class token" : `The patch in ${inWords(query - prefix, columns)}`;
-    const before = depth > 1 ? difference(through(depth - 1)) : 1;
-    const reached = residual === 0 && apart < data.alike && before >= data.alike &&
-      `${depth} layers. Without a residual all tokens now have nearly the same map. ` +
-      "Raise the residual and watch them part.";
-    return { says: `${who} has heard most of the patch in ${inWords(most, columns)}. `, reached,
-      told: { row: [...shown[1]], apart } };
+    const most = argmax(rolled.subarray(prefix));
+    const who = query < prefix ? "the class token" : `the patch in ${inWords(query - prefix, columns)}`;
+    const reached = state.without && depth === layers && most !== first &&
+      `without head ${head + 1} of layer ${layer + 1} the brightest patch is another one.`;
+    return { says: `The rollout of ${who} is brightest in ${inWords(most, columns)}. `, reached,
+      told: { row: [...rolled] } };
   }
 
   figure.stage(draw,
     div("vb-controls",
-      figure.slider("residual", "Residual",
-        { max: data.steps - 1, tell: (at) => (at / data.steps).toFixed(2) }),
-      figure.slider("depth", "Layers",
-        { min: 1, max: data.layers, tell: (depth) => `first ${depth} of ${data.layers}` }),
+      figure.slider("depth", "Layer",
+        { min: 1, max: layers, tell: (depth) => `${depth} of ${layers}` }),
+      figure.toggle("without", `leave out layer ${layer + 1}, head ${head + 1}`),
+      data.classes.length > 1 ? figure.select("class", "class", data.classes.map((name, i) => [i, name]),
+        { part: (i) => ({ class: Number(i) }) }) : "",
       figure.reset),
-    node("div", { class: "vb-trio vb-rolled", style: "--panels: 3" },
-      div("vb-wide", label("Click the patch that asks"),
+    node("div", { class: "vb-trio vb-rolled", style: "--panels: 4" },
+      div("", label("Click the patch that asks"),
         image(data.height, data.width, still, cells.element),
-        div("vb-prefix", "or ask from the", figure.toggle("prefix", "class token",
+        div("vb-prefix", "or the ", figure.toggle("prefix", "class token",
           { on: () => state.query === 0, part: () => ({ query: 0 }) }))),
-      ...panels.map(({ element }) => element)),
-    scale.element,
-    div("vb-terms", ...terms.map(({ element }) => element)));
+      ...panels.map(({ element }) => element)));
 }
