@@ -7,7 +7,13 @@ from torch import nn
 
 import vitbook
 from vitbook import datasets
-from vitbook.analysis import explanations_of, guided_backpropagation, map_grad_cam, pointing
+from vitbook.analysis import (
+    explanations_of,
+    feature_maps,
+    guided_backpropagation,
+    map_grad_cam,
+    pointing,
+)
 from vitbook.analysis.attribution.scoring import CNN_EXPLANATIONS, EXPLANATIONS
 from vitbook.analysis.capture.record import record_modules
 
@@ -150,3 +156,19 @@ def test_what_a_network_has_to_explain_itself(reader, images):
         maps = explain(reader, images, classes)
         assert maps.shape == (8, 2, 2), name
         assert pointing(maps, masks).shape == (8,)
+
+
+def test_behind_a_pooled_linear_layer_grad_cam_is_cam():
+    """Zhou et al. 2016: the last map, weighted by the class's row; its sum is the logit."""
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    model = timm.create_model("tf_efficientnet_lite0", num_classes=7).eval()
+    images, classes = torch.randn(3, 3, 64, 96), torch.tensor([0, 3, 6])
+    maps = feature_maps(model, images, ["bn2"])["bn2"]
+    with torch.no_grad():
+        rows, bias = model.classifier.weight[classes], model.classifier.bias[classes]
+        logits = model(images)[torch.arange(3), classes]
+    cam = torch.einsum("nk,nkij->nij", rows, maps) / maps[0, 0].numel()
+    found = map_grad_cam(model, images, classes, layer=model.bn2, signed=True)
+    assert torch.allclose(found, cam, rtol=1e-4, atol=1e-5 * float(cam.abs().max()))
+    assert torch.allclose(found.sum((1, 2)) + bias, logits, rtol=1e-4, atol=1e-6)

@@ -1,56 +1,96 @@
-"""What the chapter on feature maps draws: a layer's channels, each as a small map with a sign."""
+"""What the chapter on feature maps shows: channels that are cut, and what each block holds."""
 
-from collections.abc import Mapping
+from vitbook import runs
+from vitbook.runs import Evidence, Table
+from vitbook.runs.tables import interval
+from vitbook.studies.feature_maps.blocks import directions, most_alike, token_directions
+from vitbook.studies.feature_maps.drawings import channel_lines
 
-import matplotlib.pyplot as plt
-from jaxtyping import Float, UInt8
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from torch import Tensor
+__all__ = [
+    "by_block",
+    "channel_lines",
+    "directions",
+    "evidence",
+    "most_alike",
+    "silent",
+    "token_directions",
+]
 
-from vitbook.plots.page import for_pages
-from vitbook.plots.style import COLORS, INK, draw_image, finish
+MODELS = {
+    "descendant": ("vit_small_patch14_focus-tf_flowers", "learned"),
+    "fresh weights": ("vit_small_patch14_focus-tf_flowers", "fresh"),
+    "learned flowers": ("tf_flowers-vit_mini_patch8_128-flowers-seed0-tf_flowers", "learned"),
+}
 
-# White is zero, so that a dead map of zeros is blank.
-TWO_SIDED = LinearSegmentedColormap.from_list("two_sided", (COLORS[0], "#f4f4f2", COLORS[1]))
+
+def _rows(name: str) -> list[dict]:
+    subject, weights = MODELS[name]
+    (kept,) = runs.measurements("blocks", subject)
+    return [row for row in kept.rows if row["weights"] == weights]
 
 
-@for_pages
-def channel_lines(
-    lines: Mapping[str, Float[Tensor, "_ _ _"]],
-    title: str,
-    *,
-    image: UInt8[Tensor, "channels height width"] | None = None,
-    scales: Mapping[str, float | int] | None = None,
-    marks: Mapping[str, Mapping[int, str]] | None = None,
-) -> Figure:
-    """A line for each layer: its channels side by side, all of one line on one scale.
+def by_block(what: str) -> dict[str, list[float | int]]:
+    """Model -> a number for each of its blocks.
 
     Args:
-        lines: name -> maps "channels rows columns", the same number of channels in each.
-        image: shown in front of each line.
-        scales: name -> the magnitude that has full colour; by default the largest shown in the
-            line.
-        marks: name -> channel -> a word under its map, which gets a frame.
+        what: "directions" that hold 90 % of the variance of patch tokens; or, in % of held-out
+            flowers, what a linear probe ("ridge") or 20 "neighbours" read.
     """
-    columns = len(next(iter(lines.values()))) + (image is not None)
-    figure, axes = plt.subplots(
-        len(lines), columns, figsize=(1.1 * columns, 1.45 * len(lines) + 0.5), squeeze=False,
-        layout="constrained",
+    if what == "directions":
+        return {name: [row[what] for row in _rows(name)] for name in MODELS}
+    return {name: [100 * row[what][0] for row in _rows(name)] for name in MODELS}
+
+
+def silent(weights: str, photographs: int, layers: str = "last") -> float:
+    """Channels of EfficientNet-Lite0 that give 0 at every position of so many flowers, in %.
+
+    Args:
+        weights: "learned" or "fresh".
+        layers: "last", or "all" behind a ReLU6.
+    """
+    (kept,) = runs.measurements("silent_channels", "efficientnet_lite0-tf_flowers")
+    asked = {"weights": weights, "layers": layers, "images": photographs}
+    (row,) = (row for row in kept.rows if row.items() >= asked.items())
+    return 100 * row["at_0"]
+
+
+def evidence() -> Evidence:
+    return Evidence((), [*(_of_blocks(name) for name in MODELS), _of_channels()])
+
+
+def _of_blocks(name: str) -> Table:
+    (kept,) = runs.measurements("blocks", MODELS[name][0])
+    told = kept.settings
+    return Table(
+        f"Block by block: {name}",
+        f"{told['learned_from']}. {told['dataset']}, {told['image_size']} pixels, "
+        f"{told['training_images']:,} photographs to fit, {told['test_images']} held out. "
+        f"Features: {told['features']}. Ridge: {told['ridge']}. Neighbours: {told['neighbours']}. "
+        f"Directions: {told['directions']}. Intervals: {told['interval']}, of the held-out images.",
+        [
+            {
+                "block": str(row["block"]), "directions": f"{row['directions']} of {row['width']}",
+                "linear probe, %": interval([100 * each for each in row["ridge"]], ".1f"),
+                "20 neighbours, %": interval([100 * each for each in row["neighbours"]], ".1f"),
+            }
+            for row in _rows(name)
+        ],
     )  # fmt: skip
-    figure.get_layout_engine().set(h_pad=0.14)  # room for the names, which claim none themselves
-    for row, (name, maps) in zip(axes, lines.items(), strict=True):
-        row[0].text(0, 1.1, name, transform=row[0].transAxes).set_in_layout(False)
-        if image is not None:
-            draw_image(row[0], image)
-        scale = (scales or {}).get(name) or float(maps.abs().max()) or 1
-        words = (marks or {}).get(name, {})
-        for channel, axis in enumerate(row[image is not None :]):
-            values = maps[channel].float().cpu().numpy()
-            axis.imshow(values, cmap=TWO_SIDED, vmin=-scale, vmax=scale)
-            axis.set(xticks=[], yticks=[])
-            if channel in words:
-                axis.set_xlabel(words[channel], fontsize=9, color=INK)
-                for spine in axis.spines.values():
-                    spine.set(color=INK, linewidth=2.5)
-    return finish(figure, title)
+
+
+def _of_channels() -> Table:
+    (kept,) = runs.measurements("silent_channels", "efficientnet_lite0-tf_flowers")
+    told = kept.settings
+    return Table(
+        "Channels that a ReLU6 cuts",
+        f"EfficientNet-Lite0, {told['dataset']}, {told['image_size']} pixels. Counted: "
+        f"{told['counted']}. Fresh weights: {told['fresh']}.",
+        [
+            {
+                "weights": row["weights"], "layers": f"{row['layers']} ({row['channels']:,})",
+                "photographs": str(row["images"]), "0 everywhere, %": f"{100 * row['at_0']:.1f}",
+                "6 everywhere, %": f"{100 * row['at_6']:.1f}",
+            }
+            for row in kept.rows
+        ],
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitbook import datasets
+from vitbook.analysis import object_mask
 from vitbook.analysis.capture.outputs import outputs_of
 from vitbook.blocks import find_layers
 from vitbook.datasets.resizing import resize
@@ -48,6 +49,18 @@ def directions(covariance: Float[Tensor, "width width"], share: float = MOST) ->
 def token_directions(tokens: Float[Tensor, "images patches width"]) -> int:
     """:func:`directions` of patch tokens, all images together, less their mean."""
     return directions(tokens.flatten(0, 1).double().T.cov())
+
+
+def most_alike(
+    tokens: Float[Tensor, "images patches width"], grid_size: tuple[int, int], one: int, other: int
+) -> float:
+    """Of each patch that stands out in one image, the cosine with its most similar in another.
+
+    The mean over these patches; tokens less the mean of all.
+    """
+    unit = F.normalize(tokens - tokens.flatten(0, 1).mean(0), dim=-1)
+    here = unit[one][object_mask(tokens, grid_size)[one]]
+    return (here @ unit[other].T).amax(1).mean().item()
 
 
 class _Blocks:
