@@ -4,12 +4,16 @@ import pytest
 import torch
 
 from vitbook import create_model
-from vitbook.analysis import position_tables, principal_filters
+from vitbook.analysis import PositionTable, position_tables, principal_filters
+from vitbook.figures.place_waves import likeness_of_waves
+from vitbook.studies import filters_and_positions as study
 from vitbook.studies.filters_and_positions import (
     position_spectrum,
     spatial_frequency,
     split_at_frequency,
 )
+from vitbook.studies.filters_and_positions.measures import evidence
+from vitbook.training import load_checkpoint
 
 
 def ripple(down, across, height=6, width=8):
@@ -129,3 +133,61 @@ def test_half_of_a_two_dimensional_table_is_shared_along_a_row():
     off_axis = shares.clone()
     off_axis[2], off_axis[:, 2] = 0, 0
     assert off_axis.sum() < 1e-6  # waves along one side of the grid alone
+
+
+def test_row_and_column_vectors_hold_what_is_straight():
+    torch.manual_seed(0)
+    rows, columns = torch.randn(9, 1, 20), torch.randn(1, 9, 20)
+    table = PositionTable((rows + columns).reshape(81, 20), (9, 9), 0)
+    assert study.straight(table) == pytest.approx(1, abs=1e-5)
+    assert study.straight(study.random_table(9, 500)) == pytest.approx(16 / 80, abs=0.02)
+
+
+def test_enlarging_leaves_few_frequencies_and_makes_neighbours_similar():
+    torch.manual_seed(0)
+    few = study.random_table(8, 200)
+    many = study.resized(few, 20)
+    assert many.grid_size == (20, 20) and study.held_by(many, 4) > 0.8
+    assert abs(study.along_rows(few)[1]) < 0.05 and study.along_rows(many)[1] > 0.6
+    assert study.along_rows(many)[0] == pytest.approx(1, abs=1e-5)
+    assert study.held_by(study.random_table(20, 200), 4) == pytest.approx(80 / 399, abs=0.03)
+
+
+def test_a_bell_curve_is_what_its_cosines_are():
+    cosines = study.along_rows(study.bell_table(10))
+    assert cosines[:4] == pytest.approx([math.exp(-(d**2) / 8) for d in range(4)], abs=1e-3)
+
+
+def test_what_follows_the_whole_filters_leaves_the_model_as_it_was():
+    torch.manual_seed(0)
+    model, images = create_model("vit_micro_patch2_8"), torch.rand(2, 1, 8, 8)
+    before = model.tokenizer.projection.weight.detach().clone()
+    found = study.followed(model, images, 1.0)  # nothing is faster
+    assert found["slow"] == pytest.approx(1, abs=1e-5) and found["fast"] < 0.9
+    assert torch.equal(model.tokenizer.projection.weight, before)
+
+
+def test_directions_are_counted_without_the_mean():
+    line = torch.outer(torch.arange(9.0), torch.ones(4)) + torch.tensor([5.0, 0, 0, 0])
+    assert study.directions(line) == 1
+    assert study.directions(torch.eye(4).repeat(3, 1)) == 3
+
+
+def test_the_evidence_has_its_controls():
+    tables, ranks = evidence().tables
+    near = {line["table"]: line["next"] for line in tables.lines}
+    assert float(near["random, enlarged"]) > 0.7 > 0.01 > float(near["random"].replace("−", "-"))
+    assert [line["tokens"] for line in ranks.lines][-1] == "noise"
+
+
+def test_three_frequencies_tell_the_learned_mirror_from_the_controls():
+    tables = {"learned": study.own_table(load_checkpoint(study.SMALL["CIFAR-10"]).model),
+              "bell curve": study.bell_table(8)}  # fmt: skip
+    torch.manual_seed(0)
+    tables["fresh"] = study.own_table(create_model("vit_mini_patch4_32"))
+    edge = {}
+    for name, (table, grid, prefix) in tables.items():
+        places = table[prefix:].detach().unflatten(0, grid).numpy()
+        edge[name] = [likeness_of_waves(places, keep)[24, 31] for keep in (1, 2, 3, 4)]
+    assert all(value > 0.5 for value in edge.pop("learned"))
+    assert all(max(values[2:]) < 0.3 < min(values[:2]) for values in edge.values())

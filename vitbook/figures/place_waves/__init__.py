@@ -41,7 +41,7 @@ def place_waves(
     title: str = "Low frequencies make any table look as if it had learned a mirror",
     description: str | None = None,
 ) -> Figure:
-    """How alike one position is to all others, in tables that keep a few of their frequencies.
+    """How similar one position is to all others, in tables that keep a few of their frequencies.
 
     Args:
         tables: name -> "rows columns width", the learned one first, the controls after it.
@@ -71,11 +71,11 @@ def place_waves(
         for i, name in enumerate(arrays)
     ]
     finding = (
-        f"Shown at the start: how alike the position in row {place[0] + 1}, column {place[1] + 1} "
-        f"is to every position, when a table keeps its mean and frequencies up to {keep}. Its "
-        "mirror image, left to right, has the dashed frame. Their cosine, and in brackets with all "
-        f"frequencies: {'; '.join(said)}.\nA low frequency ends where it began, so that opposite "
-        "edges look alike in any table of few frequencies."
+        f"Shown at the start: how similar the position in row {place[0] + 1}, column "
+        f"{place[1] + 1} is to every position, when a table keeps its mean and frequencies up to {keep}. "
+        "Its mirror image, left to right, has the dashed frame. Their cosine, and in brackets with "
+        f"all frequencies: {'; '.join(said)}.\nA low frequency ends where it began, so that opposite "
+        "edges look similar in any table of few frequencies."
     )
     return Figure("place_waves", data, title, description or finding)
 

@@ -129,5 +129,5 @@ export function render(root, data) {
         "column further right one more across it. The flat square is the mean."))),
     node("div", { class: "vb-trio vb-tables", style: `--panels: ${names.length}` },
       ...panels.map(({ element }) => element)),
-    note("Yellow: alike. Dark blue: opposite. Dashed: the mirror image."));
+    note("Yellow: similar. Dark blue: opposite. Dashed: the mirror image."));
 }

@@ -1,14 +1,22 @@
-"""What the chapter on filters and positions measures: how fast they change from place to place."""
+"""What the chapter on filters and positions measures: how fast they change from pixel to pixel."""
 
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from vitbook import analysis
+from vitbook.analysis import PositionTable
 from vitbook.analysis.capture.layout import Pair
 from vitbook.devices import to_float64
+from vitbook.layers import resize_positions
+
+SMALL = {
+    "flowers": "tf_flowers-vit_mini_patch8_128-flowers-seed0",
+    "CIFAR-10": "cifar10-vit_mini_patch4_32-quick-seed0",
+}
 
 
 class FrequencySplit(NamedTuple):
@@ -72,9 +80,9 @@ def position_spectrum(
     .. math:: S_{uv} \propto \sum_d \Big| \sum_{ij} (p_{ijd} - \bar p_d)\,
               e^{-2\pi\mathrm{i}\,(ui/R + vj/C)} \Big|^2
 
-    The mean vector, which tells no place from another, is taken off; the shares sum to 1. Every
+    The mean vector, which tells no position from another, is taken off; the shares sum to 1. Every
     wave and its mirror, :math:`(u, v)` and :math:`(-u, -v)`, have the same share. In a table of
-    independent numbers all waves have about 1 / (places - 1).
+    independent numbers all waves have about 1 / (positions - 1).
 
     Arguments are those of :func:`vitbook.analysis.positional_similarity`.
 
@@ -88,6 +96,86 @@ def position_spectrum(
     power = torch.fft.fft2(varying, dim=(0, 1)).abs().square().sum(-1)
     power[0, 0] = 0  # the mean is gone up to rounding
     return torch.fft.fftshift(power / power.sum())
+
+
+def held_by(table: PositionTable, cycles: int) -> float:
+    """Share of a table's variance in frequencies of at most so many cycles down and across."""
+    shares = position_spectrum(*table)
+    rows, columns = (side // 2 for side in shares.shape)
+    kept = slice(rows - cycles, rows + cycles + 1), slice(columns - cycles, columns + cycles + 1)
+    return shares[kept].sum().item()
+
+
+def straight(table: PositionTable) -> float:
+    """Share in frequencies that go down alone or across alone.
+
+    It is what a vector for each row and one for each column can hold.
+    """
+    shares = position_spectrum(*table)
+    rows, columns = shares.shape
+    return (shares[rows // 2].sum() + shares[:, columns // 2].sum()).item()
+
+
+def random_table(side: int, width: int = 384) -> PositionTable:
+    """Independent numbers: a table that knows nothing of its grid."""
+    return PositionTable(torch.randn(side**2, width), (side, side), 0)
+
+
+def bell_table(side: int) -> PositionTable:
+    """A table whose cosines are a bell curve of the distance, a fifth of the grid wide."""
+    at = torch.cartesian_prod(*2 * [torch.arange(side, dtype=torch.float64)])
+    kernel = torch.exp(-(torch.cdist(at, at) ** 2) / (2 * (side / 5) ** 2))
+    values, vectors = torch.linalg.eigh(kernel)
+    rows = vectors * values.clamp(min=0).sqrt()  # with exactly these products
+    return PositionTable(rows.float(), (side, side), 0)
+
+
+def resized(table: PositionTable, side: int) -> PositionTable:
+    """A table of the positions of another grid, by bicubic interpolation with antialiasing."""
+    positions = table.table[table.num_prefix_tokens :].detach()
+    return PositionTable(
+        resize_positions(positions, table.grid_size, (side, side), 0), (side, side), 0
+    )
+
+
+def along_rows(table: PositionTable) -> list[float]:
+    """Mean cosine of two positions of one row, by their distance in steps."""
+    tiles = analysis.positional_similarity(*table).diagonal(dim1=0, dim2=2)
+    return [tiles.diagonal(steps).mean().item() for steps in range(tiles.shape[0])]
+
+
+@torch.no_grad()
+def followed(
+    model: nn.Module, images: Float[Tensor, "images channels height width"], cutoff: float | int
+) -> dict[str, float]:
+    """Cosine of the patch tokens of block three quarters up to those of the whole filters.
+
+    For the slow part of the filters alone, the fast part alone, and a random half of the pixels.
+    """
+    weights = model.tokenizer.projection.weight
+    whole = weights.detach().clone()
+    slow, fast = split_at_frequency(whole, cutoff)
+    parts = {"slow": slow, "fast": fast, "pixels": whole * (torch.rand(whole.shape[2:]) < 0.5)}
+    expected = analysis.layer_tokens(model.eval(), images)[:, model.num_prefix_tokens :]
+    found = {}
+    try:
+        for name, part in parts.items():
+            weights.copy_(part)
+            tokens = analysis.layer_tokens(model, images)[:, model.num_prefix_tokens :]
+            found[name] = F.cosine_similarity(tokens, expected, dim=-1).mean().item()
+    finally:
+        weights.copy_(whole)
+    return found
+
+
+def directions(tokens: Float[Tensor, "tokens width"]) -> int:
+    """How many directions hold 0.9 of the tokens' variance."""
+    held = torch.linalg.svdvals(tokens - tokens.mean(0)).square().cumsum(0)
+    return int((held < 0.9 * held[-1]).sum()) + 1
+
+
+def own_table(model: nn.Module) -> PositionTable:
+    return analysis.position_tables(model)["position"]
 
 
 def _amounts(filters: Tensor) -> Float[Tensor, "*lead height width"]:
