@@ -72,10 +72,10 @@ def place_waves(
     ]
     finding = (
         f"Shown at the start: how similar the position in row {place[0] + 1}, column "
-        f"{place[1] + 1} is to every position, when a table keeps its mean and frequencies up to {keep}. "
-        "Its mirror image, left to right, has the dashed frame. Their cosine, and in brackets with "
-        f"all frequencies: {'; '.join(said)}.\nA low frequency ends where it began, so that opposite "
-        "edges look similar in any table of few frequencies."
+        f"{place[1] + 1} is to every position, when a table keeps its mean and frequencies up to "
+        f"{keep}. Its mirror image, left to right, has the dashed frame. Their cosine, and in "
+        f"brackets with all frequencies: {'; '.join(said)}.\nA low frequency ends where it began, "
+        "so that opposite edges look similar in any table of few frequencies."
     )
     return Figure("place_waves", data, title, description or finding)
 
