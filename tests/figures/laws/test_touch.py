@@ -17,6 +17,7 @@ HANDLES = [
     ("alike_patches", "[data-control=token]", (-45, 50)),
     ("attention_gallery", "[data-control=query] [aria-checked=true]", (60, 60)),
     ("masked_photograph", ".vb-mask-pad", (60, 60)),
+    ("deletion_curves", ".vb-mask-pad", (60, 60)),
     ("digit_reader", ".vb-pad", (60, 60)),
     ("hearing_map", ".vb-mask-pad", (60, 50)),
 ]

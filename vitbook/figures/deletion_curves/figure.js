@@ -1,92 +1,140 @@
 import { node, set } from "../parts/page.js";
-import { bytes } from "../parts/numbers.js";
-import { div, photo, term, word } from "../parts/parts.js";
+import { paint } from "../parts/paint.js";
+import { argmax, bytes, inWords, softmax } from "../parts/numbers.js";
+import { canvas, div, image, label, term, word } from "../parts/parts.js";
+import { cellPad } from "../parts/cell_pad.js";
 import { live } from "../parts/live.js";
+import { shelf } from "../parts/pieces.js";
+import { load, read } from "../parts/vision_transformer.js";
 
-const WIDE = 320, TALL = 190, LEFT = 26, TOP = 8, FOOT = 40;
+const WIDE = 320, TALL = 210, LEFT = 26, TOP = 8, FOOT = 36;
 
-/** The area under points at even steps from 0 to 1, by trapezoids. */
-export const area = (points) =>
-  (points.reduce((a, b) => a + b) - (points[0] + points.at(-1)) / 2) / (points.length - 1);
-
-/** The first step at which the class has less than half of the probability; -1 for none. */
-export const firstUnderHalf = (points) => points.findIndex((p) => p < 0.5);
+/** Pixels of an image, channel by channel, with the cells in `gone` in one colour. */
+export function taken(pixels, { size: [height, width], grid: [rows, columns], mean }, gone) {
+  const area = height * width;
+  return pixels.map((pixel, i) => {
+    const at = i % area, row = Math.floor(at / width * rows / height);
+    const cell = row * columns + Math.floor((at % width) * columns / width);
+    return gone.has(cell) ? mean[Math.floor(i / area)] : pixel;
+  });
+}
 
 /**
  * @param {HTMLElement} root
- * @param {{images: string[], labels: string[], names: string[], means: number[][],
- *   size: [number, number], grid: [number, number], places: string, scores: string,
- *   areas: number[][], rival: string, truth: string, task: string,
- *   start: {image: number, explanation: string, removed: number}}} data
+ * @param {{pixels: string, name: string, size: [number, number], grid: [number, number],
+ *   mean: number[], patch: [number, number], heads: number, depth: number,
+ *   weights: [string, number[]][], values: string, classes: string[], target: number,
+ *   names: string[], places: string, curves: string, ends: number[], beat: string, task: string,
+ *   start: {gone: number[]}, answer: number[]}} data
+ *   `values` is the key of the piece that holds the weights; an end of -1 is none.
  */
 export function render(root, data) {
-  const [rows, columns] = data.grid, cells = rows * columns, count = data.images.length;
-  const places = bytes(data.places), scores = bytes(data.scores);
-  const of = (table, length, name, image) =>
-    table.subarray((name * count + image) * length, (name * count + image + 1) * length);
-  const curveOf = (name, image) => Array.from(of(scores, cells + 1, name, image), (byte) => byte / 255);
-  const figure = live(root, data, data.start);
+  const { size: [height, width], grid: [rows, columns], target, names, ends } = data;
+  const cells = rows * columns, area = height * width, pixels = bytes(data.pixels);
+  const places = new Uint16Array(bytes(data.places).buffer), curves = bytes(data.curves);
+  const chanceOf = (rival, count) => curves[rival * (cells + 1) + count] / 255;
+  const takenBy = (rival, count) => new Set(Array.from({ length: cells }, (_, cell) => cell)
+    .filter((cell) => places[rival * cells + cell] < count));
+  const figure = live(root, data, data.start), { state, change } = figure;
+  let trouble = "", last = {};
+  const ask = shelf(root, () => change({}), (reason) => {
+    trouble = "DecompressionStream" in window
+      ? `The model could not be fetched (${reason}): start \`make serve\` and open the book there.`
+      : "This browser cannot unpack the model: a newer one can.";
+    change({});
+  });
 
-  const chooser = figure.chooser("image", "image", data.labels, { face: (i) => photo(data.images[i]) });
-  const select = figure.select("explanation", "explanation", data.names.map((name) => [name, name]));
-  const slider = figure.slider("removed", "Taken away",
-    { max: cells, tell: (removed) => `${removed} of ${cells} cells` });
+  /** The chances of all classes without these cells; nothing until the model has come. */
+  function answers(gone) {
+    if (!gone.length) return data.answer;
+    const key = gone.join();
+    if (last.key === key) return last.found;
+    const model = ask(data.values, (raw) => load(data, raw));
+    if (!model) return null;
+    const { logits } = read(taken(pixels, data, new Set(gone)), model);
+    last = { key, found: softmax(Array.from(logits)) };
+    return last.found;
+  }
 
-  const still = photo();
-  const tiles = Array.from({ length: cells }, () => node("i"));
-  const left = node("div", { class: "vb-image vb-taken",
-    style: `aspect-ratio: ${data.size[1]} / ${data.size[0]}` }, still,
-  node("div", { class: "vb-grid", "aria-hidden": "true",
-    style: `--columns: ${columns}; --rows: ${rows}` }, ...tiles));
+  const show = (to, gone) => {
+    const shown = taken(pixels, data, gone);
+    paint(to, height, width, (i) => [0, 1, 2].map((channel) =>
+      shown[(pixels.length > area ? channel : 0) * area + i]));
+  };
+  const seen = canvas();
+  const pad = cellPad({
+    rows, columns, control: "gone",
+    label: "cells; the arrow keys walk, space takes one away or brings it back",
+    name: (row, column) => inWords(row * columns + column, columns),
+    painted: (cell) => state.gone.includes(cell),
+    paint: (some, on) => {
+      const gone = new Set(state.gone);
+      for (const cell of some) on ? gone.add(cell) : gone.delete(cell);
+      change({ gone: [...gone].sort((a, b) => a - b) });
+    },
+  }, seen);
+  set(pad.element, { style: `aspect-ratio: ${width} / ${height}` });
 
-  const x = (step) => LEFT + WIDE * step / cells, y = (p) => TOP + TALL * (1 - p);
-  const line = (points) => points.map((p, i) => `${x(i).toFixed(1)},${y(p).toFixed(1)}`).join(" ");
-  const filled = node("svg:polygon", { class: "vb-area" });
-  const curves = data.names.map(() => node("svg:polyline", { class: "vb-curve" }));
-  const chosen = node("svg:polyline", { class: "vb-curve vb-chosen" });
-  const dot = node("svg:circle", { r: 6, class: "vb-dot vb-own" });
+  const x = (count) => LEFT + WIDE * count / cells, y = (chance) => TOP + TALL * (1 - chance);
+  const line = (points) => points.map(([count, p]) => `${x(count).toFixed(1)},${y(p).toFixed(1)}`).join(" ");
+  const drawn = names.map((_, i) => node("svg:g", { class: `vb-rival-${i % 5}` },
+    node("svg:polyline", { class: "vb-curve", points: line(Array.from({ length: cells + 1 },
+      (_, count) => [count, chanceOf(i, count)])) }),
+    ends[i] < 0 ? "" : node("svg:circle", { class: "vb-end", r: 5, cx: x(ends[i]), cy: y(chanceOf(i, ends[i])) })));
+  const trail = new Map(), yours = node("svg:polyline", { class: "vb-curve vb-yours" });
+  const dot = node("svg:circle", { r: 7, class: "vb-dot vb-own" });
   const plot = node("svg:svg", {
     viewBox: `0 0 ${LEFT + WIDE + 10} ${TOP + TALL + FOOT}`, "aria-hidden": "true",
   },
   node("svg:rect", { class: "vb-frame", x: LEFT, y: TOP, width: WIDE, height: TALL }),
   word({ x: LEFT - 6, y: TOP + 10, "text-anchor": "end" }, "1"),
   word({ x: LEFT - 6, y: TOP + TALL, "text-anchor": "end" }, "0"),
-  word({ x: LEFT, y: TOP + TALL + 15 }, "nothing taken away"),
-  word({ x: LEFT + WIDE, y: TOP + TALL + 15, "text-anchor": "end" }, "all"),
-  word({ x: LEFT, y: TOP + TALL + 31 }, "up: probability of the class; grey: the others"),
-  filled, ...curves, chosen, dot);
+  word({ x: LEFT, y: TOP + TALL + 15 }, "no cell gone"),
+  word({ x: LEFT + WIDE, y: TOP + TALL + 15, "text-anchor": "end" }, `all ${cells}`),
+  word({ x: LEFT, y: TOP + TALL + 31 }, `probability of ${data.classes[target]}; a dot: the class is lost`),
+  ...drawn, yours, dot);
 
-  const terms = [term("probability now"), term(), term()];
+  const rivals = names.map((name, i) => {
+    const picture = canvas(), chance = node("span", { class: "vb-note" });
+    const element = div(`vb-rival-${i % 5}`, label(node("i"), name), image(height, width, picture), chance);
+    return { picture, chance, element };
+  });
+  const terms = [term(`probability of ${data.classes[target]}`), term("cells you took")];
 
-  function draw({ image, explanation, removed }) {
-    const which = data.names.indexOf(explanation), order = of(places, cells, which, image);
-    const points = curveOf(which, image);
-    const areaOf = (name) => data.areas[data.names.indexOf(name)][image];
-    set(still, { src: data.images[image], alt: data.labels[image] });
-    const mean = data.means[image], colour = mean.length === 1 ? [mean[0], mean[0], mean[0]] : mean;
-    tiles.forEach((tile, i) => {
-      const taken = order[i] < removed;
-      tile.style.background = taken ? `rgb(${colour})` : "";
-      tile.classList.toggle("vb-gone", taken);
+  function draw({ gone }) {
+    const count = gone.length, found = answers(gone), p = found?.[target];
+    if (!count) trail.clear();
+    if (found) trail.set(count, p);
+    show(seen, new Set(gone));
+    pad.show();
+    set(yours, { points: line([...trail].sort((a, b) => a[0] - b[0])) });
+    dot.toggleAttribute("hidden", !found);
+    if (found) set(dot, { cx: x(count), cy: y(p) });
+    rivals.forEach(({ picture, chance }, i) => {
+      show(picture, takenBy(i, count));
+      const ended = ends[i] >= 0 && ends[i] <= count;
+      chance.textContent = ended ? `ended it after ${ends[i]}` : chanceOf(i, count).toFixed(2);
     });
-    curves.forEach((curve, i) => set(curve, { points: line(curveOf(i, image)) }));
-    set(chosen, { points: line(points) });
-    set(filled, { points: `${x(0)},${y(0)} ${line(points)} ${x(cells)},${y(0)}` });
-    set(dot, { cx: x(removed), cy: y(points[removed]) });
-    terms[0].say(points[removed].toFixed(2));
-    [explanation, data.truth].forEach((name, i) =>
-      terms[i + 1].say(areaOf(name).toFixed(3), `area, ${name}`));
-    const half = firstUnderHalf(points);
-    const reached = explanation === data.rival && areaOf(data.rival) < areaOf(data.truth) &&
-      `${data.rival} ${areaOf(data.rival).toFixed(3)}, ${data.truth} ` +
-      `${areaOf(data.truth).toFixed(3)}. Here deletion sets ${data.rival} before ${data.truth}.`;
-    const says = half < 0 ? "The class keeps more than half of the probability to the end. "
-      : half === 0 ? "The class has less than half of the probability from the start. "
-        : `The class first falls below one half after ${half} of ${cells} cells. `;
-    const taken = order.reduce((sum, at) => sum + (at < removed), 0);
-    return { says, reached, told: { points, taken } };
+    terms[0].say(found ? p.toFixed(2) : "…");
+    terms[1].say(`${count} of ${cells}`);
+    const now = found && argmax(found), end = ends[names.indexOf(data.beat)];
+    const ended = found && now !== target;
+    const says = !found ? trouble || "The model is being fetched. "
+      : ended ? `You ended it after ${count} ${count > 1 ? "cells" : "cell"}: the model now says ${data.classes[now]}, ${found[now].toFixed(2)}. `
+      : `The model says ${data.classes[target]}, ${p.toFixed(2)}. ` +
+        (count ? "" : `Click or drag on ${data.name} to take cells away. `);
+    return {
+      says, named: { gone: gone.join(".") || "none" }, told: { found },
+      reached: ended && (end < 0 || count < end) &&
+        `${count} cells; ${data.beat} needs ${end < 0 ? "all of them and more" : end}.`,
+    };
   }
 
-  figure.stage(draw, chooser, div("vb-controls", select, slider, figure.reset),
-    div("vb-deletion", left, plot), div("vb-terms", ...terms.map(({ element }) => element)));
+  figure.stage(draw,
+    div("vb-controls", figure.reset),
+    div("vb-race",
+      div("vb-wide", label("Click or drag to take away"), pad.element),
+      div("", plot, div("vb-terms", ...terms.map(({ element }) => element)))),
+    label("With as many cells gone as you took, the cells that each explanation names first"),
+    div("vb-rivals", ...rivals.map(({ element }) => element)));
 }
