@@ -12,7 +12,7 @@ from torch import Tensor
 
 import vitbook
 from vitbook import datasets, plots
-from vitbook.analysis import object_mask, token_colors
+from vitbook.analysis import layer_tokens, object_mask, token_colors
 from vitbook.plots.style import COLORS, INK
 from vitbook.studies.vit.drawings import whole
 
@@ -32,7 +32,7 @@ def photos_and_tokens(size: int, shown: tuple[str, ...]) -> tuple[Tensor, Tensor
     real = vitbook.load_pretrained("vit_small_patch14_focus", image_size=size)
     images = torch.stack([photos.images[photos.class_names.index(name)] for name in shown])
     with torch.no_grad():
-        found = torch.cat([real.model.features(real.normalize(each[None])) for each in images])
+        found = torch.cat([layer_tokens(real.model, real.normalize(each[None])) for each in images])
     patches = found[:, real.model.num_prefix_tokens :]
     colors = token_colors(patches, object_mask(patches, real.model.grid_size))
     sheets = rearrange(colors, "n (r c) d -> n d r c", r=real.model.grid_size[0])
