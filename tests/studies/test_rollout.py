@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vitbook import create_model
-from vitbook.analysis import capture_attention, relevance
+from vitbook.analysis import attention_rollout, capture_attention, relevance
 from vitbook.studies import rollout as study
 from vitbook.studies.rollout.claims import evidence
 from vitbook.studies.rollout.sinks import moved_neurons, untrained_registers
@@ -73,6 +73,23 @@ def test_a_copy_of_the_sink_takes_weight_from_it(mini, images):
     none, *_, copied = untrained_registers(mini, images)
     assert none["drawn"] == none["moved"] == 0 and none["longest"] > 1
     assert 0 < copied["sink"] < none["sink"] and copied["drawn"] > 0
+
+
+def test_a_head_left_out_is_left_out_of_the_product(mini, images):
+    with torch.no_grad(), capture_attention(mini) as maps:
+        mini(images)
+    first, *others = maps.values()
+    later = [layer.mean(1) for layer in others]
+    given = dict(grid_size=(8, 8), num_prefix_tokens=1)
+    whole = attention_rollout(maps, **given).flatten(1)
+    numbers = study.without_heads(first, later, whole)
+    found = []
+    for head in range(6):
+        kept = first[:, [k for k in range(6) if k != head]]
+        rolled = attention_rollout([kept, *others], **given).flatten(1)
+        found.append(study.alike(rolled, whole).mean().item())
+    assert numbers["without-alike"] == pytest.approx(found[5], abs=1e-4)
+    assert numbers["rest-alike"] == pytest.approx(min(found[:5]), abs=1e-4)
 
 
 def test_each_claim_compares_as_many_seeds():

@@ -91,7 +91,8 @@ class Run(NamedTuple):
     hidden: Float[Tensor, "layers images tokens hidden"]
 
 
-def _run(model: nn.Module, tokens: Float[Tensor, "images tokens width"]) -> Run:
+def run_encoder(model: nn.Module, tokens: Float[Tensor, "images tokens width"]) -> Run:
+    """The encoder with tokens that came from anywhere, and all that it computes of them."""
     weights, streams, hidden = [], [], []
     with ExitStack() as hooks:
         for block in model.encoder.blocks:
@@ -113,7 +114,7 @@ def untrained_registers(model: nn.Module, images: Tensor) -> list[dict]:
     Nothing here is trained. The neurons moved to it are those most active at the sink.
     """
     tokens, every = model.embed(images), torch.arange(len(images))
-    plain = _run(model, tokens)
+    plain = run_encoder(model, tokens)
     at = 1 + plain.weights[SINK[0], :, SINK[1], 1:, 1:].mean(1).argmax(-1)  # the sink's token
     active = plain.hidden[:, every, at].mean(1)  # "layers hidden"
     drawn = torch.randperm(active.numel(), generator=torch.Generator().manual_seed(0))
@@ -129,7 +130,7 @@ def untrained_registers(model: nn.Module, images: Tensor) -> list[dict]:
     ):
         neurons = [divmod(number, active.shape[1]) for number in numbers[chosen]]
         with moved_neurons(model, neurons, 1):
-            found = _run(model, torch.cat([tokens[:, :1], register, tokens[:, 1:]], 1))
+            found = run_encoder(model, torch.cat([tokens[:, :1], register, tokens[:, 1:]], 1))
         rows.append(_row(name, found, plain, at + 1, 2))
     return rows
 
