@@ -13,6 +13,8 @@ from vitbook.analysis import (
     EXPLANATIONS,
     deletion,
     edge_maps,
+    integrated_gradients,
+    map_grad_cam,
     null_explanations,
     on_grid,
     patch_occlusion,
@@ -46,15 +48,37 @@ def collage(
     )
 
 
+def four_maps(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+) -> dict[str, Float[Tensor, "batch 7 7"]]:
+    """Three explanations of a convolutional network, and an edge detector, without their names."""
+    taken = {"grid_size": (7, 7), "baseline": "mean"}
+    maps = (
+        patch_occlusion(model, images, targets, **taken),
+        edge_maps(images, (7, 7)),
+        integrated_gradients(model, images, targets, **taken, steps=16),
+        map_grad_cam(model, images, targets),
+    )
+    return dict(zip("ABCD", maps, strict=True))
+
+
 def scores(subject: str = READER) -> dict[str, dict]:
     """Name of an explanation -> its recorded scores."""
     (row,) = runs.measurements("explanations", subject)
     return {each["name"]: each for each in row.rows}
 
 
-def told(name: str, score: str, subject: str = READER) -> str:
+def told(name: str, score: str) -> str:
     """A recorded score with its 95 % interval over the images."""
-    return _span(scores(subject)[name][score])
+    return _span(scores()[name][score])
+
+
+def lead(name: str, way: str) -> str:
+    """By how much an order beats that of the edges, with its 95 % interval."""
+    (row,) = (row for row in removed().rows if row["name"] == name)
+    return _span(row[f"{way} lead"], 3, "+")
 
 
 @measurement(
