@@ -7,7 +7,7 @@ from vitbook import create_model
 from vitbook.analysis import attention_rollout, capture_attention, relevance
 from vitbook.studies import rollout as study
 from vitbook.studies.rollout.claims import evidence
-from vitbook.studies.rollout.sinks import moved_neurons, untrained_registers
+from vitbook.studies.rollout.heads import moved_neurons, untrained_registers
 
 
 @pytest.fixture

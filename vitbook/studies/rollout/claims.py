@@ -12,7 +12,7 @@ from vitbook.files import data_folder
 from vitbook.runs import Claim, Evidence, Result, Table, not_run, read_experiments
 from vitbook.runs.planned_run import PlannedRun
 from vitbook.studies.rollout.drawings import alike
-from vitbook.studies.rollout.sinks import NAME
+from vitbook.studies.rollout.heads import NAME
 
 MICRO, MINI = "vit_micro_patch2_8", "vit_mini_patch4_32"
 MICRO_REGISTERS, MINI_REGISTERS = "vit_registers_micro_patch2_8", "vit_registers_mini_patch4_32"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vitbook import runs
 from vitbook.analysis.attention.rollout import roll_out
 from vitbook.studies.rollout.drawings import alike
-from vitbook.studies.rollout.sinks import NAME, SINK, Sinks, run_encoder
+from vitbook.studies.rollout.heads import NAME, SINK, Sinks, run_encoder
 
 Maps = Float[Tensor, "images patches"]
 
