@@ -1,0 +1,107 @@
+"""Tokens of one image in the forward pass of another: every block, some sets of tokens."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import torch
+import typer
+from einops import rearrange
+from jaxtyping import Bool, Float, UInt8
+from torch import Tensor
+
+from vitbook import datasets
+from vitbook.models import VisionTransformer
+from vitbook.models.weights.pretrained import Pretrained, load_pretrained
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.interventions.classes import CLASSES, DATASET, SIZE, among
+from vitbook.studies.interventions.quarters import make_collages
+from vitbook.training.asked import stem
+
+PARTS = ("top left", "top right", "bottom left", "bottom right", "class token")
+
+
+@measurement(swapped=None)
+def swapped_tokens(
+    sheet: Sheet,
+    model: Annotated[
+        str, typer.Option(help="A name from `vitbook weights list`.")
+    ] = "vit_small_patch14_focus",
+) -> None:
+    """Answer with every set of quarters' tokens of one photograph in another, for a live figure."""
+    subject = f"{stem(model)}-{DATASET}"
+    sheet.expect(subject)
+    loaded = among(load_pretrained(model, head=DATASET, image_size=SIZE), CLASSES)
+    settings = {
+        "classes": list(CLASSES), "image_size": SIZE, "parts": list(PARTS),
+        "logits": "by set of parts: bit p of its place says that part p is of the other image",
+        "block": "in front of which tokens are swapped, counted from 0; the last one is behind all",
+        "weights": loaded.provenance["digest"],
+    }  # fmt: skip
+    loaded.model.to(sheet.device)
+    sheet.write(subject, settings, _all_answers(loaded))
+
+
+def shown_pairs() -> dict[str, UInt8[Tensor, "two channels height width"]]:
+    """The pairs of the chapter's live figure."""
+    photos = datasets.load("photos", "all")
+    by_name = dict(zip(photos.class_names, photos.images, strict=True))
+    four = torch.stack([by_name[name] for name in ("cat", "coffee", "rocket", "galaxies")])
+    collage = make_collages(four, torch.arange(4), 1, seed=1).images[0]
+    grey = collage.float().mean((1, 2), keepdim=True).expand_as(collage).round().to(torch.uint8)
+    coffee = by_name["coffee"]
+    return {
+        "cat, coffee": torch.stack([by_name["cat"], coffee]),
+        "four photographs, blank": torch.stack([collage, grey]),
+        "coffee, mirrored": torch.stack([coffee, coffee.flip(-1)]),
+    }
+
+
+def _all_answers(loaded: Pretrained) -> list[dict]:
+    sets = all_sets(parts_of_tokens(loaded.model.grid_size))
+    rows = []
+    for name, images in shown_pairs().items():
+        image, other = loaded.normalize(images)[:, None]
+        found = swapped_logits(loaded.model, image, other, sets)
+        for block, logits in enumerate(found):
+            told = [[round(each, 3) for each in row] for row in logits[:, 0].tolist()]
+            rows.append({"pair": name, "block": block, "logits": told})
+    return rows
+
+
+def parts_of_tokens(grid_size: tuple[int, int]) -> Bool[Tensor, "parts tokens"]:
+    """Which tokens each of :data:`PARTS` holds: of a class token and a grid with even sides."""
+    down, right = (torch.arange(size) >= size / 2 for size in grid_size)
+    quarter = (2 * down[:, None] + right).flatten()
+    first = torch.full((1,), 4)
+    return torch.cat([first, quarter]) == torch.arange(5)[:, None]
+
+
+def all_sets(parts: Bool[Tensor, "parts tokens"]) -> Bool[Tensor, "sets tokens"]:
+    """Each union of parts: bit p of a set's number says that part p is in it."""
+    numbers = torch.arange(2 ** len(parts))[:, None] >> torch.arange(len(parts)) & 1
+    return (numbers[..., None].bool() & parts).any(1)
+
+
+@torch.no_grad()
+def swapped_logits(
+    model: VisionTransformer,
+    images: Float[Tensor, "batch channels height width"],
+    others: Float[Tensor, "batch channels height width"],
+    sets: Bool[Tensor, "sets tokens"],
+) -> Iterator[Float[Tensor, "sets batch classes"]]:
+    """Logits of ``images`` with some tokens of ``others``: in front of each block, then behind all.
+
+    What :func:`vitbook.analysis.patched_logits` gives for one block and one set; here the blocks
+    before it run once for all sets, and those behind it alone run again.
+    """
+    blocks = model.encoder.blocks
+    ours, theirs = model.embed(images), model.embed(others)
+    for number in range(len(blocks) + 1):
+        mixed = torch.where(sets[:, None, :, None].to(ours.device), theirs, ours)
+        tokens = rearrange(mixed, "sets batch tokens width -> (sets batch) tokens width")
+        for block in blocks[number:]:
+            tokens = block(tokens)
+        logits = model.head(model.encoder.norm(tokens))
+        yield rearrange(logits, "(sets batch) classes -> sets batch classes", sets=len(sets))
+        if number < len(blocks):
+            ours, theirs = (blocks[number](each) for each in (ours, theirs))
