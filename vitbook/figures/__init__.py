@@ -24,7 +24,6 @@ from vitbook.figures.layer_gradients import layer_gradients
 from vitbook.figures.learn import learn
 from vitbook.figures.locality_dial import locality_dial
 from vitbook.figures.masked_photograph import masked_photograph
-from vitbook.figures.missing_quarters import missing_quarters
 from vitbook.figures.panel import panel
 from vitbook.figures.parts.figure import Figure
 from vitbook.figures.patch_shuffle import patch_shuffle
@@ -34,6 +33,7 @@ from vitbook.figures.rollout_map import rollout_map
 from vitbook.figures.rounding_grid import rounding_grid
 from vitbook.figures.soft_answers import soft_answers
 from vitbook.figures.soft_lookup import soft_lookup
+from vitbook.figures.swapped_tokens import swapped_tokens
 from vitbook.figures.token_footprint import token_footprint
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
     "learn",
     "locality_dial",
     "masked_photograph",
-    "missing_quarters",
     "panel",
     "patch_shuffle",
     "photo_reader",
@@ -66,5 +65,6 @@ __all__ = [
     "rounding_grid",
     "soft_answers",
     "soft_lookup",
+    "swapped_tokens",
     "token_footprint",
 ]

@@ -20,6 +20,7 @@ HANDLES = [
     ("deletion_curves", ".vb-mask-pad", (60, 60)),
     ("digit_reader", ".vb-pad", (60, 60)),
     ("hearing_map", ".vb-mask-pad", (60, 50)),
+    ("swapped_tokens", ".vb-mask-pad", (60, 60)),
 ]
 # Over those of the other a mouse has only to pass.
 DRAGGED = [handle for handle in HANDLES if handle[0] != "alike_patches"]

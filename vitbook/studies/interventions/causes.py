@@ -25,61 +25,72 @@ AT_ONCE = 10
 FEW = 2  # images at a time, where costs are compared
 
 
+Model = Annotated[str, typer.Option(help="A name from `vitbook weights list`.")]
+
+
 @measurement(
-    patched={"in front of block": "{block}", "tokens": "{tokens}", "the other's": "{other:.2f}"},
     lens={"behind block": "{block}", "lens": "{lens:.3f}", "probe": "{probe:.3f}"},
-    added={"part": "{part}", "direct": "{direct:.2f}", "patched": "{patched:.2f}"},
     probe_cost={"probe": "{probe}", "forward passes": "{forwards:.2f}"},
 )
-def causes(
-    sheet: Sheet,
-    pairs: Annotated[int, typer.Option(min=2, help="Of images of two classes.")] = 60,
-    model: Annotated[
-        str, typer.Option(help="A name from `vitbook weights list`.")
-    ] = "vit_small_patch14_focus",
-    seed: Seed = 0,
-) -> None:
-    """Patch a pretrained ViT, read it block by block, and take its logits apart."""
+def lens_by_block(sheet: Sheet, model: Model = "vit_small_patch14_focus") -> None:
+    """Read a pretrained ViT behind each block with its own head, beside a probe of that block."""
+    loaded, test, about = _asked(sheet, model)
     subject = f"{stem(model)}-{DATASET}"
-    sheet.expect(subject)
-    loaded = load_pretrained(model, head=DATASET, image_size=SIZE)
-    held_out = datasets.load(DATASET, datasets.held_out_split(DATASET))
-    check_classes(loaded, held_out)
-    test = _of_classes(held_out, CLASSES)
     train = _of_classes(datasets.load(DATASET, "train"), CLASSES, TAUGHT)
-    loaded = among(loaded, CLASSES)
-    body = loaded.model.to(sheet.device)
-    about = {
-        "dataset": held_out.provenance["name"], "classes": list(CLASSES), "image_size": SIZE,
-        "chosen": "ten classes of 200 that do not resemble one another; the head's own rows",
-        "seed": seed, "weights": loaded.provenance["digest"],
-    }  # fmt: skip
-
     sheet.write(subject, about | {"rounds": 20, "batch": FEW}, _costs(loaded), "probe_cost")
-
-    fresh = fresh_twin(body).to(sheet.device)
-    fresh.head = body.head
-    rows, right = _by_block(loaded, fresh, train, test)
+    fresh = fresh_twin(loaded.model).to(sheet.device)
+    fresh.head = loaded.model.head
     sheet.write(subject, about | {
         "held_out_images": len(test), "training_images": len(train),
         "lens": "the class token beside the mean of the patches, behind the block, by the last "
         "norm and the head", "patches": "share of patches whose own answer is right",
         "probe": "logistic regression on the same 768 numbers, fitted behind the block",
         "untrained": "lens of a body of fresh weights, seed 0, under the same head",
-        "interval": "Wilson, 95 %"}, rows, "lens")  # fmt: skip
+        "interval": "Wilson, 95 %"}, _by_block(loaded, fresh, train, test))  # fmt: skip
 
-    ones, others, same = _pairs(test, right, pairs, seed)
-    about |= {"pairs": len(ones), "drawn": "images that the model answers rightly",
+
+@measurement(
+    patched={"behind block": "{block}", "tokens": "{tokens}", "the other's": "{other:.2f}"},
+    added={"part": "{part}", "direct": "{direct:.2f}", "patched": "{patched:.2f}"},
+)
+def patched_pairs(
+    sheet: Sheet,
+    pairs: Annotated[int, typer.Option(min=2, help="Of images of two classes.")] = 60,
+    model: Model = "vit_small_patch14_focus",
+    seed: Seed = 0,
+) -> None:
+    """Swap tokens and parts of pairs of images in a pretrained ViT, and say whose answer it gives."""
+    loaded, test, about = _asked(sheet, model)
+    subject, body = f"{stem(model)}-{DATASET}", loaded.model
+    ones, others, same = _pairs(loaded, test, pairs, seed)
+    about |= {"pairs": pairs, "drawn": "images that the model answers rightly", "seed": seed,
               "interval": "bootstrap over pairs, 95 %"}  # fmt: skip
     ready = [loaded.normalize(_large(test.images[each])) for each in (ones, others, same)]
     labels = test.labels[ones], test.labels[others]
     sheet.write(subject, about | {"control": "tokens of another image of the same class"},
-                _by_tokens(body, ready, labels), "patched")  # fmt: skip
-    about["pairs"] //= 2
-    sheet.write(subject, about | {"score": "logit of the image's class less that of the other's",
+                _by_tokens(body, ready, labels))  # fmt: skip
+    some = [each[: pairs // 2] for each in (*ready[:2], *labels)]
+    sheet.write(subject, about | {"pairs": pairs // 2,
+        "score": "logit of the image's class less that of the other's",
         "direct": "what the part adds to the score, less what it adds for the other image",
         "patched": "what the score falls by when the part answers as for the other image"},
-        _by_parts(body, *ready[:2], *labels), "added")  # fmt: skip
+        _by_parts(body, *some), "added")  # fmt: skip
+
+
+def _asked(sheet: Sheet, model: str) -> tuple[Pretrained, datasets.Dataset, dict]:
+    """The model, which chooses among the chapter's classes, their held-out images, and settings."""
+    sheet.expect(f"{stem(model)}-{DATASET}")
+    loaded = load_pretrained(model, head=DATASET, image_size=SIZE)
+    held_out = datasets.load(DATASET, datasets.held_out_split(DATASET))
+    check_classes(loaded, held_out)
+    about = {
+        "dataset": held_out.provenance["name"], "classes": list(CLASSES), "image_size": SIZE,
+        "chosen": "ten classes of 200 that do not resemble one another; the head's own rows",
+        "weights": loaded.provenance["digest"],
+    }  # fmt: skip
+    loaded = among(loaded, CLASSES)
+    loaded.model.to(sheet.device)
+    return loaded, _of_classes(held_out, CLASSES), about
 
 
 def _of_classes(
@@ -99,7 +110,7 @@ def _large(images: Tensor) -> Tensor:
 
 def _costs(loaded: Pretrained) -> list[dict]:
     """How many forward passes each probe takes, in interleaved rounds."""
-    model, first = loaded.model, list_blocks(loaded.model)[5]
+    model, first = loaded.model, list_blocks(loaded.model)[0]
     images = loaded.normalize(_large(datasets.load("photos", "all").images))
     ones, others = images[:FEW], images[FEW : 2 * FEW]
     forward = torch.no_grad()(model)
@@ -122,8 +133,8 @@ def _costs(loaded: Pretrained) -> list[dict]:
 @torch.no_grad()
 def _by_block(
     loaded: Pretrained, fresh: nn.Module, train: datasets.Dataset, test: datasets.Dataset
-) -> tuple[list[dict], Tensor]:
-    """A line for each block, and which held-out images the model answers rightly."""
+) -> list[dict]:
+    """A line for each block."""
     paths = list_blocks(loaded.model)
     read_by = loaded.model.head.classifier
 
@@ -156,16 +167,22 @@ def _by_block(
             "probe": accuracy_interval(probe.logits(features[path]), test.labels),
             "untrained": accuracy_interval(untrained[path], test.labels),
         })  # fmt: skip
-    return rows, answers[paths[-1]].argmax(1) == test.labels
+    return rows
 
 
+@torch.no_grad()
 def _pairs(
-    test: datasets.Dataset, right: Tensor, number: int, seed: int
+    loaded: Pretrained, test: datasets.Dataset, number: int, seed: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Numbers of images; for each one of another class, and another one of its class."""
     generator = torch.Generator().manual_seed(seed)
-    known = right.nonzero().flatten()
-    known = known[torch.randperm(len(known), generator=generator)]
+    drawn = torch.randperm(len(test), generator=generator)[: 2 * number]
+    device = next(loaded.model.parameters()).device
+    answers = [
+        loaded.model(loaded.normalize(_large(test.images[some])).to(device)).argmax(1).cpu()
+        for some in drawn.split(AT_ONCE)
+    ]
+    known = drawn[torch.cat(answers) == test.labels[drawn]]
     found = []
     for one in known[:number].tolist():
         label = test.labels[one]
@@ -192,7 +209,7 @@ def _by_tokens(body: nn.Module, ready: list[Tensor], labels: tuple[Tensor, Tenso
     different, same = answers
     own, others = labels
     return [
-        {"block": block + 1, "tokens": name,
+        {"block": block, "tokens": name,
          "other": interval_of((different[block, part] == others).float()),
          "own": interval_of((different[block, part] == own).float()),
          "same_class": interval_of((same[block, part] == own).float())}
