@@ -59,11 +59,11 @@ def patched_pairs(
     model: Model = "vit_small_patch14_focus",
     seed: Seed = 0,
 ) -> None:
-    """Swap tokens and parts of pairs of images in a pretrained ViT, and say whose answer it gives."""
+    """Swap tokens and parts of pairs of images in a pretrained ViT, and read its answers."""
     loaded, test, about = _asked(sheet, model)
     subject, body = f"{stem(model)}-{DATASET}", loaded.model
     ones, others, same = _pairs(loaded, test, pairs, seed)
-    about |= {"pairs": pairs, "drawn": "images that the model answers rightly", "seed": seed,
+    about |= {"pairs": len(ones), "drawn": "images that the model answers rightly", "seed": seed,
               "interval": "bootstrap over pairs, 95 %"}  # fmt: skip
     ready = [loaded.normalize(_large(test.images[each])) for each in (ones, others, same)]
     labels = test.labels[ones], test.labels[others]
@@ -187,9 +187,14 @@ def _pairs(
     for one in known[:number].tolist():
         label = test.labels[one]
         luck = known[torch.randperm(len(known), generator=generator)]
-        other = luck[test.labels[luck] != label][0].item()
-        same = luck[(test.labels[luck] == label) & (luck != one)][0].item()
-        found.append((one, other, same))
+        others = luck[test.labels[luck] != label]
+        same = luck[(test.labels[luck] == label) & (luck != one)]
+        if not len(others) or not len(same):
+            raise ValueError(
+                f"{number} pairs: of {len(known)} images that are answered rightly one has none of "
+                "its class, or of another class, beside it; ask for more"
+            )
+        found.append((one, others[0].item(), same[0].item()))
     return tuple(torch.tensor(found).T)
 
 

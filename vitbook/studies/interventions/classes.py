@@ -13,6 +13,7 @@ from vitbook.models.weights.pretrained import Pretrained
 # Held-out images of which the chapter asks, the side that its model sees, and ten classes of 200 of
 # which no two look alike.
 DATASET, SIZE = "tiny_imagenet", 224
+SUBJECT = f"vit_small_patch14_focus-{DATASET}"
 CLASSES = ("tabby", "espresso", "obelisk", "monarch", "goldfish", "trolleybus", "sports car",
            "banana", "pizza", "beacon")  # fmt: skip
 

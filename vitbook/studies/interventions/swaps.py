@@ -34,25 +34,35 @@ def swapped_tokens(
     settings = {
         "classes": list(CLASSES), "image_size": SIZE, "parts": list(PARTS),
         "logits": "by set of parts: bit p of its place says that part p is of the other image",
-        "block": "in front of which tokens are swapped, counted from 0; the last one is behind all",
+        "block": "behind how many blocks tokens are swapped",
         "weights": loaded.provenance["digest"],
     }  # fmt: skip
     loaded.model.to(sheet.device)
     sheet.write(subject, settings, _all_answers(loaded))
 
 
-def shown_pairs() -> dict[str, UInt8[Tensor, "two channels height width"]]:
-    """The pairs of the chapter's live figure."""
+def four_photographs() -> tuple[UInt8[Tensor, "channels height width"], tuple[str, ...]]:
+    """Four photographs in one, and their names, row by row."""
     photos = datasets.load("photos", "all")
-    by_name = dict(zip(photos.class_names, photos.images, strict=True))
-    four = torch.stack([by_name[name] for name in ("cat", "coffee", "rocket", "galaxies")])
-    collage = make_collages(four, torch.arange(4), 1, seed=1).images[0]
-    grey = collage.float().mean((1, 2), keepdim=True).expand_as(collage).round().to(torch.uint8)
-    coffee = by_name["coffee"]
+    four = [photos.class_names.index(name) for name in ("cat", "coffee", "rocket", "galaxies")]
+    made = make_collages(photos.images[four], torch.arange(4), 1, image_size=SIZE, seed=1)
+    return made.images[0], tuple(photos.class_names[four[i]] for i in made.labels[0].tolist())
+
+
+def shown_pairs() -> dict[tuple[str, str], UInt8[Tensor, "two channels height width"]]:
+    """The pairs of the chapter's live figure: the first one runs, tokens of the second go into it.
+
+    The grey one has the mean colour of the four photographs, so that to swap is to take away; the
+    mirrored one is a control.
+    """
+    photos = datasets.load("photos", "all", image_size=SIZE)
+    cat, coffee = (photos.images[photos.class_names.index(name)] for name in ("cat", "coffee"))
+    four, _ = four_photographs()
+    grey = four.float().mean((1, 2), keepdim=True).round().to(torch.uint8).expand_as(four)
     return {
-        "cat, coffee": torch.stack([by_name["cat"], coffee]),
-        "four photographs, blank": torch.stack([collage, grey]),
-        "coffee, mirrored": torch.stack([coffee, coffee.flip(-1)]),
+        ("cat", "coffee"): torch.stack([cat, coffee]),
+        ("four photographs", "grey"): torch.stack([four, grey]),
+        ("coffee", "its mirror image"): torch.stack([coffee, coffee.flip(-1)]),
     }
 
 
@@ -64,7 +74,7 @@ def _all_answers(loaded: Pretrained) -> list[dict]:
         found = swapped_logits(loaded.model, image, other, sets)
         for block, logits in enumerate(found):
             told = [[round(each, 3) for each in row] for row in logits[:, 0].tolist()]
-            rows.append({"pair": name, "block": block, "logits": told})
+            rows.append({"pair": list(name), "block": block, "logits": told})
     return rows
 
 
