@@ -61,9 +61,14 @@ def evidence() -> Evidence:
 def _of_blocks(name: str) -> Table:
     (kept,) = runs.measurements("blocks", MODELS[name][0])
     told = kept.settings
+    who = f"It learned from: {told['learned_from']}"
+    if name == "fresh weights":
+        who = (
+            "Random weights, seed 0; LayerScale begins at 0.00001, so a block adds next to nothing"
+        )
     return Table(
         f"Block by block: {name}",
-        f"{told['learned_from']}. {told['dataset']}, {told['image_size']} pixels, "
+        f"{who}. {told['dataset']}, {told['image_size']} pixels, "
         f"{told['training_images']:,} photographs to fit, {told['test_images']} held out. "
         f"Features: {told['features']}. Ridge: {told['ridge']}. Neighbours: {told['neighbours']}. "
         f"Directions: {told['directions']}. Intervals: {told['interval']}, of the held-out images.",
