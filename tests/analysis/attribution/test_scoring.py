@@ -144,10 +144,9 @@ def test_every_explanation_by_name_explains_a_reader_of_digits():
     model = vitbook.load_checkpoint(READER).model
     data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:12]
     images, targets = datasets.normalize(data.images[:12]), data.labels[:12]
-    for name in ("rollout", "gradient rollout", "relevance", "last attention", "Grad-CAM"):
+    for name in set(EXPLANATIONS) - {"integrated gradients", "occlusion", "Grad-CAM, no mean"}:
         maps = EXPLANATIONS[name](model, images, targets)
         assert maps.shape == (12, 8, 8) and maps.isfinite().all() and not maps.requires_grad
         one = EXPLANATIONS[name](model, images[5:6], targets[5:6])
         assert torch.allclose(one[0], maps[5], atol=1e-5)
     assert pointing(EXPLANATIONS["rollout"](model, images, targets), masks).mean() > 0.85
-    assert list(EXPLANATIONS)[4:6] == ["integrated gradients", "occlusion"]
