@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from vitbook.plots.page import for_pages
-from vitbook.plots.style import COLORS, INK, draw_image, finish
+from vitbook.plots.style import COLORS, draw_image, finish
 
 # White is zero, so that a dead map of zeros is blank.
 TWO_SIDED = LinearSegmentedColormap.from_list("two_sided", (COLORS[0], "#f4f4f2", COLORS[1]))
@@ -21,17 +21,12 @@ def channel_lines(
     title: str,
     *,
     image: UInt8[Tensor, "channels height width"] | None = None,
-    scales: Mapping[str, float | int] | None = None,
-    marks: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Figure:
     """A line for each layer: its channels side by side, all of one line on one scale.
 
     Args:
         lines: name -> maps "channels rows columns", the same number of channels in each.
         image: shown in front of each line.
-        scales: name -> the magnitude that has full colour; by default the largest shown in the
-            line.
-        marks: name -> channel -> a word under its map, which gets a frame.
     """
     columns = len(next(iter(lines.values()))) + (image is not None)
     figure, axes = plt.subplots(
@@ -43,14 +38,9 @@ def channel_lines(
         row[0].text(0, 1.1, name, transform=row[0].transAxes).set_in_layout(False)
         if image is not None:
             draw_image(row[0], image)
-        scale = (scales or {}).get(name) or float(maps.abs().max()) or 1
-        words = (marks or {}).get(name, {})
+        scale = float(maps.abs().max()) or 1
         for channel, axis in enumerate(row[image is not None :]):
             values = maps[channel].float().cpu().numpy()
             axis.imshow(values, cmap=TWO_SIDED, vmin=-scale, vmax=scale)
             axis.set(xticks=[], yticks=[])
-            if channel in words:
-                axis.set_xlabel(words[channel], fontsize=9, color=INK)
-                for spine in axis.spines.values():
-                    spine.set(color=INK, linewidth=2.5)
     return finish(figure, title)
