@@ -223,7 +223,10 @@ def _removals() -> Table:
         f"edges where holes are filled in. {row.settings['pictures']} images, "
         f"{row.settings['steps']} steps. Imputed: {row.settings['imputed']} (ROAD, Rong et al. "
         f"2022). Made by `{row.command}`.",
-        _lines({each["name"]: each for each in row.rows}, {way: way for way in WAYS}),
+        [
+            line | {"lead, imputed": lead(line["explanation"], "imputed")}
+            for line in _lines({each["name"]: each for each in row.rows}, {w: w for w in WAYS})
+        ],
     )
 
 
