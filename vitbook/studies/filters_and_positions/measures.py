@@ -101,7 +101,7 @@ def evidence() -> Evidence:
             "independent numbers; those that are enlarged had 16 × 16 positions, those made "
             "smaller 37 × 37.",
             [{"table": row["table"], "grid": row["grid"]}
-             | {key.replace("_", " "): f"{row[key]:.2f}".replace("-", "−") for key in numbers}
+             | {key.replace("_", " "): f"{row[key]:z.2f}".replace("-", "−") for key in numbers}
              for row in tables.rows],
         ),
         Table(
