@@ -20,7 +20,6 @@ DRAWN = {
     ),
     "trends": lambda: plots.trends({"one": PANEL, "two": PANEL}, "t", x_label="x", y_label="y"),
     "intervals": lambda: plots.intervals(SPANS, "t", x_label="x"),
-    "leads": lambda: plots.leads(SPANS, SPANS, "t", labels=("l", "r"), x_label="x"),
     "distances": lambda: plots.distance_by_layer(
         {"a": torch.rand(3, 2), "b": torch.rand(12, 3)}, 0.5, "t"
     ),
@@ -120,7 +119,6 @@ def test_names_of_places_near_one_another_do_not_meet():
 @pytest.mark.parametrize("draw", [
     lambda: plots.lines([1, 2], {"a": [1, 2]}, "t", x_label=LONG, y_label=LONG),
     lambda: plots.intervals(SPANS, "t", x_label=LONG),
-    lambda: plots.leads(SPANS, SPANS, "t", labels=(LONG, LONG), x_label=LONG),
     lambda: plots.similarity_maps({LONG: torch.rand(4, 4)}, "t", tile=(2, 2)),
 ])  # fmt: skip
 def test_what_is_written_beside_an_axis_stays_on_a_phone(draw):

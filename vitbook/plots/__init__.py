@@ -15,7 +15,7 @@ with from_extra("chapters"):
         maps_beside_images,
         similarity_maps,
     )
-    from vitbook.plots.scores import intervals, leads
+    from vitbook.plots.scores import intervals
     from vitbook.plots.trend_lines import trends
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "heat_maps",
     "image_grid",
     "intervals",
-    "leads",
     "lines",
     "maps_beside_images",
     "similarity_maps",

@@ -1,6 +1,6 @@
 """Still figures of scores with their intervals."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 
 import matplotlib.pyplot as plt
@@ -9,41 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vitbook.plots.page import for_pages
-from vitbook.plots.style import COLORS, finish, fitted, in_line, legend_below, named, wrapped
+from vitbook.plots.style import COLORS, finish, fitted, legend_below, named, wrapped
 
 Span = Sequence[float | int]
-
-
-@for_pages
-def leads(
-    first: Mapping[str, Span],
-    second: Mapping[str, Span],
-    title: str,
-    *,
-    labels: tuple[str, str],
-    x_label: str,
-) -> Figure:
-    """Two panels of intervals around zero, a line for each name, on one shared scale.
-
-    The dot is hollow where the interval holds zero.
-
-    Args:
-        first, second: name -> (mean, low, high), the same names in both.
-        labels: of the two panels.
-    """
-    rows, columns = in_line(2)
-    height = rows * (_height(first, 0.34) + 0.5) + 0.8
-    figure, axes = plt.subplots(
-        rows, columns, figsize=fitted(6.6, height), sharex=True, sharey=True, layout="constrained"
-    )
-    for axis, label, spans in zip(axes, labels, (first, second), strict=True):
-        axis.axvline(0, color="gray", linewidth=1.2, linestyle="--")
-        _spans(axis, spans, hollow=lambda low, high: low <= 0 <= high)
-        axis.set_title(label, fontsize=10)
-    axes[0].invert_yaxis()
-    figure.supxlabel(wrapped(x_label), fontsize=10)
-    sns.despine(figure)
-    return finish(figure, title)
 
 
 @for_pages
@@ -83,13 +51,8 @@ def _height(names: Iterable[str], line: float) -> float:
     return len(names) * max([line, *(0.15 * name.count("\n") + 0.2 for name in names)])
 
 
-def _spans(
-    axis: Axes,
-    spans: Mapping[str, Span],
-    hollow: Callable[[float, float], bool] = lambda low, high: False,
-) -> None:
+def _spans(axis: Axes, spans: Mapping[str, Span]) -> None:
     for line, (mean, low, high) in enumerate(spans.values()):
         axis.plot([low, high], [line, line], color=COLORS[0], linewidth=2.5)
-        face = "white" if hollow(low, high) else None
-        axis.plot(mean, line, "o", color=COLORS[0], markerfacecolor=face)
+        axis.plot(mean, line, "o", color=COLORS[0])
     axis.set_yticks(range(len(spans)), [_name(name) for name in spans])
