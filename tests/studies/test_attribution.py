@@ -26,7 +26,9 @@ def test_a_row_of_removals_is_what_deletion_says(tmp_path):
     images = datasets.normalize(test.images[:2])
     maps = edge_maps(images, (8, 8))
     for way in ("black", "imputed"):
-        found = deletion(model, images, test.labels[:2], maps, baseline=way, steps=8).areas
+        found = deletion(
+            model, images, test.labels[:2], maps, baseline=way, steps=study.STEPS
+        ).areas
         assert lines["edges"][way][0] == pytest.approx(found.mean().item(), abs=1e-3)
         assert lines["edges"][f"{way} lead"] == [0, 0, 0]
 

@@ -32,6 +32,7 @@ with from_extra("chapters"):
 
 READER = "cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0"
 WAYS = ("mean", "black", "imputed")  # what a cell becomes
+STEPS = 16  # of deletion, as in the scores
 TWIN = ", untrained twin"
 
 
@@ -99,7 +100,8 @@ def removals(sheet: Sheet, num_images: SomeImages = None) -> None:
     orders |= null_explanations(images, masks, model.grid_size)
     areas = {
         name: {
-            way: deletion(model, images, targets, maps, baseline=way, steps=8).areas for way in WAYS
+            way: deletion(model, images, targets, maps, baseline=way, steps=STEPS).areas
+            for way in WAYS
         }
         for name, maps in orders.items()
     }
@@ -110,7 +112,7 @@ def removals(sheet: Sheet, num_images: SomeImages = None) -> None:
         for name, each in areas.items()
     ]
     settings = {
-        "dataset": "cluttered_digits", "split": "test", "pictures": len(images), "steps": 8,
+        "dataset": "cluttered_digits", "split": "test", "pictures": len(images), "steps": STEPS,
         "class": "the label", "interval": "bootstrap over images, 95 %", "leads": "over the edges",
         "imputed": "each pixel the weighted mean of its neighbours, noise of 0.01",
     }  # fmt: skip
