@@ -22,6 +22,7 @@ from vitbook.analysis import (
 )
 from vitbook.analysis.attribution.scoring import SCORES, mean_interval
 from vitbook.extras import from_extra
+from vitbook.models.catalog import fresh_twin
 from vitbook.runs.evidence import Evidence, Table
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.runs.rows import Measurement
@@ -131,6 +132,30 @@ def removal_ranks() -> dict[str, float]:
     return {way: float(spearmanr(areas["mean"], areas[way])[0]) for way in WAYS[1:]}
 
 
+def alike_on_ink(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+) -> float:
+    """Rank correlation of occlusion's map with that of fresh weights, over the cells with ink."""
+    rows, columns = model.grid_size
+    cells = reduce(images, "b c (r y) (s x) -> b (r s)", "max", r=rows, s=columns)
+    trained, fresh = (
+        patch_occlusion(each, images, targets).abs().flatten(1)
+        for each in (model, fresh_twin(model))
+    )
+    ink = cells > images.min()
+    found = [spearmanr(a[k], b[k])[0] for a, b, k in zip(trained, fresh, ink, strict=True)]
+    return float(sum(found) / len(found))
+
+
+def in_collages(name: str, reads: str) -> str:
+    """How often a map of the pretrained ViT points into the quarter of the class asked about."""
+    (row,) = runs.measurements("collages", "vit_small_patch14_focus-tiny_imagenet")
+    (found,) = (each for each in row.rows if (each["name"], each["reads"]) == (name, reads))
+    return _span(found["pointing"])
+
+
 def race(
     model: nn.Module, images: Float[Tensor, "1 channels height width"], names: Sequence[str]
 ) -> dict[str, Float[Tensor, "rows columns"]]:
@@ -180,9 +205,7 @@ def _span(values: list[float] | None, digits: int = 2, sign: str = "") -> str:
 
 
 def evidence() -> Evidence:
-    return Evidence(
-        (), [_all_scores(), _leads(), _removals(), _twins(), _on_a_cnn(), _parts_of_the_head()]
-    )
+    return Evidence((), [_all_scores(), _leads(), _removals(), _twins(), _on_a_cnn()])
 
 
 def _lines(found: dict[str, dict], keys: dict[str, str], **form) -> list[dict[str, str]]:
@@ -238,7 +261,8 @@ def _twins() -> Table:
         "Trained, and with fresh weights",
         "The same explanation of a model of fresh weights (one seed), scored on the trained model "
         "(Adebayo et al. 2018). Alike: rank correlation of the two maps, signs left out, in the "
-        "mean of the images; paper without ink makes maps alike that multiply with the image.",
+        "mean of the images. Where the paper is black occlusion and integrated gradients are 0 in "
+        "both maps: taking black away changes nothing. That makes their maps alike.",
         [
             {
                 "explanation": name, "pointing": _span(row["pointing"]),
@@ -258,24 +282,8 @@ def _on_a_cnn() -> Table:
     return Table(
         "A ResNet-20 on the same images",
         f"It learned the same pictures and reads {100 * row.accuracy:.1f} % of those held out. One "
-        "seed. Its last map is averaged into the logits, so the mean in Grad-CAM changes nothing; "
-        "in the Vision Transformer, whose class token reads few patches, it does.",
+        "seed. Its last map is averaged into the logits, so the mean in Grad-CAM changes nothing. "
+        "By insertion Grad-CAM is the last all the same, perhaps because a cell of that map has "
+        "seen far more than its own patch.",
         _lines(of_cnn, {score: score for score in SCORES}),
     )
-
-
-def _parts_of_the_head() -> Table:
-    (row,) = runs.measurements("collages", "vit_small_patch14_focus-tiny_imagenet")
-    names = ("relevance", "Grad-CAM", "Grad-CAM, tool's layer")
-    return Table(
-        "What the head reads, and Chefer's relevance",
-        "Collages of four images of Tiny-ImageNet under the pretrained ViT: how often the map of a "
-        "class points into its quarter (by chance 1/4), with heads that were fitted on the class "
-        "token alone, on the mean of the patches alone, and on both. Relevance (Chefer et al. "
-        "2021) is made for a class token. Intervals over collages.",
-        [
-            {"explanation": each["name"], "the head reads": each["reads"],
-             "pointing": _span(each["pointing"])}
-            for each in row.rows if each["name"] in names
-        ],
-    )  # fmt: skip
