@@ -82,14 +82,37 @@ def test_a_head_left_out_is_left_out_of_the_product(mini, images):
     later = [layer.mean(1) for layer in others]
     given = dict(grid_size=(8, 8), num_prefix_tokens=1)
     whole = attention_rollout(maps, **given).flatten(1)
-    numbers = study.without_heads(first, later, whole)
-    found = []
+    sink = torch.tensor([5, 63])
+    numbers = study.without_heads(first, later, whole, sink)
+    times = []
     for head in range(6):
         kept = first[:, [k for k in range(6) if k != head]]
         rolled = attention_rollout([kept, *others], **given).flatten(1)
-        found.append(study.alike(rolled, whole).mean().item())
-    assert numbers["without-alike"] == pytest.approx(found[5], abs=1e-4)
-    assert numbers["rest-alike"] == pytest.approx(min(found[:5]), abs=1e-4)
+        times.append((rolled[0, 5] / rolled[0].mean() + rolled[1, 63] / rolled[1].mean()) / 2)
+        rest = [torch.cat([m[:, :5], m[:, 6:]], 1)[:1] for m in (rolled, whole)]
+        last = [m[1:, :63] for m in (rolled, whole)]
+    assert numbers["without-times"] == pytest.approx(times[5].item(), rel=1e-4)
+    assert numbers["others-times"] == pytest.approx(min(times[:5]).item(), rel=1e-4)
+    of_rest = (study.alike(*rest) + study.alike(*last)).item() / 2
+    assert numbers["without-rest"] == pytest.approx(of_rest, abs=1e-4)
+
+
+def test_keys_of_one_length_are_those_of_head_6_each_shortened(mini, images):
+    qkv, seen, found = mini.encoder.blocks[0].attention.qkv, [], study.sinks(mini, images)
+    with torch.no_grad(), qkv.register_forward_hook(lambda _, __, out: seen.append(out)):
+        mini(images)
+    shares, longest = [], 0
+    for tokens, at in zip(seen[0], found.patch[study.SINK], strict=True):
+        query, key = tokens[1:, 80:96], tokens[:, 176:192]  # 6 heads of 16
+        median = key[1:].norm(dim=1).median()
+        short = torch.stack([each / each.norm() * median for each in key])
+        shares.append((query @ short.T / 4).softmax(1)[:, 1 + at].mean())
+        longest += int(key[1:].norm(dim=1).argmax() == at)
+    numbers = study.of_keys(mini, images, found)
+    assert numbers["sink-even"] == pytest.approx(50 * sum(shares).item(), rel=1e-4)
+    assert numbers["longest-key"] == longest and numbers["same"] < 99
+    qkv.weight.data[:96] = 0  # no query: all patches read evenly
+    assert study.of_keys(mini, images, found)["same"] == pytest.approx(100, abs=1e-3)
 
 
 def test_each_claim_compares_as_many_seeds():

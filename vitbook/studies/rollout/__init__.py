@@ -2,9 +2,9 @@
 
 from vitbook.studies.rollout.drawings import alike, class_maps, one_layer, with_registers
 from vitbook.studies.rollout.heads import SINK, sinks
-from vitbook.studies.rollout.numbers import of_sinks, of_use, without_heads
+from vitbook.studies.rollout.numbers import of_keys, of_sinks, of_use, times_mean, without_heads
 
 __all__ = [
-    "SINK", "alike", "class_maps", "of_sinks", "of_use", "one_layer", "sinks", "with_registers",
-    "without_heads",
+    "SINK", "alike", "class_maps", "of_keys", "of_sinks", "of_use", "one_layer", "sinks",
+    "times_mean", "with_registers", "without_heads",
 ]  # fmt: skip

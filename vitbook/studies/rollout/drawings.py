@@ -19,13 +19,13 @@ def one_layer() -> Diagram:
 
 
 def with_registers() -> Diagram:
-    """A model with registers: who goes in, and who is read."""
+    """A model with registers: who goes in, and who comes out."""
     tokens = [["class token\nlearned"], ["4 registers\nlearned"], ["n patches\nof the image"]]
-    ends = [["class token", "→ d", "head"], ["registers\nthrown away"],
+    ends = [["class token", "→ d", "head"], ["registers\ndropped"],
             ["patches", "→ n × d", "maps, masks"]]  # fmt: skip
     return Diagram(
         [tokens, "→ (5 + n) × d", "encoder\nall tokens attend to all", "→ (5 + n) × d", ends],
-        "Registers go in, take part, and are not read",
+        "Registers take part, and are dropped at the end",
     )  # fmt: skip
 
 
