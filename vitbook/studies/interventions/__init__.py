@@ -31,10 +31,14 @@ def measured(kind: str, subject: str = SUBJECT) -> list[dict]:
     return list(found.rows)
 
 
-def swapped_answers() -> dict[tuple[str, str], np.ndarray]:
-    """Logits of the live figure: pair -> "blocks + 1, sets, classes"."""
-    rows = measured("swapped")
-    return {
-        pair: np.array([row["logits"] for row in rows if tuple(row["pair"]) == pair])
+def swapped_answers() -> tuple[dict[tuple[str, str], np.ndarray], list[str]]:
+    """Logits of the live figure: pair -> "blocks + 1, sets, classes"; and the classes' names.
+
+    The model chooses among ten; kept are those that some set of parts has as its answer.
+    """
+    (found,) = runs.measurements("swapped", SUBJECT)
+    logits = {
+        pair: np.array([row["logits"] for row in found.rows if tuple(row["pair"]) == pair])
         for pair in shown_pairs()
     }
+    return logits, found.settings["classes"]

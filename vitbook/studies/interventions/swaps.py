@@ -31,14 +31,19 @@ def swapped_tokens(
     subject = f"{stem(model)}-{DATASET}"
     sheet.expect(subject)
     loaded = among(load_pretrained(model, head=DATASET, image_size=SIZE), CLASSES)
+    loaded.model.to(sheet.device)
+    found = _all_answers(loaded)
+    given = sorted({row.index(max(row)) for each in found for row in each["logits"]})
+    for each in found:
+        each["logits"] = [[row[i] for i in given] for row in each["logits"]]
     settings = {
-        "classes": list(CLASSES), "image_size": SIZE, "parts": list(PARTS),
+        "chosen_among": list(CLASSES), "image_size": SIZE, "parts": list(PARTS),
+        "classes": [CLASSES[i] for i in given],  # that are the answer of some set
         "logits": "by set of parts: bit p of its place says that part p is of the other image",
         "block": "behind how many blocks tokens are swapped",
         "weights": loaded.provenance["digest"],
     }  # fmt: skip
-    loaded.model.to(sheet.device)
-    sheet.write(subject, settings, _all_answers(loaded))
+    sheet.write(subject, settings, found)
 
 
 def four_photographs() -> tuple[UInt8[Tensor, "channels height width"], tuple[str, ...]]:
@@ -73,7 +78,7 @@ def _all_answers(loaded: Pretrained) -> list[dict]:
         image, other = loaded.normalize(images)[:, None]
         found = swapped_logits(loaded.model, image, other, sets)
         for block, logits in enumerate(found):
-            told = [[round(each, 3) for each in row] for row in logits[:, 0].tolist()]
+            told = [[round(each, 2) for each in row] for row in logits[:, 0].tolist()]
             rows.append({"pair": list(name), "block": block, "logits": told})
     return rows
 
