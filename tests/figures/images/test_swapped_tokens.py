@@ -52,6 +52,8 @@ def test_the_caption_says_what_is_seen_at_the_start():
         "At the start: a cat with tokens of a cup, swapped behind 1 of 2 blocks (top left). The "
         "answer is cat."
     )
+    bare = "At the start: a cat, and nothing swapped. The answer is cat."
+    assert make(start=(1, 0)).description == bare
 
 
 def test_a_click_swaps_a_quarter_and_swaps_it_back(page):
@@ -103,7 +105,7 @@ def test_reached_where_one_part_behind_the_last_block_gives_the_others_answer(pa
     put(page, block=2)
     assert reached(page) and "class token alone, behind block 2, the last, gives cup" in said(page)
     pick(page, "swapped", 1)
-    assert not reached(page)
+    assert not reached(page) and "Is one of these parts enough?" in said(page)
 
 
 def test_another_pair_begins_with_nothing_swapped(page):

@@ -57,8 +57,9 @@ def test_a_head_of_fewer_classes_gives_the_same_logits(model):
 
 
 def test_in_the_shipped_answers_nothing_changes_nothing_and_all_is_the_others():
-    for found in study.swapped_answers().values():
-        assert found.shape == (13, 32, 10)
+    answers, classes = study.swapped_answers()
+    for found in answers.values():
+        assert found.shape == (13, 32, len(classes))
         for set_ in (0, 31):
             assert np.abs(found[:, set_] - found[0, set_]).max() < 0.01
         assert np.abs(found[0, :16] - found[0, 16:]).max() < 0.01, "at first class tokens are alike"
@@ -88,3 +89,4 @@ def test_measurements_of_causes(model, monkeypatch, tmp_path):
     assert {row["tokens"]: row["other"][0] for row in front} == {"class token": 0, "patches": 1}
     assert len(patched.rows) == 10 and all(row["same_class"][0] <= 1 for row in behind)
     assert len(added.rows) == 8 and added.settings["pairs"] == 6
+    assert all(row["same_class"] != row["patched"] for row in added.rows)

@@ -64,10 +64,10 @@ def swapped_tokens(
     block, swapped = start
     first = pairs[0]
     answer = names[first["answers"][block][swapped]]
-    finding = (
-        f"{first['names'][0]} with tokens of {first['names'][1]}, swapped behind {block} of "
-        f"{len(first['logits']) - 1} blocks ({_listed(swapped)}). The answer is {answer}."
-    )
+    one, other = first["names"]
+    told = f"swapped behind {block} of {len(first['logits']) - 1} blocks ({_listed(swapped)})"
+    given = f"{one} with tokens of {other}, {told}" if swapped else f"{one}, and nothing swapped"
+    finding = f"{given}. The answer is {answer}."
     data = {
         "pairs": pairs, "parts": list(_PARTS), "classes": names, "shown": list(shown),
         "size": list(as_array(next(iter(images.values()))).shape[-2:]), "colors": [_BELOW, _ABOVE],
@@ -78,4 +78,4 @@ def swapped_tokens(
 
 
 def _listed(swapped: int) -> str:
-    return ", ".join(part for p, part in enumerate(_PARTS) if swapped >> p & 1) or "none"
+    return ", ".join(part for p, part in enumerate(_PARTS) if swapped >> p & 1)

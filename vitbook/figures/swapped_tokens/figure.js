@@ -72,10 +72,11 @@ export function render(root, data) {
     set(quarters.element, { style: `${ratio}; --vb-other: url(${pair.images[1]})` });
     quarters.show();
     const gone = partsIn(swapped), words = listed(gone.map((part) => parts[part]));
-    names[0].textContent = `${one}: click or drag`;
+    names[0].textContent = `${one}: click a quarter`;
     names[1].textContent = other;
     token.textContent = `Class token: ${gone.includes(TOKEN) ? other : one}`;
-    ticks.textContent = `Solid tick: ${one} alone. Dotted tick: ${other} alone.`;
+    ticks.textContent = `Solid tick: ${one} alone. Dotted tick: ${other} alone. ` +
+      "The pictures stand for tokens: pixels are not swapped.";
     const at = (value) => `${barOf(value, pair.scale).left + (value > 0 ? barOf(value, pair.scale).width : 0)}%`;
     rows.forEach(({ bar, number: told, moved, was, then, nought, element }, i) => {
       const { left, width } = barOf(now[i], pair.scale), step = now[i] - whole[i];
@@ -91,9 +92,10 @@ export function render(root, data) {
     const says = `${gone.length ? `Tokens of ${other}, ${placed(block, blocks)}: ${words}. ` : "Nothing is swapped. "}` +
       `The answer is ${answer}. `;
     const [asked, behind] = data.goal ?? [], theirs = classes[pair.answers[block][all]];
-    const reached = number === asked && block === behind && gone.length === 1 && answer === theirs &&
-      `${words} alone, ${placed(block, blocks)}, gives ${answer}.`;
-    return { says, reached, told: { logits: now, answer } };
+    const there = number === asked && block === behind && answer === theirs;
+    const reached = there && gone.length === 1 && `${words} alone, ${placed(block, blocks)}, gives ${answer}.`;
+    const more = there && !reached ? "Is one of these parts enough? Take the others out." : "";
+    return { says: says + more, reached, told: { logits: now, answer } };
   }
 
   figure.stage(draw, div("vb-controls", chooser, block, every, figure.reset),
