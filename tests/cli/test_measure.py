@@ -222,6 +222,29 @@ def test_a_linear_head_and_features_that_are_read_again(tmp_path, monkeypatch):
     after = {file: file.stat().st_mtime_ns for file in (tmp_path / "features").iterdir()}
     assert before == after and len(before) == 4  # two bodies, training and held-out images
     assert row.subject == "vit_small_patch14_focus-digits-0.3" and row.settings["weights"] == "d"
+    assert row.settings["layer"] == "last"
+
+
+def test_an_earlier_block_is_read_and_leaves_no_head(tmp_path, monkeypatch, refused):
+    small = vitbook.load_checkpoint(MICRO).model
+    loaded = Pretrained(MICRO, small, (), {"digest": "d", "learned": "w"}, (0.5,), (0.5,))
+    for module in (frozen_readers, probe):
+        monkeypatch.setattr(module, "load_pretrained", lambda *given, **named: loaded)
+    asked = {"dataset": "digits", "share": 0.3, "out": tmp_path, "device": "cpu"}
+    (first,) = probe.linear_probe(**asked, layer="0")
+    (last, named) = (
+        shots.few_shot(**asked, layer=layer, shots="2", draws=2)[0]
+        for layer in ("last", "encoder.blocks.0")
+    )
+    assert first.subject == "vit_small_patch14_focus-digits-0"
+    assert not list(tmp_path.glob("*.safetensors"))
+    for row in (first, named):
+        assert row.settings["layer"] == "encoder.blocks.0"
+        assert "after encoder.blocks.0, each token" in row.settings["features"]
+    assert named.rows[0]["accuracy"] != last.rows[0]["accuracy"]
+    assert "unknown layer '9': known: 0 to 3" in refused(
+        "measure", "few-shot", "digits", "--model", MICRO, "--layer", "9", "--out", tmp_path / "o"
+    )
 
 
 def test_images_for_which_there_is_no_memory(refused, tmp_path, monkeypatch):

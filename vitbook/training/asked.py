@@ -8,6 +8,7 @@ from typing import Annotated
 from torch import nn
 
 from vitbook import datasets
+from vitbook.blocks import LAST
 from vitbook.datasets.dataset import first_difference
 from vitbook.errors import first_few
 from vitbook.extras import from_extra
@@ -52,6 +53,9 @@ OtherData = Annotated[
 ]
 Split = Annotated[str | None, typer.Option(help="By default the held-out one.")]
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of all that is drawn.")]
+Layer = Annotated[
+    str, typer.Option(help=f"{LAST}, after the last norm; or a block: its path, or number from 0.")
+]
 Share = Annotated[float, typer.Option(help="Of each class's training images.")]
 ImageSize = Annotated[int | None, typer.Option(help="By default the model's.")]
 SomeImages = Annotated[

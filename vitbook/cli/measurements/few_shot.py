@@ -8,15 +8,16 @@ import typer
 from torch import Tensor
 
 from vitbook import datasets
+from vitbook.blocks import LAST
 from vitbook.runs.measuring import Sheet, measurement
-from vitbook.training.asked import DataName, FrozenModel, ImageSize, Share, stem
+from vitbook.training.asked import DataName, FrozenModel, ImageSize, Layer, Share, stem
 from vitbook.training.transfer.few_shot import NEIGHBOURS, SHOTS, check_shots, few_shot_curve
 from vitbook.training.transfer.frozen_readers import (
     CONTROLS,
-    READ,
     checked_size,
     frozen_body,
     frozen_readers,
+    layer_read,
 )
 from vitbook.training.transfer.neighbours import TEMPERATURE
 from vitbook.training.transfer.ridge import PENALTIES, REFERENCE_PENALTY
@@ -39,6 +40,7 @@ def few_shot(
     dataset: DataName,
     model: FrozenModel = "vit_small_patch14_focus",
     image_size: ImageSize = None,
+    layer: Layer = LAST,
     shots: Annotated[str, typer.Option(help="Training images of each class.")] = ",".join(
         map(str, SHOTS)
     ),
@@ -51,6 +53,7 @@ def few_shot(
     """Read frozen tokens after a few images a class, beside fresh weights and pixels."""
     numbers = _numbers(shots)
     subject = f"{stem(model)}-{dataset}" + (f"-{share:g}" if share < 1 else "")
+    subject += f"-{layer}" * (layer != LAST)
     sheet.expect(subject)
     split = datasets.held_out_split(dataset)
     train = datasets.take_share(datasets.load(dataset, "train"), share)
@@ -58,6 +61,7 @@ def few_shot(
     test_seen, test_labels = _drawn(datasets.load(dataset, split), test_images)
     body, normalize, about = frozen_body(model, image_size)
     size = checked_size(model, body, train)
+    path, told = layer_read(body, layer)
 
     def read(seen: str, features: Callable[[Tensor], Tensor]) -> list[dict]:
         given = features(train.images), train.labels, features(test_seen), test_labels
@@ -74,12 +78,14 @@ def few_shot(
         ]
 
     rows = []
-    for seen, features in frozen_readers(body, normalize, size, sheet.device, sheet.folder).items():
+    given = body, normalize, size, sheet.device, sheet.folder
+    for seen, features in frozen_readers(*given, layer=path).items():
         rows += sheet.once(f"{seen} {about['weights']}", read, seen, features)
     settings = about | CONTROLS | {
         "dataset": train.provenance["name"], "split": split, "image_size": size,
         "share": share, "training_images": len(train), "test_images": len(test_labels),
-        "drawn_test_images": test_images is not None, "draws": draws, "features": READ,
+        "drawn_test_images": test_images is not None, "draws": draws, "layer": path,
+        "features": told,
         "ridge": f"each feature standardised by the shots, targets +1 and -1, bias free; of "
         f"{len(PENALTIES)} penalties from {min(PENALTIES):.2g} to {max(PENALTIES):g} the one "
         "whose answers for images left out, one of each class at a time, agree best with the "

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook import datasets
-from vitbook.blocks import LAST
+from vitbook.blocks import LAST, find_layer
 from vitbook.datasets.resizing import resize
 from vitbook.extras import from_extra
 from vitbook.model_utilities import weights_digest
@@ -29,6 +29,10 @@ with from_extra("train"):
 RAW_SIZE = 32
 # As a row of the ledger says it.
 READ = "class token, if there is one, beside the mean of the patch tokens, after the last norm"
+OF_BLOCK = (
+    "class token, if there is one, beside the mean of the patch tokens, after {}, each token "
+    "brought to mean 0 and variance 1"
+)
 EACH_PATCH = "patch tokens side by side, in the order of the grid, after the last norm"
 CONTROLS = {"fresh": "seed 0", "raw": f"{RAW_SIZE} x {RAW_SIZE} pixels"}
 
@@ -84,6 +88,21 @@ def square_side(name: str, size: int | tuple[int, int]) -> int:
     if height != width:
         raise ValueError(f"{name} takes images of {height}x{width}: expected a square")
     return height
+
+
+def layer_read(model: nn.Module, layer: str) -> tuple[str, str]:
+    """Path of a layer, or "last"; and what a row says of the features that are read from it.
+
+    Args:
+        layer: "last", a path, or the number of a block in digits.
+
+    Raises:
+        As :func:`vitbook.blocks.find_layer`.
+    """
+    if layer == LAST:
+        return LAST, READ
+    path = find_layer(model, int(layer) if layer.removeprefix("-").isdecimal() else layer)
+    return path, OF_BLOCK.format(path)
 
 
 def kept_features(
