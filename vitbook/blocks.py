@@ -54,9 +54,9 @@ def find_layers(model: nn.Module, layers: Iterable[str | int] | None = None) -> 
 def find_layer(model: nn.Module, layer: str | int | None = None) -> str:
     """Path of the layer whose tokens are looked at: by default the block three quarters up.
 
-    The last block keeps what the model was trained for, and drops the rest. So a look that is
-    asked for no layer goes to block ``ceil(3 n / 4)`` of n, the ninth of twelve: a rule that asks
-    for no labels. Whoever has labels asks every block instead.
+    The last block serves what the model was trained for, and may turn down the rest. So a look
+    that is asked for no layer goes to block ``ceil(3 n / 4)`` of n, the ninth of twelve: a rule
+    that asks for no labels. Whoever has labels asks every block instead.
 
     Raises:
         As :func:`find_layers`.

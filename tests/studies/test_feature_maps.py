@@ -45,11 +45,13 @@ def test_directions_of_known_variance():
         blocks.token_directions(torch.ones(2, 3, 4))
 
 
-def test_patches_of_one_kind_in_two_images_are_alike():
-    torch.manual_seed(0)
-    tokens = torch.randn(3, 16, 40)
-    tokens[:2, 5:7] += 9 * torch.nn.functional.one_hot(torch.tensor(3), 40)
-    assert blocks.most_alike(tokens, (4, 4), 0, 1) > blocks.most_alike(tokens, (4, 4), 0, 2) + 0.2
+def test_patches_of_one_kind_in_all_images_are_alike():
+    east, north = torch.eye(4)[:2]
+    one, other = torch.stack([east, -east]), torch.stack([north, -north])
+    assert blocks.most_alike(torch.stack([one, 3 * one])) == pytest.approx(1)
+    assert blocks.most_alike(torch.stack([one, other])) == pytest.approx(0, abs=1e-6)
+    # Of three images two are alike: one ordered pair of three.
+    assert blocks.most_alike(torch.stack([one, one, other])) == pytest.approx(1 / 3)
 
 
 def test_every_block_is_read_and_its_directions_are_those_of_its_tokens(tmp_path):

@@ -10,7 +10,6 @@ from vitbook.figures.alike_patches import alike_patches
 from vitbook.figures.attention_gallery import attention_gallery
 from vitbook.figures.attention_maps import attention_maps
 from vitbook.figures.block_slider import block_slider
-from vitbook.figures.channel_browser import channel_browser
 from vitbook.figures.checkpoint_ranking import Candidate, checkpoint_ranking
 from vitbook.figures.cutting_board import cutting_board
 from vitbook.figures.data_flow import data_flow
@@ -43,7 +42,6 @@ __all__ = [
     "attention_gallery",
     "attention_maps",
     "block_slider",
-    "channel_browser",
     "checkpoint_ranking",
     "cutting_board",
     "data_flow",

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitbook import datasets
-from vitbook.analysis import object_mask
 from vitbook.analysis.capture.outputs import outputs_of
 from vitbook.blocks import find_layers
 from vitbook.datasets.resizing import resize
@@ -51,16 +50,14 @@ def token_directions(tokens: Float[Tensor, "images patches width"]) -> int:
     return directions(tokens.flatten(0, 1).double().T.cov())
 
 
-def most_alike(
-    tokens: Float[Tensor, "images patches width"], grid_size: tuple[int, int], one: int, other: int
-) -> float:
-    """Of each patch that stands out in one image, the cosine with its most similar in another.
+def most_alike(tokens: Float[Tensor, "images patches width"]) -> float:
+    """Of each patch, the cosine with the most similar patch of another image.
 
-    The mean over these patches; tokens less the mean of all.
+    The mean over all patches and all other images; tokens less the mean of all.
     """
     unit = F.normalize(tokens - tokens.flatten(0, 1).mean(0), dim=-1)
-    here = unit[one][object_mask(tokens, grid_size)[one]]
-    return (here @ unit[other].T).amax(1).mean().item()
+    found = torch.einsum("ipd, jqd -> ijpq", unit, unit).amax(3).mean(2)
+    return found[~torch.eye(len(tokens), dtype=torch.bool)].mean().item()
 
 
 class _Blocks:
