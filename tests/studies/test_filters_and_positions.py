@@ -164,6 +164,7 @@ def test_what_follows_the_whole_filters_leaves_the_model_as_it_was():
     before = model.tokenizer.projection.weight.detach().clone()
     found = study.followed(model, images, 1.0)  # nothing is faster
     assert found["slow"] == pytest.approx(1, abs=1e-5) and found["fast"] < 0.9
+    assert found["none"] == pytest.approx(found["fast"], abs=1e-6)  # so the fast part is zero
     assert torch.equal(model.tokenizer.projection.weight, before)
 
 

@@ -244,9 +244,11 @@ def evidence() -> Evidence:
     }
     note = (
         "Nine photographs. Distance: mean of the heads in units of even attention; near: heads "
-        "below half of it. Offset, place and content: shares of the variance of attention. Next "
-        "patch: the largest share, over heads and directions, of patches whose largest weight on "
-        "another patch falls on the next one in that direction."
+        "below half of it. Shares of the variance of attention: offset, what the offset between "
+        "two patches explains; place, what else all photographs share; content, what all patches "
+        "of one photograph look at alike. Next patch: the largest share, over heads and "
+        "directions, of patches whose largest weight on another patch falls on the next one in "
+        "that direction."
     )
     return Evidence((), [Table(title, note, _lines(seen.rows, name))
                          for name, title in titles.items()])  # fmt: skip

@@ -150,12 +150,13 @@ def followed(
 ) -> dict[str, float]:
     """Cosine of the patch tokens of block three quarters up to those of the whole filters.
 
-    For the slow part of the filters alone, the fast part alone, and a random half of the pixels.
+    For the slow part of the filters alone, the fast part alone, and for no filters: what bias and
+    positions alone bring about.
     """
     weights = model.tokenizer.projection.weight
     whole = weights.detach().clone()
     slow, fast = split_at_frequency(whole, cutoff)
-    parts = {"slow": slow, "fast": fast, "pixels": whole * (torch.rand(whole.shape[2:]) < 0.5)}
+    parts = {"slow": slow, "fast": fast, "none": torch.zeros_like(whole)}
     expected = analysis.layer_tokens(model.eval(), images)[:, model.num_prefix_tokens :]
     found = {}
     try:
