@@ -73,8 +73,9 @@ def scores(subject: str = READER) -> dict[str, dict]:
 
 
 def told(name: str, score: str) -> str:
-    """A recorded score with its 95 % interval over the images."""
-    return _span(scores()[name][score])
+    """A recorded score, or lead over the edges, with its 95 % interval over the images."""
+    form = (3, "+") if score.endswith("lead") else (2,)
+    return _span(scores()[name][score], *form)
 
 
 def lead(name: str, way: str) -> str:
