@@ -89,4 +89,3 @@ def test_measurements_of_causes(model, monkeypatch, tmp_path):
     assert {row["tokens"]: row["other"][0] for row in front} == {"class token": 0, "patches": 1}
     assert len(patched.rows) == 10 and all(row["same_class"][0] <= 1 for row in behind)
     assert len(added.rows) == 8 and added.settings["pairs"] == 6
-    assert all(row["same_class"] != row["patched"] for row in added.rows)

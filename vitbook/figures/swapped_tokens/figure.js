@@ -48,12 +48,12 @@ export function render(root, data) {
     on: () => Boolean(state.swapped >> TOKEN & 1),
     part: () => ({ swapped: state.swapped ^ 1 << TOKEN }),
   });
-  token.classList.add("vb-token");
   const chooser = pairs.length < 2 ? "" : figure.select("pair", "photographs",
     pairs.map(({ names }, i) => [i, `${names[1]} into ${names[0]}`]),
     { part: (i) => ({ pair: Number(i), swapped: 0 }) });
   const block = figure.slider("block", "Swap", { max: blocks, tell: (at) => placed(at, blocks) });
   const every = figure.button("all", "Swap all", () => change({ swapped: all }));
+  [token, every].forEach((each) => each.classList.add("vb-token"));
 
   const rows = shown.map((name) => {
     const bar = node("i"), number = node("span"), moved = node("span", { class: "vb-note" });
@@ -98,9 +98,9 @@ export function render(root, data) {
     return { says: says + more, reached, told: { logits: now, answer } };
   }
 
-  figure.stage(draw, div("vb-controls", chooser, block, every, figure.reset),
+  figure.stage(draw, div("vb-controls", chooser, block, figure.reset),
     div("vb-swap",
-      div("", names[0], quarters.element, token),
+      div("", names[0], quarters.element, token, every),
       div("", names[1], set(div("vb-image", beside), { style: ratio })),
       div("vb-logits", label("Logits"),
         node("span", { class: "vb-note" }, "now"), node("span", { class: "vb-note" }, "change"),

@@ -78,7 +78,7 @@ def _all_answers(loaded: Pretrained) -> list[dict]:
         image, other = loaded.normalize(images)[:, None]
         found = swapped_logits(loaded.model, image, other, sets)
         for block, logits in enumerate(found):
-            told = [[round(each, 2) for each in row] for row in logits[:, 0].tolist()]
+            told = [[round(each, 3) for each in row] for row in logits[:, 0].tolist()]
             rows.append({"pair": list(name), "block": block, "logits": told})
     return rows
 
