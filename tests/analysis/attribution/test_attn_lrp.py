@@ -92,6 +92,40 @@ def test_fused_and_written_out_attention_are_one():
     assert torch.allclose(fused, written, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float64", "compiled", "in parts"])
+def test_one_model_has_one_map_however_it_is_kept(name):
+    expected, model = attn_lrp(timms(True), IMAGES, TARGETS), timms(True)
+    if name == "compiled":
+        model = torch.compile(model, backend="eager")
+    elif name == "in parts":
+        model.blocks[0] = torch.compile(model.blocks[0], backend="eager")
+    else:
+        model = model.to(getattr(torch, name))
+    found = attn_lrp(model, IMAGES, TARGETS, batch_size=2).float()
+    near = 0.05 if name.endswith("float16") else 1e-4
+    assert (found - expected).norm() < near * expected.norm()
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: F.rms_norm(x, (6,)),
+        lambda x: F.group_norm(x, 2),
+        lambda x: torch.einsum("b i, c i -> b c", x, x.abs()),
+        lambda x: torch.mm(x, x.T),
+        lambda x: x * torch.sigmoid(1.702 * x),
+    ],
+)
+def test_each_operation_hands_on_what_it_got(compute):
+    x = torch.rand(4, 6).double()
+    x = x - x.view(4, 2, 3).mean(2).repeat_interleave(3, 1)  # a norm leaves no mean to take away
+    outgoing = torch.arange(1.0, 5)[:, None]
+    (found,) = relevance(lambda x: (compute(x) * outgoing).sum(), x)
+    assert torch.allclose(found.sum(), (compute(x) * outgoing).sum())
+    with Rules(0.0):
+        assert torch.allclose(compute(x.requires_grad_()), compute(x.detach()))
+
+
 def test_a_linear_model_has_input_times_gradient():
     class Linear(nn.Linear):
         grid_size, num_prefix_tokens = (4, 4), 0
@@ -154,6 +188,10 @@ def test_the_model_is_left_as_it_came():
 def test_what_has_no_rule_is_refused():
     with pytest.raises(ValueError, match="gamma -1: expected a number from 0 on"):
         attn_lrp(ours(), IMAGES, gamma=-1)
+    model = timms(True)
+    model.set_grad_checkpointing(True)
+    with pytest.raises(ValueError, match=r"are checkpointed: .*set_grad_checkpointing\(False\)"):
+        attn_lrp(model, IMAGES)
     model = torchvision.models.vit_b_16(image_size=32, num_classes=10)
     with pytest.raises(ValueError, match="MultiheadAttention keeps its parts inside one function"):
         attn_lrp(model, torch.rand(1, 3, 32, 32))

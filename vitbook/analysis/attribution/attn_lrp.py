@@ -4,17 +4,21 @@ A rule is written as another way to compute the same number, whose gradient time
 rule's relevance. So one pass backward hands all of it down.
 """
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import CheckpointError
 
 from vitbook.analysis.attribution.captum_maps import asked_targets, on_grid
-from vitbook.analysis.capture.interception import BY_BROADCAST, FUSED, PRODUCTS, SOFTMAX
+from vitbook.analysis.capture.interception import BY_BROADCAST, FUSED, OF_TWO_AXES, SOFTMAX
 from vitbook.analysis.capture.layout import Pair, pixels_per_patch, token_layout
 from vitbook.analysis.capture.running import batches, logits_of, takes_images
-from vitbook.errors import is_number
+from vitbook.errors import check_count, is_number
 from vitbook.model_utilities import evaluating
 
 LINEAR = {F.linear, F.conv2d, torch.conv2d}
@@ -22,6 +26,8 @@ ACTIVATIONS = {
     *(F.gelu, F.relu, F.silu, F.relu6, F.hardswish, F.hardtanh, F.elu, F.leaky_relu, F.mish),
     *(torch.relu, torch.tanh, Tensor.relu, Tensor.tanh, F.tanh),
 }
+SIGMOID = {torch.sigmoid, Tensor.sigmoid, F.sigmoid}
+MIXED = OF_TWO_AXES | BY_BROADCAST | {torch.einsum}
 _SMALL = 1e-6
 
 
@@ -46,8 +52,10 @@ def attn_lrp(
       LRP-:math:`\epsilon` without :math:`\epsilon`):
       :math:`R_i = \sum_j x_i w_{ij} R_j / \sum_i x_i w_{ij}`;
     - softmax, expanded at its input: :math:`R_i = x_i (R_i - s_i \sum_j R_j)`;
-    - a product of two activations, as of weights and values: half to each;
-    - GELU and its kin: all to the input; a norm: its deviation held where it is.
+    - a product of two activations, as of weights and values: half to each; of a sigmoid and
+      another, as in quick GELU: all to the other;
+    - GELU and its kin: all to the input; a norm (layer, group, RMS): its deviation held where it
+      is.
 
     What has no rule hands its gradient back. A bias, a position and a class token take relevance
     away: of a model without them the map sums to the logit, with ``through_softmax=False``.
@@ -66,7 +74,7 @@ def attn_lrp(
 
     Raises:
         ValueError: a gamma that is no number from 0 on; a model whose attention cannot be given a
-            rule (``nn.MultiheadAttention``); what
+            rule (``nn.MultiheadAttention``), or whose blocks are checkpointed; what
             :func:`vitbook.analysis.integrated_gradients` refuses.
 
     Example:
@@ -82,6 +90,8 @@ def attn_lrp(
     (grid_size,) = token_layout(model, images, grid_size=grid_size)
     pixels_per_patch(model, images, grid_size)
     targets = asked_targets(targets, images, model, batch_size)
+    check_count("batch_size", batch_size)
+    batch_size = int(batch_size)  # split takes no whole number of numpy
     maps = []
     weights = [each for each in model.parameters() if each.requires_grad]
     try:
@@ -92,12 +102,17 @@ def attn_lrp(
         )
         for some, classes in parts:
             some = some.clone().requires_grad_()
-            with torch.enable_grad(), evaluating(model):
-                with Rules(gamma, through_softmax):
-                    logits = logits_of(model)(some)
+            rules = Rules(gamma, through_softmax)
+            with torch.enable_grad(), evaluating(model), uncompiled(), rules:
+                logits = logits_of(model)(some)
                 asked = logits.gather(1, classes.to(logits.device)[:, None]).sum()
                 (gradient,) = torch.autograd.grad(asked, some)
             maps.append((some.detach() * gradient).sum(1))
+    except CheckpointError as error:
+        raise ValueError(
+            f"blocks of {type(model).__name__} are checkpointed: they would run again on the way "
+            "back, without the rules; turn that off, as model.set_grad_checkpointing(False)"
+        ) from error
     finally:
         for each in weights:
             each.requires_grad_(True)
@@ -123,15 +138,23 @@ class Rules(TorchFunctionMode):
             return self._linear(function, *args, **kwargs)
         if function is F.layer_norm:
             return _layer_norm(*args, **kwargs)
+        if function is F.group_norm:
+            return _group_norm(*args, **kwargs)
+        if function is F.rms_norm:
+            return _rms_norm(*args, **kwargs)
         if function in ACTIVATIONS:
             return _activation(function, *args, **kwargs)
         if function is FUSED:
             return self._attention(*args, **kwargs)
+        if function in BY_BROADCAST and sum(map(_is_gate, args)) == 1:
+            args = tuple(each.detach() if _is_gate(each) else each for each in args)
         result = function(*args, **kwargs)
         if function in SOFTMAX and not self.through_softmax:
             return result.detach()
-        if function in PRODUCTS | BY_BROADCAST and all(map(_activated, args)):
-            return _half(result)
+        if function in SIGMOID:
+            result.is_gate = True
+        if function in MIXED:
+            return _shared(result, sum(map(_activated, (*args, *kwargs.values()))))
         return result
 
     def _linear(self, function, x, weight, bias=None, *args, **kwargs):
@@ -154,7 +177,7 @@ class Rules(TorchFunctionMode):
     ):
         if enable_gqa:
             k, v = (each.repeat_interleave(q.shape[-3] // each.shape[-3], -3) for each in (k, v))
-        scores = _half((q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.mT)
+        scores = _shared((q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.mT, 2)
         if is_causal:
             attn_mask = torch.ones_like(scores, dtype=torch.bool).tril()
         if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -162,15 +185,29 @@ class Rules(TorchFunctionMode):
         elif attn_mask is not None:
             scores = scores + attn_mask
         weights = scores.softmax(-1)
-        return _half(weights @ v) if self.through_softmax else weights.detach() @ v
+        return _shared(weights @ v, 2) if self.through_softmax else weights.detach() @ v
 
 
 def _layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    axes = tuple(range(-len(normalized_shape), 0))
-    spread = (x.var(axes, correction=0, keepdim=True) + eps).rsqrt().detach()
-    x = (x - x.mean(axes, keepdim=True)) * spread
-    x = x if weight is None else x * weight
+    x = x - x.mean(tuple(range(-len(normalized_shape), 0)), keepdim=True)
+    x = _rms_norm(x, normalized_shape, weight, eps)
     return x if bias is None else x + bias
+
+
+def _group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    groups = x.unflatten(1, (num_groups, -1))
+    x = _layer_norm(groups, groups.shape[2:], eps=eps).flatten(1, 2)
+    each = (-1, *[1] * (x.ndim - 2))
+    x = x if weight is None else x * weight.view(each)
+    return x if bias is None else x + bias.view(each)
+
+
+def _rms_norm(x, normalized_shape, weight=None, eps=None):
+    axes = tuple(range(-len(normalized_shape), 0))
+    exact = x.detach().to(torch.promote_types(x.dtype, torch.float32))  # squares overflow float16
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    x = x * (exact.square().mean(axes, keepdim=True) + eps).rsqrt().to(x.dtype)
+    return x if weight is None else x * weight
 
 
 def _activation(function, x, *args, **kwargs):
@@ -180,12 +217,27 @@ def _activation(function, x, *args, **kwargs):
 
 def _ratio(value: Tensor, of: Tensor) -> Tensor:
     """value / of, held where it is; not divided by less than a millionth."""
-    of = torch.where(of.abs() < _SMALL, torch.where(of < 0, -_SMALL, _SMALL), of)
+    small = torch.full_like(of, _SMALL).copysign(of)
+    of = torch.where(of.abs() < _SMALL, small, of)
     return (value / of).detach()
 
 
-def _half(product: Tensor) -> Tensor:
-    return product / 2 + product.detach() / 2
+def _shared(product: Tensor, factors: int) -> Tensor:
+    """A product that hands an equal part to each of its factors."""
+    if factors < 2:
+        return product
+    return product / factors + product.detach() * (1 - 1 / factors)
+
+
+def _is_gate(value: object) -> bool:
+    return getattr(value, "is_gate", False)
+
+
+def uncompiled() -> AbstractContextManager:
+    """Inside, what ``torch.compile`` took runs as it was written, call by call."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled; the import would take a second
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
 
 
 def _activated(value: object) -> bool:

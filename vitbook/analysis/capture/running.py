@@ -196,7 +196,7 @@ def batches(model: nn.Module, images: Tensor, batch_size: int) -> Iterator[Tenso
     """
     check_images(images)
     check_count("batch_size", batch_size)
-    return (as_model_takes(model, batch) for batch in images.split(batch_size))
+    return (as_model_takes(model, batch) for batch in images.split(int(batch_size)))
 
 
 def encoder_of(model: nn.Module) -> tuple[nn.Module, str]:
