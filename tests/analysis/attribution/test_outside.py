@@ -1,5 +1,6 @@
 """Explainers that are not ours, called as ours are."""
 
+import copy
 import sys
 
 import captum.attr
@@ -114,6 +115,40 @@ def test_what_is_no_explainer(models):
         as_explanation(lambda model: nn.Linear(1, 1))(models[0], IMAGES, TARGETS)
 
 
+def test_a_function_of_the_model_finds_the_models_own_parts(models):
+    explain = as_explanation(
+        lambda model: captum.attr.LayerGradientXActivation(model, model.encoder.blocks[0])
+    )
+    with pytest.raises(ValueError, match=r"maps of shape \(5, 17, 64\)"):
+        explain(models[0], IMAGES, TARGETS)  # it ran, and says tokens
+
+
+def test_gradients_and_modes_are_as_they_were_and_changed_weights_are_told(models):
+    model = copy.deepcopy(models[0]).train()
+    model.head.classifier.weight.requires_grad_(False)
+    model.head.classifier.bias.grad = torch.ones_like(model.head.classifier.bias)
+
+    def careless(model, images, targets):
+        model.train().requires_grad_(True)
+        model(images).sum().backward()
+        return images.grad
+
+    as_explanation(careless)(model, IMAGES, TARGETS)
+    assert (
+        model.head.classifier.bias.grad.eq(1).all()
+        and not model.head.classifier.weight.requires_grad
+    )
+    assert sum(weight.grad is not None for weight in model.parameters()) == 1
+    assert all(module.training for module in model.modules())
+
+    def destructive(model, images, targets):
+        torch.nn.init.zeros_(model.head.classifier.weight)
+        return images
+
+    with pytest.raises(ValueError, match="mine changed weights of the VisionTransformer"):
+        as_explanation(destructive, "mine")(model, IMAGES, TARGETS)
+
+
 def test_an_object_of_another_model(models):
     stranger = vitbook.create_model("vit_micro_patch4_8").eval()
     with evaluating(stranger), pytest.raises(ValueError, match="expected one of the same shape"):
@@ -134,5 +169,8 @@ def test_an_explainer_by_its_name(tmp_path, monkeypatch):
         load_explainer("my_maps:explian")
     with pytest.raises(ValueError, match="No module named 'absent'; expected a module"):
         load_explainer("absent:explain")
+    (tmp_path / "broken_maps.py").write_text("def explain(:")
+    with pytest.raises(ValueError, match="'broken_maps:explain': invalid syntax"):
+        load_explainer("broken_maps:explain")
     with pytest.raises(ValueError, match="expected module:function, as captum"):
         load_explainer("absent")

@@ -171,7 +171,7 @@ def captum() -> ModuleType:
 
 
 class Logits(nn.Module):
-    """A model's answer as a module, which some of Captum's methods ask for."""
+    """A model's answer as a module, which some of Captum's methods ask for; parts are its own."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -179,6 +179,12 @@ class Logits(nn.Module):
 
     def forward(self, images: Tensor) -> Float[Tensor, "batch classes"]:
         return logits_of(self.model)(images)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("model"), name)
 
 
 def asked_targets(

@@ -48,7 +48,7 @@ def as_explanation(explainer: Any, name: str = "explainer") -> Explanation:
     Raises:
         TypeError: at once, what is none of these; when called, maps that are no tensor.
         ValueError: when called, maps of another shape, or with NaN, or an object whose model is
-            another one.
+            another one; or an explainer that changed the model's weights.
 
     Example:
         >>> import torch
@@ -67,7 +67,7 @@ def as_explanation(explainer: Any, name: str = "explainer") -> Explanation:
         (grid,) = token_layout(model, images, grid_size=None)
         targets = asked_targets(targets, images, model, _AT_ONCE)
         found = []
-        with evaluating(model), torch.enable_grad():
+        with evaluating(model), _untouched(model, name), torch.enable_grad():
             parts = zip(
                 batches(model, images.detach(), _AT_ONCE), targets.split(_AT_ONCE), strict=True
             )
@@ -89,20 +89,42 @@ def load_explainer(where: str) -> Any:
     module, colon, name = where.partition(":")
     if not (module and colon and name):
         raise ValueError(f"explainer {where!r}: expected module:function, as captum.attr:Saliency")
-    sys.path.insert(0, os.getcwd())  # a console script does not look where it is called
+    here = os.getcwd()
+    sys.path.insert(0, here)  # a console script does not look where it is called
     try:
         found = import_module(module)
-    except ImportError as error:
+    except (ImportError, SyntaxError, TypeError) as error:
         raise ValueError(
             f"explainer {where!r}: {error}; expected a module that is installed, or a file "
             f"{module}.py in this folder"
         ) from error
     finally:
-        sys.path.remove(os.getcwd())
+        if here in sys.path:
+            sys.path.remove(here)
     if not hasattr(found, name):
         known = [each for each, value in vars(found).items() if callable(value) and each[0] != "_"]
         raise UnknownNameError(f"function of {module}", name, known)
     return getattr(found, name)
+
+
+@contextmanager
+def _untouched(model: nn.Module, name: str) -> Iterator[None]:
+    """Gradients and what asks for them are as they were after the block; weights must be."""
+    state = [*model.parameters(), *(each for each in model.buffers() if not each.is_inference())]
+    before = [(each, each.requires_grad, each.grad, each._version) for each in state]
+    for each in state:
+        each.grad = None
+    try:
+        yield
+    finally:
+        for each, asks, gradient, _ in before:
+            each.requires_grad_(asks)
+            each.grad = gradient
+    if any(each._version != version for each, _, _, version in before):
+        raise ValueError(
+            f"{name} changed weights of the {type(model).__name__} that it was asked about: "
+            "expected an explainer that leaves them; load the model again"
+        )
 
 
 def _asking(explainer: Any, name: str) -> Callable[[nn.Module, Tensor, Tensor], Any]:
