@@ -53,6 +53,26 @@ def test_one_seed_gives_the_same_bits_and_leaves_torchs_alone():
     assert not torch.equal(one.directions, other.directions)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_tokens_of_a_model_are_fitted_wherever_they_came_from_and_it_learns_nothing(mode):
+    tokens, _ = planted(200)
+    body = torch.nn.Linear(16, 16)
+    with mode():
+        given = body(tokens)
+        found = fit_sparse_autoencoder(given, 20, 20, steps=5, batch_size=32)
+    expected = fit_sparse_autoencoder(body(tokens).detach(), 20, 20, steps=5, batch_size=32)
+    assert torch.equal(found.model.directions, expected.model.directions)
+    assert body.weight.grad is None
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.float64])
+def test_tokens_of_another_precision_have_the_same_codes(precision):
+    tokens, _ = planted(200)
+    model = fit_sparse_autoencoder(tokens.to(precision), 20, 2, steps=5, batch_size=32).model
+    rounded = tokens.to(precision)
+    assert torch.allclose(model.encode(rounded), model.encode(rounded.float()))
+
+
 def test_a_scale_and_a_shift_of_the_tokens_change_nothing():
     tokens, _ = planted(300)
     one = fit_sparse_autoencoder(tokens, 32, 2, steps=30, batch_size=32)
@@ -66,6 +86,8 @@ def test_a_scale_and_a_shift_of_the_tokens_change_nothing():
         (torch.randn(1, 3), 8, 2, ValueError, r"\(1, 3\): expected two at least"),
         (torch.full((4, 3), torch.nan), 8, 2, ValueError, "all finite"),
         (torch.ones(4, 3), 8, 2, ValueError, "all alike"),
+        (1 + 1e-12 * torch.randn(4, 3).double(), 8, 2, ValueError, "all alike"),
+        (1e300 * torch.randn(4, 3).double(), 8, 2, ValueError, "all finite"),
         (torch.randn(4, 3), 8, 9, ValueError, "active 9 of 8 features: expected no more"),
         (torch.randn(4, 3), 0, 1, ValueError, "num_features"),
     ],
@@ -86,6 +108,6 @@ def test_a_user_reads_what_came(plain_vitbook):
                 print(type(error).__name__, error)
     """).splitlines()
     assert said == [
-        "TypeError tokens are torch.uint8: expected floating point",
+        "TypeError tokens are torch.uint8: expected floating point, in a tensor",
         "ValueError tokens of shape (4, 3, 2): expected two at least, (tokens, width), all finite",
     ]

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vitbook.errors import check_count
+from vitbook.errors import check_count, is_number
 
 # A feature that no token of so many steps used is dead, and learns from what the others leave over.
 DEAD_AFTER = 100
@@ -67,7 +67,7 @@ class SparseAutoencoder(nn.Module):
         return self.decode(self.encode(tokens))
 
     def _strengths(self, tokens: Tensor) -> Tensor:
-        centred = (tokens - self.mean) / self.unit
+        centred = (tokens.to(self.mean) - self.mean) / self.unit
         return einsum(centred, self.readers, "... width, features width -> ... features").relu()
 
 
@@ -99,12 +99,33 @@ def fit_sparse_autoencoder(
     """Fit a :class:`SparseAutoencoder` to tokens, by Adam, on batches drawn by the seed.
 
     Raises:
-        TypeError: tokens that are no floats.
-        ValueError: fewer than two tokens, all alike, of another shape, or with NaN; more active
-            features than there are.
+        TypeError: tokens that are no tensor of floats.
+        ValueError: fewer than two tokens, all alike in float32, of another shape, or with NaN; more
+            active features than there are; a rate that is no number above 0.
     """
-    if not tokens.is_floating_point():
-        raise TypeError(f"tokens are {tokens.dtype}: expected floating point")
+    if not isinstance(tokens, Tensor) or not tokens.is_floating_point():
+        came = tokens.dtype if isinstance(tokens, Tensor) else f"a {type(tokens).__name__}"
+        raise TypeError(f"tokens are {came}: expected floating point, in a tensor")
+    if not is_number(rate) or not 0 < rate < float("inf"):
+        raise ValueError(f"rate {rate!r}: expected a number above 0, as 1e-3")
+    check_count("steps", steps)
+    check_count("batch_size", batch_size)
+    with torch.inference_mode(False), torch.enable_grad():
+        tokens = tokens.clone() if tokens.is_inference() else tokens.detach()
+        return _fit(
+            tokens.float(), num_features, active, int(steps), int(batch_size), float(rate), seed
+        )
+
+
+def _fit(
+    tokens: Float[Tensor, "n width"],
+    num_features: int,
+    active: int,
+    steps: int,
+    batch_size: int,
+    rate: float,
+    seed: int,
+) -> SparseFit:
     if tokens.ndim != 2 or len(tokens) < 2 or not tokens.isfinite().all():
         raise ValueError(
             f"tokens of shape {tuple(tokens.shape)}: expected two at least, (tokens, width), all "
@@ -112,11 +133,8 @@ def fit_sparse_autoencoder(
         )
     if (tokens == tokens[0]).all():
         raise ValueError(f"{len(tokens)} tokens are all alike: there is no direction to find")
-    check_count("steps", steps)
-    check_count("batch_size", batch_size)
-    tokens = tokens.float()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # the others' state is not kept
         model = SparseAutoencoder(tokens.shape[1], num_features, active).to(tokens.device)
         generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
