@@ -71,5 +71,7 @@ def test_deletion_and_insertion_into_a_filled_image():
 
 
 def test_a_hole_of_another_shape():
+    with pytest.raises(ValueError, match="noise nan: expected a number from 0 on"):
+        impute(torch.rand(2, 3, 12, 9), torch.ones(2, 12, 9).bool(), noise=float("nan"))
     with pytest.raises(ValueError, match=r"gone is bool of \(2, 12, 9\): expected bool of \(2, 12"):
         impute(IMAGES, torch.zeros(2, 12, 9, dtype=torch.bool))

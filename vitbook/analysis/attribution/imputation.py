@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vitbook.analysis.capture.running import takes_images
+from vitbook.errors import is_number
 from vitbook.extras import from_extra
 
 # Of the eight neighbours: those beside count twice as much as those across a corner.
@@ -41,8 +42,14 @@ def impute(
 
     Raises:
         ModuleNotFoundError: SciPy is not installed.
-        ValueError: not true or false for each pixel of each image.
+        TypeError: a mask that is no tensor.
+        ValueError: not true or false for each pixel of each image; noise that is no number from 0
+            on.
     """
+    if not isinstance(gone, Tensor):
+        raise TypeError(f"gone came as {type(gone).__name__}: expected a tensor of bool")
+    if not is_number(noise) or not 0 <= noise < float("inf"):
+        raise ValueError(f"noise {noise!r}: expected a number from 0 on, as 0.01")
     expected = (len(images), *images.shape[2:])
     if gone.dtype != torch.bool or tuple(gone.shape) != expected:
         raise ValueError(
@@ -53,7 +60,7 @@ def impute(
     generator = torch.Generator().manual_seed(seed)
     grain = noise * torch.randn(images.shape, generator=generator)
     filled = torch.stack(filled).to(images) + grain.to(images)
-    return torch.where(gone[:, None], filled, images)
+    return torch.where(gone.to(images.device)[:, None], filled, images)
 
 
 def _fill(image: Tensor, gone: Tensor) -> Tensor:
