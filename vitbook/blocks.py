@@ -39,8 +39,10 @@ def find_layers(model: nn.Module, layers: Iterable[str | int] | None = None) -> 
     Raises:
         ValueError: no layers.
         UnknownNameError: a layer that is not there; names the nearest, or all blocks.
-        TypeError: neither a path nor a whole number.
+        TypeError: neither a path nor a whole number, or one alone instead of several.
     """
+    if isinstance(layers, str) or not isinstance(layers, Iterable | None):
+        raise TypeError(f"layers came as {layers!r}: expected several, as [{layers!r}]")
     blocks = list_blocks(model)
     chosen = blocks if layers is None else tuple(layers)
     if not chosen:

@@ -1,12 +1,14 @@
 """Tokens of a layer, and after the last norm: of ours, timm's, Hugging Face's, of no other."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from vitbook import create_model
 from vitbook.analysis import layer_tokens
-from vitbook.blocks import find_layer
+from vitbook.blocks import find_layer, find_layers
 from vitbook.errors import UnknownNameError
 
 
@@ -36,6 +38,30 @@ def test_those_of_hugging_face_are_the_last_hidden_state():
     assert torch.equal(layer_tokens(model, images, "last"), model(images).last_hidden_state)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["CLIPVision", "Beit"])
+def test_a_last_hidden_state_before_the_last_norm_is_refused(kind):
+    hf = pytest.importorskip("transformers")
+    config = getattr(hf, f"{kind}Config")(
+        image_size=32, patch_size=16, hidden_size=48, num_hidden_layers=1, num_attention_heads=3,
+        intermediate_size=96,
+    )  # fmt: skip
+    model = getattr(hf, f"{kind}Model")(config).eval()
+    with pytest.raises(ValueError, match="has no tokens after its last norm to show"):
+        layer_tokens(model, torch.rand(1, 3, 32, 32), "last")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", ["last", -1])
+def test_a_wrapped_model_and_one_of_another_precision_give_the_tokens_of_the_plain_one(layer):
+    model, images = create_model("vit_micro_patch2_8").eval(), torch.rand(2, 1, 8, 8)
+    expected = layer_tokens(model, images, layer)
+    for other in (torch.nn.DataParallel(model), torch.compile(model, backend="eager")):
+        assert torch.equal(layer_tokens(other, images, layer), expected)
+    found = layer_tokens(copy.deepcopy(model).double(), images, layer)
+    assert found.dtype == torch.float64 and torch.allclose(found.float(), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("model", [torch.nn.Flatten(), torch.nn.Identity()])
 def test_what_else_a_model_answers_are_no_tokens(model):
     with pytest.raises(ValueError, match="has no tokens after its last norm to show"):
@@ -53,6 +79,8 @@ def test_a_block_is_asked_by_its_path_or_its_number_and_by_default_three_quarter
         assert torch.allclose(layer_tokens(model, images, layer), expected, atol=1e-6)
     stack = torch.nn.Sequential(*(torch.nn.TransformerEncoderLayer(4, 1, 4) for _ in range(12)))
     assert find_layer(stack) == "8"
+    with pytest.raises(TypeError, match=r"layers came as '8': expected several, as \['8'\]"):
+        find_layers(stack, "8")
 
 
 @torch.no_grad()

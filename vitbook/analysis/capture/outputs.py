@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import as_model_takes, takes_images
 from vitbook.blocks import LAST, find_layer
-from vitbook.model_utilities import evaluating
+from vitbook.model_utilities import evaluating, unwrapped
 
 
 def first_of(output: Any) -> Any:
@@ -94,11 +94,9 @@ def layer_tokens(
         RuntimeError: a layer that did not run.
     """
     if layer == LAST:
-        read = getattr(model, "features", None) or getattr(model, "forward_features", None)
-        if callable(read):
-            found = read(images)
-        else:  # what else a model answers are no tokens
-            found = getattr(model(images), "last_hidden_state", None)
+        images, body = as_model_takes(model, images), unwrapped(model)
+        read = getattr(body, "features", None) or getattr(body, "forward_features", None)
+        found = read(images) if callable(read) else _after_last_norm(body, images)
         if not isinstance(found, Tensor) or found.ndim != 3:
             raise ValueError(f"{type(model).__name__} has no tokens after its last norm to show")
         return found
@@ -115,3 +113,16 @@ def layer_tokens(
             "feature_maps"
         )
     return F.layer_norm(found, found.shape[-1:])
+
+
+def _after_last_norm(model: nn.Module, images: Tensor) -> Any:
+    """The last hidden state of Hugging Face, if it is what a norm gave; some leave that out."""
+    normed: list[Any] = []
+
+    def watch(path: str, module: nn.Module) -> Iterator[RemovableHandle]:
+        if "norm" in type(module).__name__.lower():
+            yield module.register_forward_hook(lambda ran, args, output: normed.append(output))
+
+    with record_modules(model, watch):
+        found = getattr(model(images), "last_hidden_state", None)
+    return found if any(found is each for each in normed) else None
