@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils.checkpoint import CheckpointError
 
 from vitbook.analysis.attribution.captum_maps import asked_targets, on_grid
 from vitbook.analysis.capture.interception import BY_BROADCAST, FUSED, OF_TWO_AXES, SOFTMAX
@@ -108,7 +107,9 @@ def attn_lrp(
                 asked = logits.gather(1, classes.to(logits.device)[:, None]).sum()
                 (gradient,) = torch.autograd.grad(asked, some)
             maps.append((some.detach() * gradient).sum(1))
-    except CheckpointError as error:
+    except RuntimeError as error:
+        if type(error).__name__ != "CheckpointError":  # its module takes a second to import
+            raise
         raise ValueError(
             f"blocks of {type(model).__name__} are checkpointed: they would run again on the way "
             "back, without the rules; turn that off, as model.set_grad_checkpointing(False)"
