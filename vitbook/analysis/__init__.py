@@ -50,6 +50,7 @@ from vitbook.analysis.attribution.scoring import (
 )
 from vitbook.analysis.capture.outputs import layer_tokens
 from vitbook.analysis.capture.record import capture_attention
+from vitbook.analysis.capture.streaming import by_layer
 from vitbook.analysis.causes.contributions import logit_contributions
 from vitbook.analysis.causes.lens import logit_lens
 from vitbook.analysis.causes.patching import patched_logits
@@ -95,6 +96,7 @@ __all__ = [
     "baseline_images",
     "black_level",
     "bootstrap_interval",
+    "by_layer",
     "capture_attention",
     "centre_maps",
     "cka",

@@ -1,6 +1,6 @@
 """What the chapter on attention distance draws and measures: where heads look, and by what."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -123,18 +123,6 @@ def _bar(figure: Figure, drawn, axes) -> None:
     bar.minorticks_off()
 
 
-@torch.no_grad()
-def by_layer(
-    model: nn.Module,
-    images: Float[Tensor, "images channels height width"],
-    fold: Callable[[Tensor], Tensor],
-) -> Float[Tensor, "layers ..."]:
-    """What ``fold`` makes of each layer's attention, "images heads queries keys"."""
-    with analysis.capture_attention(model.eval(), reduce=fold) as found:
-        model(images)
-    return torch.stack(list(found.values()))
-
-
 def patches_in_use(
     weights: Float[Tensor, "images heads queries keys"],
 ) -> Float[Tensor, " heads"]:
@@ -210,7 +198,7 @@ def looks(sheet: Sheet) -> None:
         distance = analysis.mean_attention_distance(model, images) / even
         on_token = analysis.mean_weight_on_prefix(model, images)
         shares = analysis.head_variance_parts(model, images).shares.mean(1)
-        nearest = by_layer(
+        nearest = analysis.by_layer(
             model, images, lambda weights, grid=model.grid_size: next_patch(weights, grid)
         )
         for layer in range(len(distance)):

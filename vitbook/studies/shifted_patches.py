@@ -1,14 +1,12 @@
 """What the chapter on shifted patches counts and claims, and the runs behind its claims."""
 
-from collections.abc import Callable
-
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 import vitbook
-from vitbook import analysis, datasets, runs
+from vitbook import datasets, runs
 from vitbook.datasets import Dataset
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 
@@ -43,18 +41,6 @@ def own_share(weights: Float[Tensor, "batch heads queries keys"]) -> Float[Tenso
     """The weight of a patch on itself in even shares, which are 1."""
     own = weights.diagonal(dim1=-2, dim2=-1)[..., 1:]
     return own.mean((0, 2)) * weights.shape[-1]
-
-
-@torch.no_grad()
-def by_layer(
-    model: nn.Module,
-    images: Float[Tensor, "batch channels height width"],
-    fold: Callable[[Tensor], Tensor],
-) -> Float[Tensor, "layers heads"]:
-    """What ``fold`` makes of each layer's attention."""
-    with analysis.capture_attention(model.eval(), reduce=fold) as found:
-        model(images)
-    return torch.stack(list(found.values()))
 
 
 def windows(photos: Dataset, size: int) -> Float[Tensor, "n c size size"]:

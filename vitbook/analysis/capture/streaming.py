@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.layout import of_layer
-from vitbook.analysis.capture.record import record_attention
+from vitbook.analysis.capture.record import capture_attention, record_attention
 from vitbook.analysis.capture.running import batches, encoder_of
 from vitbook.model_utilities import evaluating
 
@@ -42,6 +43,30 @@ def fold_attention(
         with torch.no_grad(), evaluating(model), record_attention(part, keep):
             model(batch)
         yield layers
+
+
+@torch.no_grad()
+def by_layer(
+    model: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    fold: Callable[[Tensor], Tensor],
+) -> Float[Tensor, "layers ..."]:
+    """What ``fold`` makes of each layer's attention, without gradients and in evaluation mode.
+
+    Args:
+        images: normalised as the model takes them; all at once.
+        fold: takes "batch heads queries keys"; gives the same shape in every layer.
+
+    Example:
+        >>> import torch, vitbook
+        >>> from vitbook.analysis import by_layer
+        >>> model = vitbook.create_model("vit_micro_patch2_8")
+        >>> tuple(by_layer(model, torch.rand(2, 1, 8, 8), lambda maps: maps.amax((0, 2, 3))).shape)
+        (4, 4)
+    """
+    with evaluating(model), capture_attention(model, reduce=fold) as found:
+        model(images)
+    return torch.stack(list(found.values()))
 
 
 def pieces(call: AttentionCall, first: int = 0) -> Iterator[tuple[slice, slice]]:

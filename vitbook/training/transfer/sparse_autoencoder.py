@@ -54,9 +54,7 @@ class SparseAutoencoder(nn.Module):
 
     def encode(self, tokens: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch features"]:
         """How strongly each token uses each feature; all but the ``active`` strongest are 0."""
-        found = self._strengths(tokens)
-        kept = found.topk(self.active, dim=-1)
-        return torch.zeros_like(found).scatter(-1, kept.indices, kept.values)
+        return _strongest(self._strengths(tokens), self.active)
 
     def decode(self, codes: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch width"]:
         """The tokens that these strengths make."""
@@ -155,19 +153,25 @@ def _fit(
     return _fitted(model.eval(), tokens, batch_size)
 
 
+def _strongest(
+    strengths: Float[Tensor, "*batch features"], number: int
+) -> Float[Tensor, "*batch features"]:
+    """The largest of each row where they stand, and 0 elsewhere."""
+    kept = strengths.topk(number, dim=-1)
+    return torch.zeros_like(strengths).scatter(-1, kept.indices, kept.values)
+
+
 def _loss(model: SparseAutoencoder, tokens: Tensor, unused: Int64[Tensor, "features"]) -> Tensor:
     strengths = model._strengths(tokens)
-    kept = strengths.topk(model.active, dim=-1)
-    codes = torch.zeros_like(strengths).scatter(-1, kept.indices, kept.values)
+    codes = _strongest(strengths, model.active)
     rest = (tokens - model.decode(codes)) / model.unit
     loss = rest.square().sum(-1).mean()
     unused += 1
     unused[codes.detach().any(0)] = 0
     dead = unused > DEAD_AFTER
     if number := min(int(dead.sum()), AUXILIARY_FEATURES):
-        spare = torch.where(dead, strengths, 0).topk(number, dim=-1)
-        codes = torch.zeros_like(strengths).scatter(-1, spare.indices, spare.values)
-        loss = loss + AUXILIARY * (rest.detach() - codes @ model.directions).square().sum(-1).mean()
+        spare = _strongest(torch.where(dead, strengths, 0), number)
+        loss = loss + AUXILIARY * (rest.detach() - spare @ model.directions).square().sum(-1).mean()
     return loss
 
 
