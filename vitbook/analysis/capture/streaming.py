@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.layout import of_layer
 from vitbook.analysis.capture.record import capture_attention, record_attention
-from vitbook.analysis.capture.running import batches, encoder_of
+from vitbook.analysis.capture.running import batches, encoder_of, takes_images
 from vitbook.model_utilities import evaluating
 
 # Weights made at once: one image's layer of a ViT-B/16, so that they stay near the processor.
@@ -45,6 +45,7 @@ def fold_attention(
         yield layers
 
 
+@takes_images()
 @torch.no_grad()
 def by_layer(
     model: nn.Module,
