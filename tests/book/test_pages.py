@@ -14,8 +14,6 @@ WITH_FIGURES = [page for page in CONTENT if "vitbook-figure" in (BUILD / page).r
 # Gzipped: what a page and the data of its figures weigh, what a phone asks for as it is read down,
 # and that of the pages which every reader opens first.
 PAGE_LIMIT, ASKED_LIMIT, FRONT_LIMIT = 700_000, 700_000, 400_000
-# Thirteen whole maps of 257 tokens come with this page; they should come when they are asked for.
-HEAVY = {"book/rollout.html": 900_000}
 FRONT = ("index.html", "book/intro.html")
 # The longest pages of the reference are entries of one form, which the others have too.
 LONG = {f"book/api/{room}.html" for room in ("analysis", "layers", "models", "training")}
@@ -157,8 +155,7 @@ def test_a_page_is_light(name):
     images = soup(name).select("main img:not([src^='data:'], .vb-dark img)")
     images = {(page.parent / image["src"]).resolve() for image in images}
     total = sent(page) + sum(map(sent, data | images))
-    limit = HEAVY.get(name, PAGE_LIMIT)
-    assert total <= limit, f"{total:,} bytes gzipped, at most {limit:,}"
+    assert total <= PAGE_LIMIT, f"{total:,} bytes gzipped, at most {PAGE_LIMIT:,}"
     assert "application/vnd.jupyter.widget" not in text, "a widget is dead in a built page"
 
 

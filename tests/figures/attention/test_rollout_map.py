@@ -52,6 +52,7 @@ def test_the_page_computes_the_rollout_within_its_bytes(page):
             button.click()
         maps = layers(2 if without else None)[:depth]
         expected = attention_rollout(maps, query=query, **GIVEN)
+        page.wait_for_function("document.querySelector('.vitbook-figure').waits === false")
         row = np.array(computed(page, "row"))
         assert row.sum() == pytest.approx(1, abs=1e-9)
         assert np.abs(row[1:] - expected.numpy().ravel()).max() < 0.02 * expected.max()

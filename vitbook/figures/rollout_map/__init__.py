@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 
+from vitbook.analysis.attention.rollout import roll_out
 from vitbook.figures.attention_gallery import picture
 from vitbook.figures.parts.drawing import CIVIDIS, as_array, as_images, base64
-from vitbook.figures.parts.figure import Figure
+from vitbook.figures.parts.figure import Figure, piece_key
 from vitbook.figures.parts.maps import as_maps, quantize
+from vitbook.figures.parts.packing import squeeze
 
 _RESIDUAL = 0.5
 _MOST_WEIGHTS = 1_000_000
@@ -27,8 +30,9 @@ def rollout_map(
 ) -> Figure:
     """One image: what a token reads in a layer, its rollout up to there, and a class's map.
 
-    The page holds each layer's map, the mean over its heads, in bytes along the square root
-    (:func:`vitbook.figures.parts.maps.quantize`), and carries a row through them as
+    What is shown at the start comes with the page. Each layer's map, the mean over its heads, in
+    bytes along the square root (:func:`vitbook.figures.parts.maps.quantize`), is a piece that is
+    fetched when another row is asked for; the page carries a row through them as
     :func:`vitbook.analysis.attention.rollout.roll_out` does, with a residual of 0.5.
 
     Args:
@@ -65,12 +69,18 @@ def rollout_map(
         )
     others = np.delete(heads[layer], head, axis=0).mean(0)
     fused = np.concatenate([heads.mean(1), others[None]])
-    codes, scales = quantize(fused / fused.sum(-1, keepdims=True))
+    fused /= fused.sum(-1, keepdims=True)
+    codes, scales = quantize(fused)
+    stored = squeeze(codes.tobytes())
+    start = torch.eye(tokens)[:1]  # the class token
+    through = torch.from_numpy(fused[:layers, None])
+    begun, most = quantize(np.stack([fused[layers - 1, 0], roll_out(start, through)[0].numpy()]))
     of_classes = [_of_class(name, each, (layers, rows, columns)) for name, each in weighted.items()]
     data = {
         "image": picture(image), "height": image.shape[1], "width": image.shape[2],
         "grid": [rows, columns], "prefix": num_prefix_tokens, "layers": layers,
-        "scales": [float(f"{scale:.6g}") for scale in scales], "codes": base64(codes),
+        "scales": [float(f"{scale:.6g}") for scale in scales], "codes": piece_key(stored),
+        "begun": {"scales": [float(each) for each in most], "codes": base64(begun)},
         "classes": list(weighted), "weighted": [base64(each) for each in of_classes],
         "residual": _RESIDUAL, "leftOut": [layer, head], "ramp": CIVIDIS,
         "task": f"Move the layer down to 1 and watch the rollout's brightest patch. Then, at layer "
@@ -83,7 +93,7 @@ def rollout_map(
         "scale, from 0 to its brightest patch; how bright that is stands below it. The map of a "
         "class is always the class token's."
     )
-    return Figure("rollout_map", data, title, description or finding)
+    return Figure("rollout_map", data, title, description or finding, (stored,))
 
 
 def _of_class(name: str, maps, shape: tuple[int, int, int]) -> np.ndarray:

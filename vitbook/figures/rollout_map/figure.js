@@ -3,16 +3,13 @@ import { heat, paint } from "../parts/paint.js";
 import { argmax, bytes, inWords, weightOf } from "../parts/numbers.js";
 import { canvas, div, frame, image, label, note, photo } from "../parts/parts.js";
 import { live } from "../parts/live.js";
+import { shelf } from "../parts/pieces.js";
 
-/**
- * Fused maps as they came from Python, layer by layer and row by row, each row brought to sum 1.
- * @param {{scales: number[], codes: string}} stored
- */
-export function unpack({ scales, codes }, tokens) {
-  const stored = bytes(codes);
-  return scales.map((scale, layer) => Array.from({ length: tokens }, (_, query) => {
-    const from = (layer * tokens + query) * tokens;
-    const row = Float64Array.from(stored.subarray(from, from + tokens), (b) => weightOf(b, scale));
+/** Maps as they came from Python: of each as many rows of weights over the tokens, of sum 1. */
+export function matrices(scales, codes, tokens, rows = tokens) {
+  return scales.map((scale, layer) => Array.from({ length: rows }, (_, query) => {
+    const from = (layer * rows + query) * tokens;
+    const row = Float64Array.from(codes.subarray(from, from + tokens), (b) => weightOf(b, scale));
     const sum = row.reduce((a, b) => a + b);
     return row.map((weight) => weight / sum);
   }));
@@ -38,25 +35,38 @@ export const contrast = (numbers) =>
 /**
  * @param {HTMLElement} root
  * @param {{image: string, height: number, width: number, grid: [number, number], prefix: number,
- *   layers: number, scales: number[], codes: string, classes: string[], weighted: string[],
+ *   layers: number, scales: number[], codes: string, begun: {scales: number[], codes: string},
+ *   classes: string[], weighted: string[],
  *   residual: number, leftOut: [number, number], ramp: string[], task: string,
  *   start: {query: number, depth: number, without: boolean, class: number}}} data
+ *   `codes` is the key of the piece that holds the maps; `begun`, the last layer's row and the
+ *   rollout's of the class token, are seen until it is there.
  */
 export function render(root, data) {
   const [rows, columns] = data.grid, { prefix, layers } = data, patches = rows * columns;
   const [layer, head] = data.leftOut, tokens = prefix + patches;
-  const maps = unpack(data, tokens), others = maps.pop();
+  const begun = matrices(data.begun.scales, bytes(data.begun.codes), tokens, 1).map(([row]) => row);
   const weighted = data.weighted.map((text) => Array.from(bytes(text), (b) => weightOf(b, 1)));
   const color = heat(data.ramp);
-  const figure = live(root, data, data.start), { state } = figure;
+  const figure = live(root, data, data.start), { state, change } = figure;
+  let trouble = "";
+  const ask = shelf(root, () => change({}), (reason) => {
+    trouble = `The maps could not be fetched (${reason}): load the page again.`;
+    change({});
+  });
 
-  const counted = ({ depth, without }) =>
-    maps.slice(0, depth).map((map, i) => (without && i === layer ? others : map));
-  const rollout = ({ query, ...which }) => {
+  /** The last counted layer's row and the rollout's; nothing while the maps are on their way. */
+  function rowsOf({ query, depth, without }) {
+    const { start } = data;
+    if (query === start.query && depth === start.depth && without === start.without) return begun;
+    const maps = ask(data.codes, (codes) => matrices(data.scales, codes, tokens));
+    if (!maps) return null;
+    const others = maps[layers];
+    const counted = maps.slice(0, depth).map((map, i) => (without && i === layer ? others : map));
     const asks = Float64Array.from({ length: tokens }, (_, token) => Number(token === query));
-    return carry(asks, counted(which), data.residual);
-  };
-  const first = argmax(rollout(data.start).subarray(prefix));
+    return [counted[depth - 1][query], carry(asks, counted, data.residual)];
+  }
+  const first = argmax(begun[1].subarray(prefix));
 
   const cells = figure.cells("query", rows, columns, { first: prefix });
   const still = photo(data.image);
@@ -68,10 +78,11 @@ export function render(root, data) {
   });
 
   function draw({ query, depth, class: chosen }) {
-    const through = depth > 1 ? `1–${depth}` : "1";
-    const rolled = rollout(state);
+    const through = depth > 1 ? `1–${depth}` : "1", found = rowsOf(state);
+    if (!found) return { says: trouble || "The maps are being fetched …", told: { waits: true } };
+    const [read, rolled] = found;
     const shown = {
-      layer: [`Attention, layer ${depth}`, counted(state)[depth - 1][query].subarray(prefix)],
+      layer: [`Attention, layer ${depth}`, read.subarray(prefix)],
       rollout: [`Rollout, layer${depth > 1 ? "s" : ""} ${through}`, rolled.subarray(prefix)],
       class: [`“${data.classes[chosen]}”, ${through}`,
         weighted[chosen].slice((depth - 1) * patches, depth * patches)],
@@ -88,7 +99,7 @@ export function render(root, data) {
     const reached = state.without && depth === layers && most !== first &&
       `without head ${head + 1} of layer ${layer + 1} the brightest patch is another one.`;
     return { says: `The rollout of ${who} is brightest in ${inWords(most, columns)}. `, reached,
-      told: { row: [...rolled] } };
+      told: { row: [...rolled], waits: false } };
   }
 
   figure.stage(draw,
