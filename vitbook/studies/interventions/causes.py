@@ -34,9 +34,9 @@ Model = Annotated[str, typer.Option(help="A name from `vitbook weights list`.")]
 )
 def lens_by_block(sheet: Sheet, model: Model = "vit_small_patch14_focus") -> None:
     """Read a pretrained ViT behind each block with its own head, beside a probe of that block."""
-    loaded, test, about = _asked(sheet, model)
+    loaded, test, about = load_among(sheet, model)
     subject = f"{stem(model)}-{DATASET}"
-    train = _of_classes(datasets.load(DATASET, "train"), CLASSES, TAUGHT)
+    train = of_classes(datasets.load(DATASET, "train"), CLASSES, TAUGHT)
     sheet.write(subject, about | {"rounds": 20, "batch": FEW}, _costs(loaded), "probe_cost")
     fresh = fresh_twin(loaded.model).to(sheet.device)
     fresh.head = loaded.model.head
@@ -60,7 +60,7 @@ def patched_pairs(
     seed: Seed = 0,
 ) -> None:
     """Swap tokens and parts of pairs of images in a pretrained ViT, and read its answers."""
-    loaded, test, about = _asked(sheet, model)
+    loaded, test, about = load_among(sheet, model)
     subject, body = f"{stem(model)}-{DATASET}", loaded.model
     ones, others, same = _pairs(loaded, test, pairs, seed)
     about |= {"pairs": len(ones), "drawn": "images that the model answers rightly", "seed": seed,
@@ -77,7 +77,7 @@ def patched_pairs(
         _by_parts(body, *some), "added")  # fmt: skip
 
 
-def _asked(sheet: Sheet, model: str) -> tuple[Pretrained, datasets.Dataset, dict]:
+def load_among(sheet: Sheet, model: str) -> tuple[Pretrained, datasets.Dataset, dict]:
     """The model, which chooses among the chapter's classes, their held-out images, and settings."""
     sheet.expect(f"{stem(model)}-{DATASET}")
     loaded = load_pretrained(model, head=DATASET, image_size=SIZE)
@@ -90,10 +90,10 @@ def _asked(sheet: Sheet, model: str) -> tuple[Pretrained, datasets.Dataset, dict
     }  # fmt: skip
     loaded = among(loaded, CLASSES)
     loaded.model.to(sheet.device)
-    return loaded, _of_classes(held_out, CLASSES), about
+    return loaded, of_classes(held_out, CLASSES), about
 
 
-def _of_classes(
+def of_classes(
     dataset: datasets.Dataset, names: tuple[str, ...], most: int | None = None
 ) -> datasets.Dataset:
     """The images of some classes, numbered as they are named."""

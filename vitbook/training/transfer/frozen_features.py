@@ -34,9 +34,9 @@ def frozen_features(
 ) -> Iterator[Float[Tensor, "chunk features"]]:
     """The class token beside the mean of the patch tokens of a layer, chunk by chunk.
 
-    Of a model without a class token, such as a ResNet, the mean alone. A mean does not say where
-    something was: with ``each_patch`` the patch tokens stand side by side instead, in the order of
-    the grid.
+    Of a model without a class token, such as a ResNet, the mean alone; of timm's networks of maps,
+    what they hand to their head. A mean does not say where something was: with ``each_patch`` the
+    patch tokens stand side by side instead, in the order of the grid.
 
     Each chunk is kept in ``folder`` under a digest of weights, normalisation and images, with a
     digest of itself: what was cut off goes on, what was done is read, and what is damaged is
@@ -157,7 +157,9 @@ def _read(
 ) -> Float[Tensor, "batch features"]:
     like = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     with evaluating(model):  # here, as between two chunks the caller has the model
-        tokens = _tokens(model, images.to(like.device, like.dtype), layer)
+        tokens = _tokens(model, images.to(like.device, like.dtype), layer, maps=not each_patch)
+        if tokens.ndim == 4:
+            return model.forward_head(tokens, pre_logits=True).float().cpu()
     # timm's VOLO has a class token and does not count it.
     uncounted = int(getattr(model, "cls_token", None) is not None)
     prefix = getattr(model, "num_prefix_tokens", uncounted)
@@ -170,8 +172,9 @@ def _read(
     return read.float().cpu()
 
 
-def _tokens(model: nn.Module, images: Tensor, layer: str) -> Float[Tensor, "batch tokens width"]:
-    name = type(model).__name__
+def _tokens(model: nn.Module, images: Tensor, layer: str, maps: bool) -> Tensor:
+    """Tokens "batch tokens width"; or 4-D ``maps`` of a network whose head knows how they lie."""
+    name, maps = type(model).__name__, maps and layer == LAST and hasattr(model, "forward_head")
     if layer == LAST:
         tokens_of = getattr(model, "features", None) or getattr(model, "forward_features", None)
         if not callable(tokens_of):
@@ -188,7 +191,7 @@ def _tokens(model: nn.Module, images: Tensor, layer: str) -> Float[Tensor, "batc
         if not gave:
             raise ValueError(f"{layer} of {name} did not run: expected a layer that is called")
         found, told = gave[-1], f"{layer} gives"
-    if not isinstance(found, Tensor) or found.ndim != 3:
+    if not isinstance(found, Tensor) or found.ndim not in (3, 3 + maps):
         is_tensor = isinstance(found, Tensor)
         came = f"shape {tuple(found.shape)}" if is_tensor else f"a {type(found).__name__}"
         raise ValueError(f"{told} {came}: expected (images, tokens, width)")
