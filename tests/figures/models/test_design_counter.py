@@ -19,11 +19,16 @@ def sample():
     return design_counter({"ViT-S/16": (48.6, 10.1), "ViT-SW": (47.9, 9.9)})
 
 
-def real(depth, width, ratio):
+@cache
+def with_patches():
+    return design_counter({}, start=(12, 384, 4), patches=(32, 16, 14, 8))
+
+
+def real(depth, width, ratio, patch=16):
     """Parameters and multiply-adds of the network itself, on no memory."""
     with torch.device("meta"):
         network = vit(
-            image_size=224, patch_size=16, num_classes=1000, make_position=SinusoidPosition,
+            image_size=224, patch_size=patch, num_classes=1000, make_position=SinusoidPosition,
             body=Body(width, depth, width // 64, int(ratio * width), qkv_bias=False),
         ).eval()  # fmt: skip
         return count_parameters(network), count_macs(network, torch.zeros(1, 3, 224, 224))
@@ -39,12 +44,12 @@ def test_the_page_counts_the_real_network(page):
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.integers(1, 24), st.integers(1, 32), st.integers(1, 4))
-def test_node_counts_as_the_chapter(js, depth, width, ratio):
+@given(st.integers(1, 24), st.integers(1, 32), st.integers(1, 4), st.sampled_from([32, 16, 8]))
+def test_node_counts_as_the_chapter(js, depth, width, ratio, patch):
     width *= 32
-    found = js("design_counter", "count(depth, width, hidden, network)", depth=depth, width=width,
-               hidden=ratio * width, network=NETWORK)  # fmt: skip
-    assert (found["parameters"], found["macs"]) == count(depth, width, ratio * width)
+    found = js("design_counter", "count(depth, width, hidden, patch, network)", depth=depth,
+               width=width, hidden=ratio * width, patch=patch, network=NETWORK)  # fmt: skip
+    assert (found["parameters"], found["macs"]) == count(depth, width, ratio * width, patch)
 
 
 def test_the_task_is_reached_by_the_depths_of_equal_cost(page):
@@ -67,3 +72,16 @@ def test_a_network_beyond_the_planes_says_so_and_reset_brings_it_back(page):
     page.click("[data-control=reset]")
     assert "48.60 M parameters, 9.89 G" in said(page)
     assert [dot.get_attribute("visibility") for dot in dots.all()] == ["visible"]
+
+
+def test_smaller_patches_are_paid_for_with_width(show):
+    page = show(with_patches())
+    put(page, patch=3)
+    assert (computed(page, "parameters"), computed(page, "macs")) == real(12, 384, 4, 8)
+    assert "784 patches" in page.locator(".vb-shape").inner_text() and not reached(page)
+    put(page, depth=8, width=192)
+    assert reached(page) and "8 layers of width 192 cost as much as 12 layers" in said(page)
+    put(page, patch=1)
+    assert not reached(page), "the same network, with fewer tokens"
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

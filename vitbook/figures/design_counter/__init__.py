@@ -1,37 +1,44 @@
 """Parameters and multiply-adds of a network as a point in a plane, beside what is printed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vitbook.figures.parts.drawing import OKABE_ITO
 from vitbook.figures.parts.figure import Figure, at_the_start
 
-# ViT at 224 px with patches of 16: 196 patches of 768 numbers, 1,000 classes.
-NETWORK = {"patches": 196, "pixels": 768, "classes": 1000}
+# ViT at 224 px, 1,000 classes.
+NETWORK = {"side": 224, "classes": 1000}
+PATCH = 16  # px, a side
 LIMITS = {"depth": (1, 24, 1), "width": (128, 1280, 64), "ratio": (1, 4, 0.25)}
 _START = (8, 768, 3)  # layers, width, MLP ratio
 _SIZE, _INSET = (440, 270), (36, 22, 8, 32)
 _COLOR = OKABE_ITO[1]  # of what is printed
-_PLANE = {"x": (0, 80), "y": (0, 16), "x_ticks": (0, 20, 40, 60, 80), "y_ticks": (0, 4, 8, 12, 16)}
+_PARAMETERS = (0, 20, 40, 60, 80)
+_MACS, _MACS_OF_PATCHES = (0, 4, 8, 12, 16), (0, 6, 12, 18, 24)
 
 
 def design_counter(
     designs: Mapping[str, tuple[float, float]],
     *,
+    start: tuple[int, int, float | int] = _START,
     narrow: int = 512,
+    patches: Sequence[int] = (),
     task: str | None = None,
     title: str = "How deep is a narrow network of equal cost?",
     description: str | None = None,
 ) -> Figure:
     """A plain ViT, set by sliders or dragged in the plane of what it counts, beside others.
 
-    The page counts what :mod:`vitbook.measure` counts on the real network: 224 px, patches of 16,
-    1,000 classes, queries without bias, fixed positions.
+    The page counts what :mod:`vitbook.measure` counts on the real network: 224 px, patches of 16
+    at the start, 1,000 classes, queries without bias, fixed positions.
 
     Args:
         designs: name -> (parameters in millions, multiply-adds in billions), as they are printed.
+        start: layers, width and MLP ratio.
         narrow: width that a network of the start's cost may have at most, to fulfil the task.
+        patches: sides of patches in px, of which a slider offers one, 16 among them. The task is
+            then to pay for the last of them.
     """
-    depth, width, ratio = _START
+    depth, width, ratio = start
     parameters, macs = count(depth, width, ratio * width)
     finding = (
         f"{depth} layers of width {width} with MLP ratio {ratio:g} are {parameters / 1e6:.2f} M "
@@ -41,19 +48,26 @@ def design_counter(
         task = (
             f"Set the width to {narrow}. How many layers cost as many multiply-adds as {depth} of "
             f"width {width}? Guess before you drag."
+            if not patches
+            else f"Set the patches to {patches[-1]} px. Which depth and width bring the "
+            "multiply-adds back to 100 % of those at the start?"
         )
+    ticks = _MACS_OF_PATCHES if patches else _MACS
     data = {
-        "network": NETWORK, "start": dict(zip(LIMITS, _START, strict=True)), "limits": LIMITS,
+        "network": NETWORK, "limits": LIMITS, "patches": list(patches) or [PATCH],
+        "start": dict(zip(LIMITS, start, strict=True)) | {"patch": PATCH},
         "designs": [dict(name=n, parameters=p, macs=g) for n, (p, g) in designs.items()],
-        "narrow": narrow, "plane": _PLANE, "layout": {"size": _SIZE, "inset": _INSET},
-        "color": _COLOR, "task": task,
+        "goal": {"patch": patches[-1]} if patches else {"narrow": narrow},
+        "plane": {"x_ticks": _PARAMETERS, "y_ticks": ticks},
+        "layout": {"size": _SIZE, "inset": _INSET}, "color": _COLOR, "task": task,
     }  # fmt: skip
     return Figure("design_counter", data, title, description or at_the_start(finding))
 
 
-def count(depth: int, width: int, hidden_width: int) -> tuple[int, int]:
+def count(depth: int, width: int, hidden_width: int, patch: int = PATCH) -> tuple[int, int]:
     """Parameters and multiply-adds of a plain Vision Transformer, by formula."""
-    patches, pixels, classes = NETWORK.values()
+    side, classes = NETWORK.values()
+    patches, pixels = (side // patch) ** 2, 3 * patch**2
     tokens, matrices = patches + 1, 4 * width**2 + 2 * width * hidden_width
     block = matrices + 2 * width + hidden_width + 4 * width
     parameters = width + (pixels + 1) * width + depth * block + 2 * width + (width + 1) * classes

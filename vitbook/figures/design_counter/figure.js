@@ -2,13 +2,14 @@ import { node, set } from "../parts/page.js";
 import { div, drag, note, word } from "../parts/parts.js";
 import { clamp } from "../parts/numbers.js";
 import { live } from "../parts/live.js";
-import { networkDrawing } from "./network_drawing.js";
+import { cutImage, networkDrawing } from "./network_drawing.js";
 
 const EQUAL = 0.03; // so far apart costs may be that are called equal
 const NEAR = 4; // px of a plane: of the networks so near to a pointer, the one most like the last
 
 /** Parameters and multiply-adds of a Vision Transformer of plain blocks, queries without bias. */
-export function count(depth, width, hidden, { patches, pixels, classes }) {
+export function count(depth, width, hidden, patch, { side, classes }) {
+  const patches = (side / patch) ** 2, pixels = 3 * patch * patch;
   const tokens = patches + 1, matrices = 4 * width * width + 2 * width * hidden;
   const biases = width + hidden + width, norms = 4 * width;
   return {
@@ -21,13 +22,13 @@ export function count(depth, width, hidden, { patches, pixels, classes }) {
 }
 
 /** Every network that the sliders can set, with what it counts in millions and billions. */
-export function allNetworks(limits, network) {
+export function allNetworks(limits, patch, network) {
   const [depths, widths, ratios] = ["depth", "width", "ratio"].map((name) => {
     const [low, high, step] = limits[name];
     return Array.from({ length: Math.round((high - low) / step) + 1 }, (_, i) => low + i * step);
   });
   return depths.flatMap((depth) => widths.flatMap((width) => ratios.map((ratio) => {
-    const { parameters, macs } = count(depth, width, ratio * width, network);
+    const { parameters, macs } = count(depth, width, ratio * width, patch, network);
     return { depth, width, ratio, millions: parameters / 1e6, billions: macs / 1e9 };
   })));
 }
@@ -48,7 +49,8 @@ export function under(networks, far, last, limits, near = NEAR) {
 }
 
 /** A plane of parameters in millions and multiply-adds in billions; what lies outside is cut. */
-function plane({ x, y, x_ticks, y_ticks }, { size, inset }) {
+function plane({ x_ticks, y_ticks }, { size, inset }) {
+  const x = [x_ticks[0], x_ticks.at(-1)], y = [y_ticks[0], y_ticks.at(-1)];
   const [width, height] = size, [left, top, right, bottom] = inset;
   const wide = width - left - right, tall = height - top - bottom;
   const across = (value) => (value - x[0]) / (x[1] - x[0]) * wide;
@@ -78,17 +80,17 @@ function plane({ x, y, x_ticks, y_ticks }, { size, inset }) {
 
 /**
  * @param {HTMLElement} root
- * @param {{network: {patches: number, pixels: number, classes: number},
- *   start: {depth: number, width: number, ratio: number}, limits: Record<string, number[]>,
- *   designs: {name: string, parameters: number, macs: number}[], narrow: number, plane: object, layout: object,
- *   color: string, task: string}} data
+ * @param {{network: {side: number, classes: number}, patches: number[],
+ *   start: {depth: number, width: number, ratio: number, patch: number}, limits: Record<string, number[]>,
+ *   designs: {name: string, parameters: number, macs: number}[], goal: {narrow: ?number, patch: ?number},
+ *   plane: object, layout: object, color: string, task: string}} data
  */
 export function render(root, data) {
-  const { network, limits, start, narrow } = data;
+  const { network, limits, start, patches, goal } = data;
   const figure = live(root, data, start), { state, change } = figure;
-  const networks = allNetworks(limits, network);
-  const at = ({ depth, width, ratio }) => {
-    const { parameters, macs, pairs } = count(depth, width, ratio * width, network);
+  const networks = new Map(patches.map((patch) => [patch, allNetworks(limits, patch, network)]));
+  const at = ({ depth, width, ratio, patch }) => {
+    const { parameters, macs, pairs } = count(depth, width, ratio * width, patch, network);
     return { parameters, macs, pairs, millions: parameters / 1e6, billions: macs / 1e9 };
   };
   const before = at(start);
@@ -110,7 +112,7 @@ export function render(root, data) {
   drag(drawing, {
     handle,
     move: (...place) => {
-      const { depth, width, ratio } = under(networks, far(place), state, limits);
+      const { depth, width, ratio } = under(networks.get(state.patch), far(place), state, limits);
       change({ depth, width, ratio });
     },
     walk: (down, right) => {
@@ -119,7 +121,7 @@ export function render(root, data) {
     },
   });
 
-  const picture = networkDrawing(limits);
+  const picture = networkDrawing(limits), image = patches.length > 1 && cutImage(network);
   const slider = (control, words, tell) => {
     const [min, max, step] = limits[control];
     return figure.slider(control, words, { min, max, step, tell });
@@ -132,21 +134,26 @@ export function render(root, data) {
     set(handle, { visibility: inside(now) ? "visible" : "hidden", "aria-valuenow": state.depth, "aria-valuetext": layers(state) });
     for (const circle of handle.children) set(circle, { cx: across(millions), cy: down(billions) });
     picture.show(state);
+    if (image) image.show(state);
     return {
       says: `${millions.toFixed(2)} M parameters, ${billions.toFixed(2)} G multiply-adds ` +
         `(${Math.round(100 * macs / before.macs)} % of those at the start), ${(pairs / 1e9).toFixed(2)} G of them for pairs of tokens. ` +
         `${inside(now) ? "" : "Beyond the plane. "}`,
-      reached: equal && state.width <= narrow && state.ratio === start.ratio && `${layers(state)} cost as much as ` +
-        `${layers(start)}, with ${Math.round(100 * parameters / before.parameters)} % of the parameters.`,
+      reached: equal && (goal.patch ? state.patch === goal.patch : state.width <= goal.narrow) && state.ratio === start.ratio && `${layers(state)} cost as much as ` +
+        `${layers(start)}${goal.patch ? ` and patches of ${start.patch} px` : ""}, with ${Math.round(100 * parameters / before.parameters)} % of the parameters.`,
       told: { parameters, macs },
     };
   }
 
+  const sides = image && figure.slider("patch", "Patches", {
+    max: patches.length - 1, tell: (i) => `${patches[i]} px`,
+    at: () => patches.indexOf(state.patch), part: (i) => ({ patch: patches[i] }),
+  });
   figure.stage(draw,
-    div("vb-dials",
+    div(image ? "vb-dials vb-four" : "vb-dials",
       slider("depth", "Depth", (value) => `${value} layer${value === 1 ? "" : "s"}`),
-      slider("width", "Width", String), slider("ratio", "MLP ratio", String), figure.reset),
-    picture.element, drawing,
-    note("Circle: the network as set; drag it, and the network follows. Dashes: as many multiply-adds as at the start. " +
-      "Squares: designs as printed."));
+      slider("width", "Width", String), slider("ratio", "MLP ratio", String), sides || "", figure.reset),
+    image ? div("vb-shape", image.element, picture.element) : picture.element, drawing,
+    note("Circle: the network as set; drag it, and the network follows. Dashes: as many multiply-adds as at the start." +
+      (data.designs.length ? " Squares: designs as printed." : "")));
 }

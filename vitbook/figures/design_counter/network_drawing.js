@@ -37,3 +37,18 @@ export function networkDrawing(limits) {
   }
   return { element: div("", words, drawing), show };
 }
+
+/** A square image, and the lines along which it is cut into patches. */
+export function cutImage({ side }) {
+  const lines = node("svg:path", { class: "vb-cuts" }), words = note();
+  const drawing = node("svg:svg", { viewBox: `-1 -1 ${side + 2} ${side + 2}`, role: "img" },
+    node("svg:rect", { class: "vb-frame", width: side, height: side }), lines);
+  function show({ patch }) {
+    const cuts = Array.from({ length: side / patch - 1 }, (_, i) => (i + 1) * patch);
+    set(lines, { d: cuts.map((at) => `M${at} 0V${side}M0 ${at}H${side}`).join("") });
+    const told = `${((side / patch) ** 2).toLocaleString("en")} patches`;
+    words.textContent = told;
+    set(drawing, { "aria-label": `The image, cut into ${told}` });
+  }
+  return { element: div("", words, drawing), show };
+}

@@ -1,0 +1,64 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vitbook import runs
+from vitbook.studies.scale import claims, printed
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return claims.evidence()
+
+
+def test_the_page_has_first_what_the_chapter_links(found):
+    linked = re.findall(r"\{evidence\}`([^`]+)`", (ROOT / "book/scale.ipynb").read_text())
+    assert len(linked) <= 5
+    assert sorted(linked) == sorted(claim.name for claim in found.claims[: len(linked)])
+
+
+def test_steps_are_equal_but_where_they_are_compared(found):
+    unequal = [claim.name for claim in found.claims if len(set(claim.comparison.steps)) > 1]
+    assert unequal == ["Single pixels, longer"]
+
+
+def test_the_chapter_says_what_the_claims_say(found):
+    told = {name: found.verdict(name) for name in ("A quarter of the cost", "Depth or width")}
+    assert told == {"A quarter of the cost": "agrees", "Depth or width": "open"}
+
+
+def test_on_all_tasks_is_five_of_seven():
+    gaps = printed.lead_over_bit()
+    assert len(gaps) == 7 and sum(gap > 0 for gap in gaps.values()) == 5
+    assert gaps["ImageNet ReaL"] == 0 > gaps["VTAB"]
+
+
+def test_at_equal_epochs_too_the_larger_model_leads_on_jft():
+    seven = {model: row["value"] for model, _, row in printed._table_6() if row["epochs"] == 7}
+    assert 0.021 < seven["ViT-L/16"] - seven["ViT-B/16"] < 0.022
+    (_, base), (_, large) = printed.by_images()["patches of 16 px"].items()
+    assert base[-1][1] == 100 * seven["ViT-B/16"]  # 7 epochs in table 5
+    assert large[-1][1] > 100 * seven["ViT-L/16"] + 0.5  # 14
+
+
+def test_computation_is_read_between_two_models():
+    assert printed.compute_for(84.37, "ViT") == pytest.approx(196)
+    assert printed.compute_for((84.37 + 86.30) / 2, "ViT") == pytest.approx((196 * 783) ** 0.5)
+    assert printed.compute_for(80, "hybrid") is None and printed.compute_for(90, "ViT") is None
+    # 224 exaFLOPs bought less than 196 did: it is on no line.
+    assert [low for low, _, _ in printed.points_a_doubling("ViT")] == [55, 196, 783, 1567]
+
+
+def test_a_row_of_an_earlier_block_is_read_before_one_of_the_last(monkeypatch):
+    last = next(each for each in runs.measurements("few_shot") if "cifar10" in each.subject)
+    last = replace(last, subject=f"{claims.FROZEN}-cifar10-0.2", settings=last.settings | {
+        "layer": "last"})  # fmt: skip
+    ninth = replace(last, subject=f"{last.subject}-8", settings=last.settings | {
+        "layer": "encoder.blocks.8"})  # fmt: skip
+    monkeypatch.setattr(runs, "measurements", lambda kind: [ninth, last])
+    assert claims.few_shots("cifar10-0.2") is ninth
+    assert claims.block_read(ninth) == "block 9" and claims.block_read(last) == "the last block"
