@@ -163,10 +163,12 @@ def _shares() -> Table:
         }
         for name in (*PHOTOGRAPHS, "rot_vit_mini_patch4_32", "sl_vit_mini_patch4_32")
     ]  # fmt: skip
-    return Table("Shares of CIFAR-10", "Accuracy in percent, by the images trained on. All at "
-                 "equal steps, 1,950: 500 images are seen 500 times each, 50,000 five times. One "
-                 "run each, ±1.0 by its test images; CIFAR-10 is a copy that was compressed as JPEG.",
-                 lines)  # fmt: skip
+    note = (
+        "Accuracy in percent, by the images trained on. All at equal steps, 1,950: 500 images are "
+        "seen 500 times each, 50,000 five times. One run each, ±1.0 by its test images; CIFAR-10 "
+        "is a copy that was compressed as JPEG."
+    )
+    return Table("Shares of CIFAR-10", note, lines)
 
 
 def _shapes() -> Table:
