@@ -14,7 +14,7 @@ from vitbook.typed import typed
 OPTIMIZERS = ("adamw", "sgd")
 DISTILLATIONS = ("soft", "hard")
 HOTTEST = 10**6  # from 1e7 on the rounding of the shares is as large as their difference
-TWO_VIEWS = ("simclr", "byol")
+TWO_VIEWS = ("simclr", "byol", "dino")
 OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
 DECAYS = ("cosine", "linear")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
@@ -110,9 +110,9 @@ class Recipe:
         shuffled_teacher: a control: each image gets the teacher's answer to another image of its
             label in the batch, so that the answers say of an image no more than its label does.
         objective: what is learned in the place of labels, by ``vitbook.studies.self_supervision``:
-            "masked_patches", the colours of patches that are not shown; "simclr" or "byol", that
-            two views show one image; "next_pixels", each pixel from those in front of it; "mae",
-            the pixels of hidden patches from the visible quarter. Empty learns labels.
+            "masked_patches", the colours of patches that are not shown; "simclr", "byol" or "dino",
+            that two views show one image; "next_pixels", each pixel from those in front of it;
+            "mae", the pixels of hidden patches from the visible quarter. Empty learns labels.
         fault: name of a mistake that is planted into the model before it learns; which there are
             is for who plants it to know. Empty is none.
 

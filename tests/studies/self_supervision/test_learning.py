@@ -90,7 +90,10 @@ def test_a_run_goes_on_to_the_same_bits(objective, tmp_path):
     assert whole.curve == parts.curve
     kept = again.own_parts()  # what travels with the body
     left = {name.split(".")[0] for name in again.state_dict().keys() - kept.keys()}
-    followers = {"slow_model", "slow_projector"} if objective == "byol" else set()
+    followers = {
+        "byol": {"slow_model", "slow_projector"},
+        "dino": {"slow_model", "slow_projector", "slow_center"},
+    }.get(objective, set())
     assert left == {"model"} | followers and kept
 
 

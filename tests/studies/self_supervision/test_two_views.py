@@ -1,4 +1,4 @@
-"""SimCLR and BYOL: their losses by hand, what they cannot lose, and when they collapse."""
+"""SimCLR, BYOL and DINO: losses by hand, what they cannot lose, and when they collapse."""
 
 import math
 from functools import partial
@@ -10,14 +10,16 @@ from small_runs import micro
 import vitbook
 from vitbook import datasets
 from vitbook.runs import Recipe, get_recipe
+from vitbook.runs.recipe import TWO_VIEWS
 from vitbook.studies.self_supervision import (
     BYOL,
+    DINO,
     SimCLR,
     contrastive_loss,
     nearest_other,
     spread,
 )
-from vitbook.studies.self_supervision.two_views import prediction_loss
+from vitbook.studies.self_supervision.slow_copy import distillation_targets, prediction_loss
 from vitbook.training import train
 from vitbook.training.engine.augment import augment
 from vitbook.training.engine.batch_random import BatchRandom
@@ -63,9 +65,44 @@ def test_the_prediction_loss_and_its_gradient():
         assert target.grad is None
 
 
-def test_the_slow_copy_learns_by_following_alone():
+def test_what_the_slow_copy_asks_for_by_hand():
+    """Two prototypes; the scores of two images favour the first."""
+    scores, center = torch.tensor([[3.0, 1.0], [2.0, 2.0]]), torch.tensor([2.5, 1.5])
+    targets = distillation_targets(scores, center, 1 / math.log(3))
+    assert torch.allclose(targets, torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
+    moved = torch.tensor([5.0, -2.0])  # what all images share says nothing
+    assert torch.allclose(distillation_targets(scores + moved, center + moved, 0.5),
+                          distillation_targets(scores, center, 0.5))  # fmt: skip
+    without = distillation_targets(scores, torch.zeros(2), 0.5)
+    assert (without[:, 0] >= without[:, 1]).all()
+    first = [distillation_targets(scores, center, t)[0, 0].item() for t in (0.1, 1.0, 10.0)]
+    assert first[0] > first[1] > first[2] > 0.5
+
+
+def test_the_loss_of_self_distillation_is_that_of_a_loop():
     torch.manual_seed(0)
-    learner = BYOL(vitbook.create_model("vit_micro_patch2_8"), momentum=0.9)
+    learner = DINO(vitbook.create_model("vit_micro_patch2_8")).train()
+    views = torch.rand(2, 4, 1, 8, 8)
+    with torch.no_grad():
+        loss = learner(*views).loss  # at first the copy is the body
+        tokens = [learner.model.features(view)[:, 1:].mean(1) for view in views]
+        first, second = (learner.projector(each) for each in tokens)
+    total = 0.0
+    for student, teacher in ((first, second), (second, first)):
+        for s, g in zip(student, teacher, strict=True):
+            wanted = (g / 0.04).softmax(0)
+            total -= (wanted * (s / 0.1).softmax(0).log()).sum().item() / 8
+    assert loss.item() == pytest.approx(total, rel=1e-4)
+    mean = torch.cat([first, second]).mean(0)
+    assert torch.allclose(learner.slow_center, 0.1 * mean, atol=1e-6)
+    learner.eval()(*views)
+    assert torch.allclose(learner.slow_center, 0.1 * mean, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [BYOL, DINO])
+def test_the_slow_copy_learns_by_following_alone(kind):
+    torch.manual_seed(0)
+    learner = kind(vitbook.create_model("vit_micro_patch2_8"), momentum=0.9)
     views = torch.rand(2, 4, 1, 8, 8)
     learner.train()
     learner(*views).loss.backward()
@@ -108,6 +145,13 @@ def test_without_its_predictor_byol_collapses_and_simclr_spreads_the_images():
     assert min(kept) > 0.3 > 0.05 > lost[-1] and spread_out[-1] > 0.9 > spread_out[0]
 
 
+def test_self_distillation_collapses_without_a_center_and_without_sharp_targets():
+    small = partial(micro, "vit_micro_d1_patch2_8")
+    kept = learned(DINO(small()), 60)
+    for lacking in (dict(centered=False), dict(sharp=False)):
+        assert learned(DINO(small(), **lacking), 60)[-1] < 0.02 < 0.04 < kept[-1]
+
+
 def test_the_spread_by_hand():
     axes = torch.eye(4)
     assert spread(axes) == pytest.approx(0.75)
@@ -116,7 +160,7 @@ def test_the_spread_by_hand():
     assert spread(torch.zeros(3, 4)) == 0  # all are one, and of no direction
 
 
-@pytest.mark.parametrize("objective", ["simclr", "byol"])
+@pytest.mark.parametrize("objective", TWO_VIEWS)
 def test_a_run_by_its_recipe(objective):
     digits = datasets.load("digits", "train")
     few = datasets.Dataset(digits.images[:256], digits.labels[:256], digits.class_names, {})
@@ -180,7 +224,9 @@ def test_a_learner_learns_as_the_model_inside_would(changes):
     assert ours.curve == theirs.curve
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(SimCLR, torch.float64), (BYOL, torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(SimCLR, torch.float64), (BYOL, torch.bfloat16), (DINO, torch.float64)]
+)
 def test_a_body_of_another_precision_under_its_projector(kind, dtype):
     torch.manual_seed(0)
     learner = kind(vitbook.create_model("vit_micro_patch2_8").to(dtype))

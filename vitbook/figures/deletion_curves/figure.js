@@ -2,7 +2,7 @@ import { node, set } from "../parts/page.js";
 import { paint } from "../parts/paint.js";
 import { argmax, bytes, inWords, softmax } from "../parts/numbers.js";
 import { canvas, div, image, label, term, word } from "../parts/parts.js";
-import { cellPad } from "../parts/cell_pad.js";
+import { cellPad, repainted } from "../parts/cell_pad.js";
 import { live } from "../parts/live.js";
 import { shelf } from "../parts/pieces.js";
 import { load, read } from "../parts/vision_transformer.js";
@@ -67,11 +67,7 @@ export function render(root, data) {
     label: "cells; the arrow keys walk, space takes one away or brings it back",
     name: (row, column) => inWords(row * columns + column, columns),
     painted: (cell) => state.gone.includes(cell),
-    paint: (some, on) => {
-      const gone = new Set(state.gone);
-      for (const cell of some) on ? gone.add(cell) : gone.delete(cell);
-      change({ gone: [...gone].sort((a, b) => a - b) });
-    },
+    paint: (some, on) => change({ gone: repainted(state.gone, some, on) }),
   }, seen);
   set(pad.element, { style: `aspect-ratio: ${width} / ${height}` });
 

@@ -43,8 +43,8 @@ def masked_photograph(
     The reader masks patches by clicking, dragging or keys. Beside the photograph stand the
     likeliest colour of each masked patch and the true one: its mean colour at 3 bits a channel, one
     of 512 (ViT paper, appendix B.1.2). The page counts guesses that are exactly right, beside two
-    nulls: the colour that is commonest among the photograph's patches, and the mean colour of the
-    nearest patches that are not masked. Of the patch that was touched last it tells the five
+    baselines: the colour that is commonest among the photograph's patches, and the mean colour of
+    the nearest patches that are not masked. Of the patch that was touched last it tells the five
     likeliest colours. The weights travel in float16, and come when the reader changes something.
 
     Args:
@@ -126,10 +126,8 @@ def _to_show(found: dict[int, dict], grid: tuple[int, int]) -> int:
 def _finding(data: dict, name: str, hits: tuple[int, int, int]) -> str:
     masked, patches = data["start"]["masked"], data["grid"][0] * data["grid"][1]
     return (
-        f"Of the {patches} patches of {name} {len(masked)} are masked, drawn at random. The "
+        f"{len(masked)} of the {patches} patches of {name} are masked, drawn at random. The "
         f"model's guess, one of {data['colors']} colours, is exactly right for {hits[0]} of them. "
         f"The photograph's commonest colour is right for {hits[1]}, and the mean of the nearest "
-        f"patches that are shown for {hits[2]}.\nMiddle: the likeliest colour of each masked "
-        "patch, with a dot where it is exactly right. Right: the true mean colour, at 3 bits a "
-        "channel."
+        f"patches that are shown for {hits[2]}."
     )

@@ -1,4 +1,4 @@
-"""Mean colours of patches, guesses of them, and two nulls: what `color_guesses.js` computes."""
+"""Mean colours of patches, guesses of them, and two baselines: what `color_guesses.js` computes."""
 
 import numpy as np
 import torch

@@ -2,7 +2,7 @@ import { node, set } from "../parts/page.js";
 import { paint } from "../parts/paint.js";
 import { bytes, inWords, shareTold } from "../parts/numbers.js";
 import { canvas, div, frame, image, label, labelled, term, track } from "../parts/parts.js";
-import { cellPad } from "../parts/cell_pad.js";
+import { cellPad, repainted } from "../parts/cell_pad.js";
 import { live } from "../parts/live.js";
 import { shelf } from "../parts/pieces.js";
 import { address, linkTo, restored, stated } from "../parts/address.js";
@@ -89,11 +89,9 @@ export function render(root, data) {
     label: "patches; the arrow keys walk, space masks one or shows it again",
     name: (row, column) => inWords(row * columns + column, columns),
     painted: (patch) => state.masked.includes(patch),
-    paint: (patches, on) => {
-      const masked = new Set(state.masked);
-      for (const patch of patches) on ? masked.add(patch) : masked.delete(patch);
-      change({ masked: [...masked].sort((a, b) => a - b), patch: patches.at(-1) });
-    },
+    paint: (patches, on) => change({
+      masked: repainted(state.masked, patches, on), patch: patches.at(-1),
+    }),
   }, seen);
   const pad = set(masks.element, { style: `aspect-ratio: ${width} / ${height}` });
   pad.append(looked[0].element);
@@ -174,12 +172,10 @@ export function render(root, data) {
     div("vb-controls", half, clear, figure.reset, link),
     div("vb-reader vb-fill",
       div("vb-wide", label("Click or drag to mask"), pad),
-      labelled("The model's guess", image(height, width, guessed, cells.element)),
-      labelled("The answer", image(height, width, true_, looked[1].element))),
+      labelled("The model's guess; a dot: exactly right", image(height, width, guessed, cells.element)),
+      labelled("The true mean colours", image(height, width, true_, looked[1].element))),
     div("vb-filled",
-      div("", counted, div("vb-terms", ...counts.map(({ element }) => element)),
-        node("p", { class: "vb-note" }, "A dot marks a guess that is exactly right, one of " +
-          `${data.colors} colours.`)),
+      div("", counted, div("vb-terms", ...counts.map(({ element }) => element))),
       div("", asked, ...bars.map(({ element }) => element))));
   restored(root, "masked", (text) => maskedState(text, photos.length, patches), change);
 }

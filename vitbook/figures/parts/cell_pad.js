@@ -2,6 +2,12 @@ import { brush } from "./brush.js";
 import { node } from "./page.js";
 import { grid } from "./parts.js";
 
+/** The painted cells in order, when these too are painted, or wiped. */
+export function repainted(painted, cells, on) {
+  const rest = painted.filter((cell) => !cells.includes(cell));
+  return (on ? [...rest, ...cells] : rest).sort((a, b) => a - b);
+}
+
 /**
  * Cells that a pointer paints, or wipes where it begins on a painted one; the keys walk, and space does
  * either. `painted(cell)` says whether one is, `paint(cells, on)` is called with what changes.

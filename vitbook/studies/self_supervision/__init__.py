@@ -20,13 +20,15 @@ from vitbook.studies.self_supervision.patch_colors import (
     color_classes,
     mean_colors,
 )
-from vitbook.studies.self_supervision.readings import mean_token, nearest_other
-from vitbook.studies.self_supervision.two_views import BYOL, SimCLR, contrastive_loss, spread
+from vitbook.studies.self_supervision.readings import mean_token, mean_tokens, nearest_other
+from vitbook.studies.self_supervision.slow_copy import BYOL, DINO, distillation_targets
+from vitbook.studies.self_supervision.two_views import SimCLR, contrastive_loss, spread
 from vitbook.training import load_checkpoint
 from vitbook.training.objectives.learner import Learner
 
 __all__ = [
     "BYOL",
+    "DINO",
     "LEARNERS",
     "MaskedAutoencoder",
     "MaskedPatches",
@@ -37,9 +39,11 @@ __all__ = [
     "color_classes",
     "continue_pixels",
     "contrastive_loss",
+    "distillation_targets",
     "load_learner",
     "mean_colors",
     "mean_token",
+    "mean_tokens",
     "nearest_other",
     "spread",
 ]
@@ -49,6 +53,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "masked_patches": MaskedPatches,
     "simclr": SimCLR,
     "byol": BYOL,
+    "dino": DINO,
     "next_pixels": NextPixels,
     "mae": MaskedAutoencoder,
 }

@@ -1,6 +1,9 @@
-"""Learning without labels from two views of each image: SimCLR and BYOL."""
+"""Learning without labels from two views of each image, and SimCLR.
 
-import copy
+What learns from a slow copy of itself is in `slow_copy`.
+"""
+
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -63,15 +66,6 @@ def contrastive_loss(
     return F.cross_entropy(alike.masked_fill(itself, -torch.inf), partners)
 
 
-def prediction_loss(predicted: Projections, target: Projections) -> Float[Tensor, ""]:
-    """Mean squared distance of two projections of length 1, which is two less twice their cosine.
-
-    BYOL (Grill et al. 2020), equation 2. 0 if they point the same way, 2 if they are orthogonal,
-    4 if opposite. No gradient reaches the target.
-    """
-    return 2 - 2 * F.cosine_similarity(predicted, target.detach(), dim=1).mean()
-
-
 def spread(projections: Projections) -> float:
     """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
 
@@ -103,6 +97,7 @@ class TwoViews(Learner):
         model: a Vision Transformer; its head does not learn.
         hidden: width of the projector's middle.
         dimensions: of a projection.
+        make_projector: of a token's width and these two; by default :func:`projector`.
 
     Raises:
         ValueError: a model that is no Vision Transformer.
@@ -110,7 +105,13 @@ class TwoViews(Learner):
 
     one_process = True  # each would see the views of its own images alone
 
-    def __init__(self, model: nn.Module, hidden: int, dimensions: int):
+    def __init__(
+        self,
+        model: nn.Module,
+        hidden: int,
+        dimensions: int,
+        make_projector: Callable[[int, int, int], nn.Module] | None = None,
+    ):
         super().__init__()
         if not isinstance(model, VisionTransformer):
             raise ValueError(
@@ -120,7 +121,11 @@ class TwoViews(Learner):
         self.model = model
         token = model.prefix.shape[1]
         width = getattr(model.encoder.norm, "normalized_shape", (token,))[-1]
-        self.projector = projector(width, hidden, dimensions)
+        self.projector = (make_projector or projector)(width, hidden, dimensions)
+
+    def project(self, features: Float[Tensor, "batch features"]) -> Projections:
+        """What is compared of an image."""
+        return self.projector(features)
 
     def inputs(self, batches: Batches, step: int) -> tuple[Views]:
         return (batches.second_view(step),)
@@ -136,7 +141,7 @@ class TwoViews(Learner):
         """
         features = mean_tokens(self.model, dataset.images, batch_size)
         with evaluating(self):
-            projections = [self.projector(some) for some in features.split(batch_size)]
+            projections = [self.project(some) for some in features.split(batch_size)]
         accuracy = nearest_other(features, dataset.labels.to(features.device))
         return {"accuracy": accuracy, "spread": spread(torch.cat(projections))}
 
@@ -184,68 +189,3 @@ class SimCLR(TwoViews):
         projections = self.projector(features)
         loss = contrastive_loss(projections[:count], projections[count:], self.temperature)
         return Projected(loss, features[:count], projections[:count])
-
-
-class BYOL(TwoViews):
-    """A body that predicts, from one view, what a slower copy of it makes of the other.
-
-    Grill et al. 2020, section 3.1. No other image is looked at. What keeps all images from getting
-    one projection is the predictor and the slow copy: ``predictor=False`` and ``momentum=0`` take
-    one of them away.
-
-    Args:
-        model, hidden, dimensions: see :class:`TwoViews`.
-        momentum: share that the slow copy keeps of itself at each step.
-        predictor: whether the prediction has layers of its own.
-    """
-
-    followers = ("slow_",)
-
-    def __init__(
-        self,
-        model: nn.Module,
-        hidden: int = 256,
-        dimensions: int = 64,
-        momentum: float | int = 0.99,
-        predictor: bool = True,
-    ):
-        super().__init__(model, hidden, dimensions)
-        self.momentum = momentum
-        self.predictor = projector(dimensions, hidden, dimensions) if predictor else nn.Identity()
-        self.begin_again()
-
-    def begin_again(self) -> None:
-        """Make the slow copy as the body and its projector are now, their layers included."""
-        self.slow_model, self.slow_projector = copy.deepcopy((self.model, self.projector))
-        for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
-            weight.requires_grad_(False)
-
-    def forward(self, first: Views, second: Views) -> Projected:
-        if self.training:
-            self.follow()  # the step before: at the first one the copy is the body
-        count, both = len(first), torch.cat([first, second])
-        features = mean_token(self.model, both)
-        projections = self.projector(features)
-        predicted = self.predictor(projections)
-        with torch.no_grad():
-            target = self.slow_projector(mean_token(self.slow_model, both))
-        crossed = torch.cat([target[count:], target[:count]])  # each view predicts the other
-        return Projected(prediction_loss(predicted, crossed), features[:count], projections[:count])
-
-    @torch.no_grad()
-    def follow(self) -> None:
-        """Move the slow copy toward the learning one, and into its mode.
-
-        A loop that sets what does not learn to evaluation would take the batch's statistics from
-        the slow projector's norm, and leave it those of no image at all.
-        """
-        for behind, ahead in (
-            (self.slow_model, self.model),
-            (self.slow_projector, self.projector),
-        ):
-            for copied, part in zip(behind.modules(), ahead.modules(), strict=True):
-                copied.training = part.training
-        fast = (*self.model.parameters(), *self.projector.parameters())
-        slow = (*self.slow_model.parameters(), *self.slow_projector.parameters())
-        for copied, weight in zip(slow, fast, strict=True):
-            copied.lerp_(weight, 1 - self.momentum)
