@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vitbook import datasets
 from vitbook.runs.measuring import Sheet, measurement
-from vitbook.studies.scale.small_tasks import TASKS, make_task, turned_squares
+from vitbook.studies.scale.small_tasks import TASKS, make_task
 from vitbook.training.asked import FrozenModel, ImageSize, stem
 from vitbook.training.transfer.few_shot import t_interval
 from vitbook.training.transfer.frozen_readers import (
@@ -22,8 +22,6 @@ from vitbook.training.transfer.frozen_readers import (
     frozen_readers,
 )
 from vitbook.training.transfer.ridge import RidgePath
-
-__all__ = ["make_task", "score_halves", "tasks", "turned_squares"]
 
 # Of the half that is learned from, to choose the penalty.
 FOLDS = 5

@@ -38,7 +38,7 @@ def _draw(axis, side: int, width: int, depth: int) -> None:
     for row in range(side):
         for column in range(side):
             corner = column * step, row * step
-            axis.add_patch(Rectangle(corner, step, step, facecolor="#dddddd", edgecolor=INK))
+            axis.add_patch(Rectangle(corner, step, step, facecolor="white", edgecolor=INK))
     words = f"{side**2} tokens × {width},\n{depth} blocks"
     axis.text(0, -0.12, words, fontsize=9, va="top", color=INK)
     for block in reversed(range(depth)):
