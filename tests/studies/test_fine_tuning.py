@@ -9,9 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from vitbook import datasets
+from vitbook import datasets, runs
 from vitbook.files import data_folder
-from vitbook.studies.fine_tuning import agreement, projected_scores, rank, transfer_score
+from vitbook.studies import fine_tuning as study
+from vitbook.studies.fine_tuning.claims import evidence
+from vitbook.studies.fine_tuning.head_first import head_first
+from vitbook.studies.fine_tuning.scores import (
+    agreement,
+    projected_scores,
+    rank,
+    transfer_score,
+)
 from vitbook.training.transfer.neighbours import neighbours
 from vitbook.training.transfer.ridge import RidgePath
 
@@ -132,3 +140,45 @@ def test_features_that_say_nothing_are_at_chance(features):
     """All answers are equal then, and the last bit must not know what was left out."""
     score = transfer_score(features, torch.arange(40) % 4, 4)
     assert score.ridge == score.neighbours == 0.25
+
+
+def test_a_head_that_learns_first_leaves_the_body_until_then(tmp_path):
+    (row,) = head_first(draws=1, out=tmp_path, threads=1, device="cpu")
+    (kept,) = runs.measurements("head_first", "digits")
+    assert row.settings | {"draws": 8} == kept.settings and row.settings["steps"] == 24
+    found = {(line["way"], line["rate"]): line for line in row.rows}
+    assert found["head alone", 0]["changed"] == 0
+    assert found["head first", 3e-4]["changed"] < found["all at once", 3e-4]["changed"] / 3
+    for line, known in zip(row.rows, kept.rows, strict=True):
+        assert line["moved"][0] == pytest.approx(known["moved"][0], abs=3)
+
+
+def test_the_evidence_says_what_the_chapter_says():
+    found = evidence()
+    verdicts = {claim.name: found.verdict(claim.name) for claim in found.claims}
+    assert (verdicts["Start"], verdicts["Adapters"]) == ("shows", "open")
+    assert verdicts["Learned elsewhere"] == "agrees"
+    assert {len(set(claim.comparison.steps)) for claim in found.claims} == {1}
+    tables = {table.title: table.lines for table in found.tables}
+    alone = next(iter(tables["The head first, or all at once"]))
+    assert alone["way"] == "head alone" and alone["features changed"] == "0.00"
+    read = {
+        line["block"]: float(line["ridge"].split("%")[0]) for line in tables["Which block to read"]
+    }
+    assert max(read, key=read.get) == "9" and len(read) == 12
+
+
+def test_one_basis_colours_the_same_token_alike_at_all_sizes():
+    tokens = torch.randn(16, 8, generator=torch.Generator().manual_seed(0))
+    first, same, far = study.colors_in(tokens, tokens[:4], 100 + tokens[:9])
+    assert (first.shape, same.shape, far.shape) == ((3, 4, 4), (3, 2, 2), (3, 3, 3))
+    assert torch.equal(first.flatten(1)[:, :4], same.flatten(1))
+    assert not torch.equal(first.flatten(1)[:, :9], far.flatten(1))
+
+
+def test_tokens_of_a_smaller_grid_are_compared_with_those_at_their_place():
+    tokens = torch.randn(2, 16, 8, generator=torch.Generator().manual_seed(0))
+    assert study.alike(tokens, tokens) == pytest.approx(1)
+    assert abs(study.alike(tokens.flip(1), tokens)) < 0.5
+    large = tokens.unflatten(1, (4, 4)).repeat_interleave(2, 1).repeat_interleave(2, 2)
+    assert study.alike(tokens, large.flatten(1, 2)) > 0.9
