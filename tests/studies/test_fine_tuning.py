@@ -150,7 +150,7 @@ def test_a_head_that_learns_first_leaves_the_body_until_then(tmp_path):
     assert found["head alone", 0]["changed"] == 0
     assert found["head first", 3e-4]["changed"] < found["all at once", 3e-4]["changed"] / 3
     for line, known in zip(row.rows, kept.rows, strict=True):
-        assert line["moved"][0] == pytest.approx(known["moved"][0], abs=3)
+        assert line["shifted"][0] == pytest.approx(known["shifted"][0], abs=3)
 
 
 def test_the_evidence_says_what_the_chapter_says():

@@ -48,14 +48,14 @@ def accuracy(**changes: object) -> float:
 
 
 def head_first_gap(way: str, other: str, rate: float) -> runs.Difference:
-    """What one way of tuning digits gains on another, on moved digits, in points."""
+    """What one way of tuning digits gains on another, on shifted digits, in points."""
     (kept,) = runs.measurements("head_first", "digits")
-    read = {row["way"]: row["moved"] for row in kept.rows if row["rate"] == rate}
+    read = {row["way"]: row["shifted"] for row in kept.rows if row["rate"] == rate}
     return runs.difference(read[way], read[other])
 
 
 def ways_of_tuning(kind: str) -> dict[str, list[tuple[float, float]]]:
-    """Way -> (rate of the body, mean of "moved", "as_they_are" or "changed")."""
+    """Way -> (rate of the body, mean of "shifted", "as_they_are" or "changed")."""
     (kept,) = runs.measurements("head_first", "digits")
     found: dict[str, list[tuple[float, float]]] = {}
     for row in kept.rows:

@@ -22,7 +22,7 @@ HEAD_RATE, RATES = 1e-2, (3e-4, 1e-3, 3e-3, 1e-2)  # the rates are of the body
 WAYS = {
     "head alone": [(1, {"learning_rate": HEAD_RATE, "train_from": "head"})],
     "all at once": [(1, {"learning_rate": None})],
-    "all at once, fast head": [(1, {"learning_rate": None, "head_learning_rate": HEAD_RATE})],
+    "fast head": [(1, {"learning_rate": None, "head_learning_rate": HEAD_RATE})],
     "head first": [
         (0.5, {"learning_rate": HEAD_RATE, "train_from": "head"}),
         (0.5, {"learning_rate": None}),
@@ -35,7 +35,7 @@ def odd_or_even(digits: datasets.Dataset) -> datasets.Dataset:
     return replace(digits, labels=digits.labels % 2, class_names=("even", "odd"))
 
 
-def moved(digits: datasets.Dataset, right: int) -> datasets.Dataset:
+def shifted(digits: datasets.Dataset, right: int) -> datasets.Dataset:
     """Images one pixel further right (1) or left (-1); zero comes in."""
     padded = F.pad(digits.images, (1, 1))
     side = digits.images.shape[3]
@@ -74,7 +74,7 @@ def features(model: nn.Module, digits: datasets.Dataset) -> Float[Tensor, "n wid
     head_first=lambda rows: [
         {
             "way": row["way"], "rate of the body": f"{row['rate']:g}",
-            "as they are": _mean(row["as_they_are"]), "moved": _mean(row["moved"]),
+            "as they are": _mean(row["as_they_are"]), "shifted": _mean(row["shifted"]),
             "features changed": f"{row['changed']:.2f}",
         }
         for row in rows
@@ -86,11 +86,11 @@ def head_first(
 ) -> None:
     """Tune digits models on "odd or even", all at once or the head first, in equal steps.
 
-    Digits moved by a pixel, which no model learned from, are asked at the end.
+    Digits shifted by a pixel, which no model learned from, are asked at the end.
     """
     sheet.expect("digits")
     test = odd_or_even(datasets.load("digits", "test"))
-    sides = [moved(test, right) for right in (-1, 1)]
+    sides = [shifted(test, right) for right in (-1, 1)]
 
     def asked(way: str, rate: float, draw: int) -> list[float]:
         model, before = tuned(way, rate, draw), load_checkpoint(_start(draw)).model.eval()
@@ -104,10 +104,10 @@ def head_first(
         for rate in RATES if way != "head alone" else (0.0,):
             found = [sheet.once(f"{way} {rate} {draw}", asked, way, rate, draw)
                      for draw in range(draws)]  # fmt: skip
-            still, shifted, changes = zip(*found, strict=True)
+            still, aside, changes = zip(*found, strict=True)
             rows.append({
                 "way": way, "rate": rate, "as_they_are": [round(each, 3) for each in still],
-                "moved": [round(each, 3) for each in shifted],
+                "shifted": [round(each, 3) for each in aside],
                 "changed": round(sum(changes) / draws, 4),
             })  # fmt: skip
     images = len(datasets.take_share(datasets.load("digits", "train"), SHARE))
@@ -115,7 +115,7 @@ def head_first(
         "task": "odd or even, a new head of two classes", "start": f"digits-{BODY}-digits, 3 seeds",
         "training_images": images, "test_images": len(test), "epochs": EPOCHS,
         "steps": EPOCHS * (images // BATCH), "head_rate": HEAD_RATE, "draws": draws,
-        "moved": "one pixel left and one right, the mean of both; zero comes in",
+        "shifted": "one pixel left and one right, the mean of both; zero comes in",
         "changed": "squared change of what the head reads, of test digits as they are, in units of "
         "its variance before tuning",
     }  # fmt: skip
