@@ -1,5 +1,6 @@
 """Tau as scipy has it, the ranking of frozen bodies, and scores without a leak."""
 
+from dataclasses import replace
 from shutil import copyfile
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.stats import kendalltau
 from vitbook import datasets, runs
 from vitbook.files import data_folder
 from vitbook.studies import fine_tuning as study
+from vitbook.studies.fine_tuning import tables
 from vitbook.studies.fine_tuning.claims import evidence
 from vitbook.studies.fine_tuning.head_first import head_first
 from vitbook.studies.fine_tuning.scores import (
@@ -182,3 +184,19 @@ def test_tokens_of_a_smaller_grid_are_compared_with_those_at_their_place():
     assert abs(study.alike(tokens.flip(1), tokens)) < 0.5
     large = tokens.unflatten(1, (4, 4)).repeat_interleave(2, 1).repeat_interleave(2, 2)
     assert study.alike(tokens, large.flatten(1, 2)) > 0.9
+
+
+def test_three_sizes_stand_on_the_evidence_once_they_are_measured(monkeypatch):
+    rows = [
+        {"model": "efficientnet_lite0", "printed": 75.1, "frozen": [0.9, 0.8, 0.7],
+         "tuned": [0.9, 0.9, 0.6], "speed": [1, 1, 1]},
+        {"model": "fresh", "printed": None, "frozen": [0.4, 0.5, 0.6], "tuned": [0.5, 0.6, 0.7],
+         "speed": [1, 1, 1]},
+    ]  # fmt: skip
+    (given,) = runs.measurements("head_first", "digits")
+    settings = {"dataset": "flowers", "training_images": 735, "test_images": 731}
+    made = replace(given, kind="pretrained_sizes", settings=settings, rows=rows)
+    monkeypatch.setattr(runs, "measurements", lambda kind, subject=None: [made])
+    (table,) = tables._upstream()
+    assert [line["ImageNet, printed"] for line in table.lines] == ["75.1 %", "–"]
+    assert table.lines[0]["frozen, ridge"] == "80.0 ± 10.0, 3 seeds"

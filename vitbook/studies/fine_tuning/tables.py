@@ -50,8 +50,8 @@ def _head_first() -> Table:
         "A new head for odd or even on models that have learned the ten digits; "
         f"{kept.settings['training_images']} digits, {kept.settings['steps']} steps each, "
         f"{kept.settings['draws']} draws of digits and three bodies. The fast head and the head "
-        f"alone have the rate {HEAD_RATE:g}. Shifted: by a pixel to the left and to the right, which "
-        "no model was tuned on. Features changed: squared, in units of their variance before. "
+        f"alone have the rate {HEAD_RATE:g}. Shifted: by a pixel to the left and to the right, "
+        "which no model was tuned on. Features changed: squared, in units of their variance. "
         "Kumar et al. 2022 found that all at once is worse out of distribution, the head first "
         "better in both. Digits as they are stand at the ceiling and decide nothing.",
         lines,
