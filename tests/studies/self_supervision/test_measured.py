@@ -1,0 +1,41 @@
+"""What the chapter measures and claims, on small inputs and on the ledger."""
+
+import pytest
+import torch
+
+from vitbook import datasets
+from vitbook.studies.self_supervision import DINO
+from vitbook.studies.self_supervision.evidence import few
+from vitbook.studies.self_supervision.measured import TASKS, fresh, of_features, trace, worth
+
+
+def test_features_that_are_the_label_and_features_that_say_nothing():
+    digits, held_out = (datasets.load("digits", split) for split in ("train", "test"))
+    labels = [torch.eye(10)[each.labels] for each in (digits, held_out)]
+    noise = [torch.randn(len(each), 10, generator=torch.Generator().manual_seed(0))
+             for each in (digits, held_out)]  # fmt: skip
+    known, guessed = (of_features(*each, digits, held_out) for each in (labels, noise))
+    assert known["ridge"][-1] == known["nearest"] == 1
+    assert guessed["ridge"][-1] < 0.2 and guessed["nearest"] < 0.2
+
+
+def test_a_body_is_read_behind_each_of_its_blocks():
+    held_out = datasets.load("digits", "test")
+    found = worth(fresh(0), held_out, held_out)
+    assert len(found["blocks"]) == len(found["distance"]) == 4
+    assert found["distance"] == pytest.approx([1] * 4, abs=0.1)  # fresh heads look evenly
+
+
+def test_a_trace_begins_as_the_learner_does_and_is_the_same_again():
+    digits = datasets.load("digits", "train")
+    found, again = (trace(DINO, 1, digits, steps=3) for _ in range(2))
+    assert found == again and len(found["loss"]) == len(found["spread"]) == 1
+
+
+def test_runs_with_few_labels_are_told_apart_by_what_their_start_learned():
+    found = few()
+    assert {"fresh, 60 epochs", "fresh, 600 epochs", "all labels"} < set(found)
+    tuned = set(TASKS) & set(found)
+    assert {"SimCLR", "BYOL", "masked colours", "masked pixels (MAE)"} <= tuned
+    for rows in found.values():
+        assert sorted(row.seed for row in rows) == [0, 1, 2]
