@@ -158,12 +158,12 @@ def _tables() -> list[Table]:
     blocks = [
         {"body": name} | {f"block {block + 1}": _mean(each) for block, each in
                           enumerate(zip(*(row["blocks"] for row in rows), strict=True))}
-        for name, rows in found.items() if "blocks" in rows[0]
+        for name, rows in found.items() if rows[0]["blocks"]
     ]  # fmt: skip
     far = [
         {"body": name} | {f"layer {layer + 1}": f"{sum(each) / len(each):.2f}" for layer, each in
                           enumerate(zip(*(row["distance"] for row in rows), strict=True))}
-        for name, rows in found.items() if "distance" in rows[0]
+        for name, rows in found.items() if rows[0]["distance"]
     ]  # fmt: skip
     traced = {quantity: traces(quantity) for quantity in ("loss", "spread")}
     ends = [

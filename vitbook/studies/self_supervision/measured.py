@@ -114,7 +114,7 @@ def worth(body: nn.Module, digits: Dataset, held_out: Dataset) -> dict:
     ]
     found["blocks"] = [ridge(*(each[block] for each in tokens), digits, held_out, (20,))[0]
                        for block in blocks]  # fmt: skip
-    if body.grid_size == (4, 4):
+    if body.grid_size == (4, 4):  # of pixels in a row, the next one is not beside the last
         even = analysis.uniform_attention_distance(body.grid_size, body.patch_size)
         far = analysis.mean_attention_distance(body, datasets.normalize(held_out.images)) / even
         found["distance"] = [round(each, 4) for each in far.mean(1).tolist()]
@@ -143,11 +143,12 @@ def label_free(sheet: Sheet) -> None:
     sheet.expect("digits")
     digits, held_out = (datasets.load("digits", split) for split in ("train", "test"))
     pixels = (F.normalize(each.images.flatten(1) / 255) for each in (digits, held_out))
-    rows = [{"body": "pixels", "seed": 0, **of_features(*pixels, digits, held_out)}]
+    lacking: dict[str, list] = {"blocks": [], "distance": []}
+    rows = [{"body": "pixels", "seed": 0, **lacking, **of_features(*pixels, digits, held_out)}]
     for name, three in bodies().items():
         for seed, body in enumerate(three):
             found = sheet.once(f"{name} {seed}", worth, body, digits, held_out)
-            rows.append({"body": name, "seed": seed, **found})
+            rows.append({"body": name, "seed": seed, **lacking, **found})
     settings = {
         "features": "mean of the patch tokens after the last norm, or of all tokens behind a block",
         "ridge": f"accuracy after {', '.join(map(str, SHOTS))} digits a class, mean of five draws",
