@@ -15,7 +15,6 @@ from vitbook.studies.self_supervision import (
     MaskedAutoencoder,
     MaskedPatches,
     SimCLR,
-    class_colors,
     color_classes,
     load_learner,
     mean_colors,
@@ -253,14 +252,6 @@ def test_guesses_that_are_no_numbers(bad):
     learner.model.encoder.norm.weight.data[0] = bad
     with pytest.raises(ValueError, match="MaskedPatches guesses with a loss of nan: expected fini"):
         learner.score(few_digits())
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_the_middle_of_a_class_is_in_it(channels):
-    classes = torch.arange(8**channels)
-    colors = class_colors(classes, channels)
-    assert torch.equal(color_classes(colors.float()), classes)
-    assert (colors.long() % 32 == 16).all()
 
 
 @pytest.mark.parametrize("objective", LEARNERS)

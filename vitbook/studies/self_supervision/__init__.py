@@ -1,4 +1,4 @@
-"""Learning without labels: five tasks that images set, what was learned of them, and how it looks.
+"""Learning without labels: six tasks that images set, what was learned of them, and how it looks.
 
 The command line trains by :data:`LEARNERS`, which it finds by this name.
 """
@@ -6,7 +6,7 @@ The command line trains by :data:`LEARNERS`, which it finds by this name.
 from pathlib import Path
 
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import UInt8
 from torch import Tensor
 
 from vitbook.model_utilities import evaluating
@@ -14,12 +14,7 @@ from vitbook.studies.self_supervision.masked_autoencoder import MaskedAutoencode
 from vitbook.studies.self_supervision.masked_patches import MaskedPatches
 from vitbook.studies.self_supervision.masks import choose_masked
 from vitbook.studies.self_supervision.next_pixels import NextPixels, grey_levels, level_bytes
-from vitbook.studies.self_supervision.patch_colors import (
-    LEVELS,
-    STEP,
-    color_classes,
-    mean_colors,
-)
+from vitbook.studies.self_supervision.patch_colors import color_classes, mean_colors
 from vitbook.studies.self_supervision.readings import mean_token, mean_tokens, nearest_other
 from vitbook.studies.self_supervision.slow_copy import BYOL, DINO, distillation_targets
 from vitbook.studies.self_supervision.two_views import SimCLR, contrastive_loss, spread
@@ -35,7 +30,6 @@ __all__ = [
     "NextPixels",
     "SimCLR",
     "choose_masked",
-    "class_colors",
     "color_classes",
     "continue_pixels",
     "contrastive_loss",
@@ -75,14 +69,6 @@ def load_learner(name: str | Path) -> Learner:
             parts[part].copy_(learned)
     learner.begin_again()
     return learner.eval()
-
-
-def class_colors(
-    classes: Int64[Tensor, "*patches"], channels: int = 3
-) -> UInt8[Tensor, "*patches channels"]:
-    """The colour in the middle of each class, to draw it: 16, 48, ... or 240 in each channel."""
-    weights = LEVELS ** torch.arange(channels - 1, -1, -1)
-    return (classes[..., None] // weights % LEVELS * STEP + STEP // 2).to(torch.uint8)
 
 
 @torch.no_grad()
