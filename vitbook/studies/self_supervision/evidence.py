@@ -74,7 +74,7 @@ def evidence() -> Evidence:
     long = starts["fresh, 600 epochs"]
     claims = [
         Claim(
-            f"{task}, equal steps",
+            f"{task[0].upper()}{task[1:]}, equal steps",
             f"With 143 labels, a start from {told} is {'better' if claimed > 0 else 'worse'} than "
             "fresh weights that took about as many steps with these labels.",
             (task, "fresh, 1,200 steps"), starts[task], long, claimed=claimed, unequal=UNLABELED,
