@@ -69,11 +69,12 @@ def patched_pairs(
     labels = test.labels[ones], test.labels[others]
     sheet.write(subject, about | {"control": "tokens of another image of the same class"},
                 _by_tokens(body, ready, labels))  # fmt: skip
-    some = [each[: pairs // 2] for each in (*ready[:2], *labels)]
+    some = [each[: pairs // 2] for each in (*ready, *labels)]
     sheet.write(subject, about | {"pairs": pairs // 2,
         "score": "logit of the image's class less that of the other's",
         "direct": "what the part adds to the score, less what it adds for the other image",
-        "patched": "what the score falls by when the part answers as for the other image"},
+        "patched": "what the score falls by when the part answers as for the other image",
+        "same_class": "and as for another image of the same class"},
         _by_parts(body, *some), "added")  # fmt: skip
 
 
@@ -223,7 +224,7 @@ def _by_tokens(body: nn.Module, ready: list[Tensor], labels: tuple[Tensor, Tenso
 
 
 def _by_parts(
-    body: nn.Module, images: Tensor, others: Tensor, own: Tensor, theirs: Tensor
+    body: nn.Module, images: Tensor, others: Tensor, same: Tensor, own: Tensor, theirs: Tensor
 ) -> list[dict]:
     """What each attention and each MLP adds to the score directly, and what a patch of it costs."""
     device = next(body.parameters()).device
@@ -232,20 +233,22 @@ def _by_parts(
         at = torch.arange(len(logits))
         return logits.cpu()[at, own[rows]] - logits.cpu()[at, theirs[rows]]
 
-    direct, lost = {}, {}
+    direct, lost, control = {}, {}, {}
     for start in range(0, len(images), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
-        one, other = (each[rows].to(device) for each in (images, others))
+        one, other, alike = (each[rows].to(device) for each in (images, others, same))
         added, beside = (logit_contributions(body, each) for each in (one, other))
         before = score(sum(added.values()), rows)
         for name in added:
             direct.setdefault(name, []).append(score(added[name] - beside[name], rows))
             path = name.replace(" attention", ".attention").replace(" MLP", ".mlp")
             if path != name:
-                patched = score(patched_logits(body, one, other, path), rows)
-                lost.setdefault(name, []).append(before - patched)
+                for found, given in ((lost, other), (control, alike)):
+                    patched = score(patched_logits(body, one, given, path), rows)
+                    found.setdefault(name, []).append(before - patched)
     return [
         {"part": name, "direct": interval_of(torch.cat(direct[name])),
-         "patched": interval_of(torch.cat(lost[name]))}
+         "patched": interval_of(torch.cat(lost[name])),
+         "same_class": interval_of(torch.cat(control[name]))}
         for name in lost
     ]  # fmt: skip
