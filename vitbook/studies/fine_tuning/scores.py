@@ -62,7 +62,7 @@ def transfer_score(
         ValueError: a class with one image.
     """
     labels = labels.long()
-    fold = _folds(labels, num_classes, folds)
+    fold = in_folds(labels, num_classes, folds)
     ridge, penalty = _ridge(features, labels, fold, num_classes)
     nearest = torch.empty_like(labels)
     for each in fold.unique():
@@ -97,7 +97,7 @@ def projected_scores(
             "1 to as many"
         )
     labels, features = labels.long(), features.double()
-    fold = _folds(labels, num_classes, FOLDS)
+    fold = in_folds(labels, num_classes, FOLDS)
     scaled = (features - features.mean(dim=0)) / (features.std(dim=0, correction=0) + FLOOR)
     scores = []
     for seed in range(draws):
@@ -108,7 +108,9 @@ def projected_scores(
     return tuple(scores)
 
 
-def _folds(labels: Int64[Tensor, "n"], num_classes: int, folds: int) -> Int64[Tensor, "n"]:
+def in_folds(
+    labels: Int64[Tensor, "n"], num_classes: int, folds: int = FOLDS
+) -> Int64[Tensor, "n"]:
     counts = labels.bincount(minlength=num_classes)
     if counts[counts > 0].min() < 2:
         raise ValueError(

@@ -175,6 +175,8 @@ def _upstream() -> list[Table]:
                     "ImageNet, printed": f"{row['printed']} %" if row["printed"] else "–",
                     "frozen, ridge": _spread(row["frozen"], kept.settings["test_images"]),
                     "tuned": _spread(row["tuned"], kept.settings["test_images"]),
+                    "parameters": f"{row['parameters'] / 1e6:.1f} M",
+                    "multiply-adds": f"{row['macs'] / 1e6:.0f} M",
                     "speed": f"{row['speed'][0]:.2f}",
                 }
                 for row in kept.rows

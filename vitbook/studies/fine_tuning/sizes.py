@@ -15,13 +15,13 @@ from vitbook.models.weights.efficientnet_lite import LITES, efficientnet_lite
 from vitbook.models.weights.pretrained import weights_folder
 from vitbook.runs import get_recipe
 from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.fine_tuning.scores import FOLDS, in_folds
 from vitbook.training import evaluate, train
 from vitbook.training.asked import DataName, Share
 from vitbook.training.transfer.frozen_readers import kept_features
 from vitbook.training.transfer.ridge import RidgePath
 
 SEEDS = range(3)
-FOLDS = 10
 # ImageNet's validation images, by TensorFlow's own weights (Tan 2020, the family's readme).
 PRINTED = {"efficientnet_lite0": 75.1, "efficientnet_lite1": 76.7, "efficientnet_lite2": 77.6}
 FRESH = "fresh efficientnet_lite0"
@@ -86,11 +86,8 @@ def pretrained_sizes(
         scores = []
         for rows in drawn:
             some, labels = seen[torch.searchsorted(asked, rows)], whole.labels[rows]
-            folds = torch.empty_like(labels)
-            for label in labels.unique():  # each fold holds as many of every class
-                mine = labels == label
-                folds[mine] = torch.arange(mine.sum()) % FOLDS
-            answers = RidgePath(some, labels, whole.num_classes).best(folds).logits(held_out)
+            path = RidgePath(some, labels, whole.num_classes)
+            answers = path.best(in_folds(labels, whole.num_classes)).logits(held_out)
             scores.append(_right(answers, test))
         return scores
 
