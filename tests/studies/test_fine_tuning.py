@@ -200,3 +200,10 @@ def test_three_sizes_stand_on_the_evidence_once_they_are_measured(monkeypatch):
     (table,) = tables._upstream()
     assert [line["ImageNet, printed"] for line in table.lines] == ["75.1 %", "–"]
     assert table.lines[0]["frozen, ridge"] == "80.0 ± 10.0, 3 seeds"
+
+
+def test_the_cards_are_ordered_little_better_by_ridge_than_by_the_alphabet():
+    cards = study.candidates()
+    ridge, alphabet = study.pairs_in_order(cards, "ridge"), study.pairs_in_order(cards)
+    assert ridge.pairs == alphabet.pairs == 28 and 0 < ridge.right - alphabet.right < 4
+    assert study.pairs_in_order(cards, "accuracy on CIFAR-10").words == "10 of 10 pairs"

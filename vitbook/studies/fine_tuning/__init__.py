@@ -6,12 +6,14 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from vitbook import analysis, layers, runs
+from vitbook.figures import Candidate
 from vitbook.models import create_model
 from vitbook.models.weights.pretrained import Pretrained
 from vitbook.studies.fine_tuning.checkpoints import candidates
 from vitbook.studies.fine_tuning.head_first import features, odd_or_even
 from vitbook.studies.fine_tuning.head_first import tuned as tuned_digits
 from vitbook.studies.fine_tuning.ledger import ADAPTERS, BODY, FRESH_RATE, NAME, fresh, tuned
+from vitbook.studies.fine_tuning.scores import Agreement, agreement
 
 __all__ = [
     "ADAPTERS",
@@ -27,6 +29,7 @@ __all__ = [
     "features",
     "head_first_gap",
     "odd_or_even",
+    "pairs_in_order",
     "patch_tokens",
     "three_runs",
     "tuned_digits",
@@ -72,6 +75,16 @@ def block_accuracies() -> dict[str, list[float]]:
         name: [100 * row["ridge"][0] for row in kept.rows if row["weights"] == weights]
         for weights, name in names.items()
     }
+
+
+def pairs_in_order(cards: list[Candidate], score: str | None = None) -> Agreement:
+    """Pairs of starts that a score orders as fine-tuning does; by default the alphabet."""
+    if score is None:
+        first = sorted(cards, key=lambda card: card.name.casefold())
+        values = [-first.index(card) for card in cards]
+    else:
+        values = [card.scores[score] for card in cards]
+    return agreement(values, [card.tuned for card in cards])
 
 
 def body_of(whole: Pretrained, side: int, rows: Tensor | None = None) -> nn.Module:
