@@ -28,7 +28,6 @@ _ASKED = "Find a budget of multiply-adds whose best model is slower than a bette
 def frontier(
     rows: Sequence[Mapping],
     *,
-    reference: str | None = None,
     task: str | None = None,
     title: str = "The best model under a budget of multiply-adds is not the best under one of time",
     description: str | None = None,
@@ -42,24 +41,18 @@ def frontier(
 
     Args:
         rows: of the models: "name", "family", "accuracy" from 0 to 1, "parameters", "macs" and
-            "time" of an image, in seconds or over that of the reference, a number or (middle, low,
-            high): then only a model whose whole interval lies lower takes less. At most six
-            families.
-        reference: whose time is 1; by default times are seconds.
+            "time" of an image in seconds, a number or (middle, low, high): then only a model whose
+            whole interval lies lower takes less. At most six families.
     """
-    rows = _in_units(rows, reference)
+    rows = _in_units(rows)
     units = [unit for _, unit in _UNITS.values()]
-    if reference is not None:
-        units[TIME] = "×"
     axes = [cost_axis(rows, *each) for each in zip(COSTS, _WORDS, units, strict=True)]
-    axes[TIME]["unit"] += f" that of {reference}" if reference is not None else ""
     families = _families(rows)
     names = [family["name"] for family in families]
     models = [_model(rows, i, names, units) for i in range(len(rows))]
     start = _start(models, axes[MACS])
     asked = _ASKED if any(beaten(models, i) for i in axes[MACS]["stairs"]) else ""
-    over = f" the time of {reference}" if reference is not None else ""
-    finding = _finding(models, axes[MACS], start, over)
+    finding = _finding(models, axes[MACS], start)
     accuracies = _accuracies(models)
     data = {
         "families": families, "models": models, "axes": axes, "accuracies": accuracies,
@@ -69,7 +62,7 @@ def frontier(
     return Figure("frontier", data, title, description or finding)
 
 
-def _in_units(rows: Sequence[Mapping], reference: str | None) -> list[dict]:
+def _in_units(rows: Sequence[Mapping]) -> list[dict]:
     """The rows with costs in the units in which they are told, six digits of each."""
     if len(rows) > _MOST:
         raise ValueError(f"{len(rows)} models came, expected up to {_MOST}, which a page can draw")
@@ -77,7 +70,7 @@ def _in_units(rows: Sequence[Mapping], reference: str | None) -> list[dict]:
     for given in rows:
         row = {"name": str(given["name"]), "family": str(given["family"]), "spans": {}}
         for key in ("accuracy", *COSTS):
-            unit = 1 if key == "accuracy" or (key == "time" and reference) else _UNITS[key][0]
+            unit = 1 if key == "accuracy" else _UNITS[key][0]
             value = given[key]
             middle, low, high = value if isinstance(value, Sequence) else [value] * 3
             row[key] = float(f"{float(middle) / unit:.6g}")
@@ -135,7 +128,7 @@ def _start(models: list[dict], axis: dict) -> int:
     return min(free or steps, key=lambda step: abs(step - len(steps) // 2))
 
 
-def _finding(models: list[dict], axis: dict, step: int, over: str) -> str:
+def _finding(models: list[dict], axis: dict, step: int) -> str:
     """How often the best for its multiply-adds is slower than a better one.
 
     Which one that is would answer the task.
@@ -144,7 +137,7 @@ def _finding(models: list[dict], axis: dict, step: int, over: str) -> str:
     slower = [i for i in stairs if beaten(models, i)]
     words = (
         f"At the start: within {axis['told'][step]} multiply-adds the best model is "
-        f"{best['name']}, with {best['accuracy']}; an image takes it {best['costs'][TIME]}{over}.\n"
+        f"{best['name']}, with {best['accuracy']}; an image takes it {best['costs'][TIME]}.\n"
     )
     if not slower:
         return f"{words}No model that is the best within some budget is slower than a better one."
