@@ -1,13 +1,19 @@
 """Rounded weights that jump to and fro while they learn."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import product
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
 
+from vitbook import datasets
 from vitbook.models.editing import QuantizedLinear
+from vitbook.runs import get_recipe
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training import load_checkpoint, train
 
 # Of a weight that oscillates, by Nagel et al. 2022, section 3.2.
 THRESHOLD = 0.005
@@ -68,3 +74,36 @@ def count_oscillations() -> Iterator[Oscillations]:
         yield found
     finally:
         handle.remove()
+
+
+@measurement(
+    oscillations={"bits": "{bits}", "learns with": "{weights}", "seed": "{seed}",
+                  "oscillate": "{share:.3f}"}
+)  # fmt: skip
+def oscillations(sheet: Sheet) -> None:
+    """Count digits' weights that oscillate in 440 steps with rounded, and with exact, weights."""
+    start, data = "digits-vit_micro_patch2_8-digits-seed0", datasets.load("digits", "train")
+    sheet.expect("digits")
+
+    def row(bits: int, weights: str, seed: int) -> dict:
+        recipe = get_recipe(
+            "digits", epochs=20, warmup_epochs=1.0, learning_rate=5e-4, weight_bits=bits
+        )
+        model = load_checkpoint(start).model.requires_grad_(True)
+        # The codes are those that the weights would have; what the layer computes with is exact.
+        exactly = mock.patch.object(QuantizedLinear, "forward", nn.Linear.forward)
+        with exactly if weights == "exact" else nullcontext(), count_oscillations() as turns:
+            train(model, data, recipe, seed=seed, progress=False)
+        share = round(turns.share(), 4)
+        return {
+            "bits": bits,
+            "weights": weights,
+            "seed": seed,
+            "steps": turns.steps,
+            "share": share,
+        }
+
+    asked = product((4, 2), ("rounded", "exact"), (0, 1, 2))
+    rows = [sheet.once(str(each), row, *each) for each in asked]
+    settings = {"start": start, "counted": "running mean of turns (0.01 a step) above 0.005"}
+    sheet.write("digits", settings, rows)
