@@ -38,14 +38,14 @@ def test_all_are_listed_with_a_sentence(capsys, monkeypatch):
 
 def test_what_lacks_a_package_is_named_and_the_others_are_there(monkeypatch, capsys):
     def imported(name):
-        if name == "vitbook.studies.quantization":
+        if name == "vitbook.studies.quantization.costs":
             raise ModuleNotFoundError("torchao is not installed: pip install it")
         return import_module(name)
 
     names = list(measure.measures())
     monkeypatch.setattr(measure, "import_module", imported)
     assert [*measure.measures.__wrapped__()] == [name for name in names if name != "quantize"]
-    assert "quantization is left out: torchao is not installed" in capsys.readouterr().err
+    assert "costs is left out: torchao is not installed" in capsys.readouterr().err
 
 
 @pytest.fixture

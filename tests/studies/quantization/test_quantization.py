@@ -8,7 +8,9 @@ from torch import nn
 import vitbook
 from vitbook import datasets, runs
 from vitbook.layers import QuantizedLinear
-from vitbook.studies.quantization import channel_ranges, count_oscillations, quantize
+from vitbook.studies.quantization.activations import channel_ranges
+from vitbook.studies.quantization.costs import quantize
+from vitbook.studies.quantization.oscillation import count_oscillations
 from vitbook.studies.quantization.schemes import SCHEMES
 from vitbook.training import evaluate, save_checkpoint
 

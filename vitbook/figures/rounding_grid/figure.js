@@ -87,7 +87,7 @@ export function render(root, data) {
     change({ scale: clamp(pace * Math.round(percent / pace), quietest, loudest) });
 
   const sharing = ["all channels", "each channel"];
-  const bits = figure.slider("bits", "Bits of a code",
+  const bits = figure.slider("bits", "Bits",
     { min: 2, max: 8, tell: (bits) => `${bits}: ${2 ** bits - 1} codes` });
   const choice = figure.chooser("each", "one step for", sharing,
     { face: (i) => sharing[i], kind: "vb-choice" });

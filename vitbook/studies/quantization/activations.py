@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from statistics import median
 
 import torch
 import torch.nn.functional as F
@@ -167,3 +168,12 @@ def channel_ranges(
         for batch in batches(model, images, batch_size):
             model(batch)
     return {place: list(found.values()) for place, found in largest.items()}
+
+
+def loudness(model: nn.Module, images: Float[Tensor, "images channels height width"]) -> float:
+    """Range of the loudest channel of the residual stream over the median channel's, typically.
+
+    The median over the norms, which read the stream.
+    """
+    ranges = channel_ranges(model, images)["stream"]
+    return median((each.max() / each.median()).item() for each in ranges)

@@ -17,7 +17,7 @@ from vitbook.studies.quantization.task import task_of
 from vitbook.training.asked import HeadedData, Seed, SomeImages
 
 NAME = "vit_small_patch14_focus"
-WEIGHT_BITS, ACTIVATION_BITS = (4, 3), (8, 6, 4)
+WEIGHT_BITS, ACTIVATION_BITS = (4, 3), (6, 4)
 # Where values crowd on one side of 0.
 ONE_SIDED = ("softmax", "gelu")
 COLUMNS = {"accuracy": "{accuracy:.3f}", "difference": "{difference:.3f}"}
