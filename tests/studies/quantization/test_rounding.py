@@ -145,7 +145,7 @@ def test_inputs_of_every_layer_are_kept_and_every_way_rounds():
 def test_the_rows_behind_the_chapter_are_kept():
     found = evidence()
     assert [claim.name for claim in found.claims] == ["Two bits, learned", "Nine tenths zero"]
-    assert [len(table.lines) for table in found.tables] == [7, 52, 40, 8, 9, 5]
+    assert [len(table.lines) for table in found.tables] == [7, 50, 40, 8, 9, 2, 5]
     assert {row["way"] for row in rows("calibrated_weights")} == set(WAYS)
     assert len(rows("zero_points", place="softmax")) == len(calibration.ACTIVATION_BITS)
     assert told()["kept-cnn"] < told()["kept-apart"] and told()["nearest-4"].startswith("−")

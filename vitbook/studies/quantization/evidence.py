@@ -25,7 +25,7 @@ def evidence() -> Evidence:
             "al. 2015, convolutional networks).",
         ),
     ]  # fmt: skip
-    tables = (_networks, _layers, _activations, _weights, _schemes, _zeros)
+    tables = (_networks, _layers, _activations, _weights, _schemes, _oscillations, _zeros)
     return Evidence(claims, [make() for make in tables])
 
 
@@ -135,6 +135,23 @@ def _schemes() -> Table:
                 "scheme": row["scheme"], "MB": f"{row['megabytes']:.1f}",
                 "difference in points": points(row) if row["difference"] else "refused here",
                 "time": interval(row["time"], ".2f") if row["time"] else "",
+            }
+            for row in kept.rows
+        ],
+    )  # fmt: skip
+
+
+def _oscillations() -> Table:
+    (kept,) = runs.measurements("oscillations")
+    return Table(
+        "Codes that turn to and fro",
+        f"The digits model trained further for {kept.rows[0]['steps']} steps, one seed. Counted: "
+        f"{kept.settings['counted']} (Nagel et al. 2022). Control: it learns with exact weights, "
+        "and the codes are counted that they would have.",
+        [
+            {
+                "bits": str(row["bits"]), "learns with": f"{row['weights']} weights",
+                "oscillate, %": f"{100 * row['share']:.1f}",
             }
             for row in kept.rows
         ],

@@ -65,4 +65,7 @@ def told() -> dict[str, float | str]:
             found[f"{row['scheme']}-mb"] = row["megabytes"]
             found[f"{row['scheme']}-time"] = interval(row["time"], ".2f")
             found[f"{row['scheme']}-lost"] = points(row)
+    for weights in ("rounded", "exact"):
+        (row,) = rows("oscillations", weights=weights)
+        found[f"turning-{weights}"] = 100 * row["share"]
     return found
