@@ -172,8 +172,8 @@ export function render(root, data) {
     div("vb-controls", half, clear, figure.reset, link),
     div("vb-reader vb-fill",
       div("vb-wide", label("Click or drag to mask"), pad),
-      labelled("The model's guess (dot: right)", image(height, width, guessed, cells.element)),
-      labelled("The true mean colours", image(height, width, true_, looked[1].element))),
+      labelled("Guess (dot: right)", image(height, width, guessed, cells.element)),
+      labelled("True mean colours", image(height, width, true_, looked[1].element))),
     div("vb-filled",
       div("", counted, div("vb-terms", ...counts.map(({ element }) => element))),
       div("", asked, ...bars.map(({ element }) => element))));
