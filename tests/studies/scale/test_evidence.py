@@ -1,10 +1,8 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vitbook import runs
 from vitbook.studies.scale import claims, printed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,19 +54,10 @@ def test_computation_is_read_between_two_models():
     assert [low for low, _, _ in printed.points_a_doubling("ViT")] == [55, 196, 783, 1567]
 
 
-def test_a_row_of_an_earlier_block_is_read_before_one_of_the_last(monkeypatch):
-    last = next(each for each in runs.measurements("few_shot") if "cifar10" in each.subject)
-    last = replace(last, subject=f"{claims.FROZEN}-cifar10-0.2", settings=last.settings | {
-        "layer": "last"})  # fmt: skip
-    ninth = replace(last, subject=f"{last.subject}-8", settings=last.settings | {
-        "layer": "encoder.blocks.8"})  # fmt: skip
-    monkeypatch.setattr(runs, "measurements", lambda kind: [ninth, last])
-    assert claims.few_shots("cifar10-0.2") is ninth
-    assert claims.block_read(ninth) == "block 9" and claims.block_read(last) == "the last block"
-
-
-def test_fewer_images_are_read_better_from_an_earlier_block():
-    last, ninth = claims.blocks_read("tf_flowers")
+@pytest.mark.parametrize("dataset", claims.FEW)
+def test_fewer_images_are_read_better_from_an_earlier_block(dataset):
+    last, ninth = claims.few_shots(dataset)
+    assert (claims.block_read(last), claims.block_read(ninth)) == ("the last block", "block 9")
     all_shots = {1, 2, 5, 10, 20, 50, 100}
     for reader, better in (("ridge", all_shots - {50, 100}), ("neighbours", all_shots)):
         own, other = (claims.frozen(few, "pretrained", 1, reader) for few in (ninth, last))

@@ -10,6 +10,7 @@ from vitbook.studies.scale import printed
 FROZEN = "vit_small_patch14_focus"
 READERS = ("pretrained", "fresh weights", "raw pixels")
 PHOTOGRAPHS = {"ResNet-20": "resnet20", "ViT": "vit_mini_patch4_32", "hybrid": "vit_mini_r8_s4_32"}
+FEW = {"CIFAR-10": ("cifar10-0.2", "cifar10-0.05-8"), "TF-Flowers": ("tf_flowers", "tf_flowers-8")}
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
 MICRO = "vit_micro_patch2_8"
 # Changed -> models of the digits, the cheapest first.
@@ -46,16 +47,10 @@ def digits(model: str, epochs: int = 20) -> list[Result]:
     return [row for row in rows if row.recipe["epochs"] == epochs]
 
 
-def few_shots(dataset: str) -> Measurement:
-    """Frozen features after a few images a class: of block 9, if the ledger has them."""
-    return blocks_read(dataset)[-1]
-
-
-def blocks_read(dataset: str) -> list[Measurement]:
-    """The same of every block that the ledger has: the last one first, then block 9."""
-    subject = f"{FROZEN}-{dataset}"
+def few_shots(dataset: str) -> list[Measurement]:
+    """Frozen features after a few images a class: of the last block, then of block 9."""
     found = {each.subject: each for each in runs.measurements("few_shot")}
-    return [found[name] for name in (subject, f"{subject}-8") if name in found]
+    return [found[f"{FROZEN}-{name}"] for name in FEW[dataset]]
 
 
 def block_read(few: Measurement) -> str:
@@ -83,7 +78,7 @@ def by_photographs() -> dict[str, list[tuple[printed.Number, ...]]]:
         ]
         for name in ("ResNet-20", "ViT")
     }
-    few = few_shots("cifar10-0.2")
+    *_, few = few_shots("CIFAR-10")
     read = {f"frozen ViT-S, {name}": frozen(few, name, 10) for name in READERS[:2]}
     return trained | read | {"linear layer on pixels": frozen(few, READERS[2], 10)}
 
@@ -203,8 +198,8 @@ def _shapes() -> Table:
 
 def _few() -> list[Table]:
     found = []
-    for title, dataset in (("CIFAR-10", "cifar10-0.2"), ("TF-Flowers", "tf_flowers")):
-        few = few_shots(dataset)
+    for dataset in FEW:
+        *_, few = few_shots(dataset)
         lines = _by_shots({name: frozen(few, name, 1) for name in READERS})
         note = (
             "Accuracy in percent of a linear layer, fitted by ridge regression to frozen features "
@@ -214,8 +209,8 @@ def _few() -> list[Table]:
             "class can be off by several points. The images of the last training are not named: "
             "those asked here may be among them."
         )
-        found.append(Table(f"A few images of each class, {title}", note, lines))
-    return [*found, _blocks()]
+        found.append(Table(f"A few images of each class, {dataset}", note, lines))
+    return [*found, *map(_blocks, FEW)]
 
 
 def _by_shots(curves: dict[str, list[tuple[printed.Number, ...]]]) -> list[dict[str, str]]:
@@ -227,18 +222,20 @@ def _by_shots(curves: dict[str, list[tuple[printed.Number, ...]]]) -> list[dict[
     ]  # fmt: skip
 
 
-def _blocks() -> Table:
+def _blocks(dataset: str) -> Table:
+    both = few_shots(dataset)
     curves = {
         f"{block_read(few)}, {called}": frozen(few, READERS[0], 1, reader)
         for reader, called in (("ridge", "linear"), ("neighbours", "neighbours"))
-        for few in blocks_read("tf_flowers")
+        for few in both
     }
+    asked = " and ".join(f"{few.settings['test_images']:,}" for few in both)
     return Table(
-        "A few images of each class, block by block",
-        "TF-Flowers, pretrained features, as in the table before. Neighbours: up to 20 images vote "
-        "by cosine. From block 9 neighbours are better at every number of images, and a linear "
-        "layer up to five of each class; from 50 on, the linear layer is a little better from the "
-        "last block, which was last trained to predict what draws the eye.",
+        f"Block by block, {dataset}",
+        f"The pretrained features of the last block and of block 9, tested on {asked} images. "
+        "Neighbours: up to 20 images vote by cosine. The last block was last trained to predict "
+        "what draws the eye. By neighbours it is worse with any number of images, by a linear "
+        "layer with up to five of each class; with 50 or more it is a little better.",
         _by_shots(curves),
     )
 
@@ -254,7 +251,7 @@ def _tasks() -> Table:
             })  # fmt: skip
     return Table(
         "Small tasks after VTAB: how things are arranged",
-        "VTAB has natural, specialised and structured tasks; the two tables before are natural, "
+        "VTAB has natural, specialised and structured tasks; the tables before are natural, "
         "specialised ones (medical, from above) are not at hand. Here 1,000 images are learned "
         "from, over five random halves, from the last block. Averaged patch tokens have lost the "
         "place of a digit; read side by side they have it, and shuffled they lose it again.",
