@@ -189,9 +189,9 @@ def test_tokens_of_a_smaller_grid_are_compared_with_those_at_their_place():
 def test_three_sizes_stand_on_the_evidence_once_they_are_measured(monkeypatch):
     rows = [
         {"model": "efficientnet_lite0", "printed": 75.1, "frozen": [0.9, 0.8, 0.7],
-         "tuned": [0.9, 0.9, 0.6], "speed": [1, 1, 1]},
+         "tuned": [0.9, 0.9, 0.6], "speed": [1, 1, 1], "parameters": 4_000_000, "macs": 1},
         {"model": "fresh", "printed": None, "frozen": [0.4, 0.5, 0.6], "tuned": [0.5, 0.6, 0.7],
-         "speed": [1, 1, 1]},
+         "speed": [1, 1, 1], "parameters": 4_000_000, "macs": 1},
     ]  # fmt: skip
     (given,) = runs.measurements("head_first", "digits")
     settings = {"dataset": "flowers", "training_images": 735, "test_images": 731}

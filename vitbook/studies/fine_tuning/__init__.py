@@ -12,7 +12,15 @@ from vitbook.models.weights.pretrained import Pretrained
 from vitbook.studies.fine_tuning.checkpoints import candidates
 from vitbook.studies.fine_tuning.head_first import features, odd_or_even
 from vitbook.studies.fine_tuning.head_first import tuned as tuned_digits
-from vitbook.studies.fine_tuning.ledger import ADAPTERS, BODY, FRESH_RATE, NAME, fresh, tuned
+from vitbook.studies.fine_tuning.ledger import (
+    ADAPTERS,
+    BODY,
+    FRESH_RATE,
+    NAME,
+    fresh,
+    probes,
+    tuned,
+)
 from vitbook.studies.fine_tuning.scores import Agreement, agreement
 
 __all__ = [
@@ -31,6 +39,7 @@ __all__ = [
     "odd_or_even",
     "pairs_in_order",
     "patch_tokens",
+    "probes",
     "three_runs",
     "tuned_digits",
     "ways_of_tuning",
@@ -106,7 +115,7 @@ def body_of(whole: Pretrained, side: int, rows: Tensor | None = None) -> nn.Modu
 def patch_tokens(
     whole: Pretrained, body: nn.Module, photos: UInt8[Tensor, "n 3 height width"]
 ) -> Float[Tensor, "n patches width"]:
-    """Tokens behind block 9, where frozen features read best, of photographs at the body's size."""
+    """Tokens behind block 9, before the last blocks collapse, of photographs at the body's size."""
     side = (14 * body.grid_size[0],) * 2
     small = F.interpolate(photos.float(), side, mode="bilinear", antialias=True).round().byte()
     return analysis.layer_tokens(body, whole.normalize(small), 8)[:, 1:]

@@ -39,3 +39,14 @@ def told(found: Sequence[Result]) -> str:
         return "not run"
     held_out = num_images(found[0].dataset, datasets.held_out_split(found[0].dataset))
     return str(runs.summary([100 * row.accuracy for row in found], held_out))
+
+
+def probes() -> dict[str, list[float]]:
+    """Logistic regression on frozen features of all flowers: block read -> accuracy, its ends."""
+    found = {}
+    for probe in runs.measurements("linear_probe"):
+        if probe.subject.startswith(f"{NAME}-tf_flowers"):
+            block = probe.settings.get("layer", "last").removeprefix("encoder.blocks.")
+            read = f"block {int(block) + 1}" if block.isdecimal() else "last block"
+            found[f"{read}, {probe.settings['image_size']} px"] = probe.rows[0]["accuracy"]
+    return found

@@ -7,7 +7,7 @@ from vitbook.runs import Table
 from vitbook.runs.tables import interval
 from vitbook.studies.fine_tuning.checkpoints import ranked, scores_of
 from vitbook.studies.fine_tuning.head_first import HEAD_RATE
-from vitbook.studies.fine_tuning.ledger import NAME, fresh, told, tuned
+from vitbook.studies.fine_tuning.ledger import NAME, fresh, probes, told, tuned
 from vitbook.studies.fine_tuning.scores import agreement
 
 SIZES = (84, 112, 168, 224)
@@ -16,15 +16,6 @@ SIZES = (84, 112, 168, 224)
 def all_tables() -> list[Table]:
     first = [_head_first(), _blocks(), _all_flowers(), _rates(), _sizes(), _scores(), _pairs()]
     return [*first, *_upstream(), _poster(), _growth()]
-
-
-def _frozen() -> runs.Measurement:
-    """The linear probe of all flowers, of the best block that was measured."""
-    found = [
-        each for each in runs.measurements("linear_probe")
-        if each.subject.startswith(f"{NAME}-tf_flowers")
-    ]  # fmt: skip
-    return max(found, key=lambda each: each.rows[0]["accuracy"][0])
 
 
 def _row(kind: str, subject: str) -> runs.Measurement:
@@ -85,12 +76,10 @@ def _blocks() -> Table:
 
 
 def _all_flowers() -> Table:
-    probe = _frozen()
-    lines = [{
-        "way": f"logistic regression on frozen features, {probe.settings['image_size']} px, "
-        + probe.settings.get("layer", "last block").replace("encoder.blocks.8", "block 9"),
-        "accuracy": interval(probe.rows[0]["accuracy"], ".1%"),
-    }]  # fmt: skip
+    lines = [
+        {"way": f"logistic regression, frozen {read}", "accuracy": interval(shares, ".1%")}
+        for read, shares in probes().items()
+    ]
     for way, changes in {
         "head alone, 112 px": {"train_from": "head"}, "all weights, 112 px": {},
         "all weights, 168 px": {"image_size": 168},
