@@ -36,6 +36,7 @@ __all__ = [
     "colors_in",
     "features",
     "head_first_gap",
+    "last_loss",
     "odd_or_even",
     "pairs_in_order",
     "patch_tokens",
@@ -57,6 +58,11 @@ def three_runs() -> dict[str, list[float]]:
 def accuracy(**changes: object) -> float:
     """Of seed 0 after four epochs of 735 flowers, in percent; see :func:`.tuned`."""
     return 100 * tuned(**changes)[0].accuracy
+
+
+def last_loss(**changes: object) -> float:
+    """On the training images (crops of them), of seed 0 in its last epoch; see :func:`.tuned`."""
+    return tuned(**changes)[0].curve[-1]["loss"]
 
 
 def head_first_gap(way: str, other: str, rate: float) -> runs.Difference:
