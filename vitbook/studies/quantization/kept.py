@@ -19,6 +19,11 @@ def points(row: dict) -> str:
     return interval(values, "+.1f").replace("-", "−")
 
 
+def change(row: dict) -> str:
+    """The same without its interval."""
+    return f"{100 * row['difference'][0]:+.1f}".replace("-", "−")
+
+
 def few_bits(bits: int) -> list[Result]:
     """Digits models trained further with weights of so many bits; 0: exact ones."""
     found = runs.select(runs.read(tuned=True), experiment="few_bits")
@@ -31,9 +36,9 @@ def pruned(share: float) -> list[Result]:
     return [row for row in found if row.recipe["pruned"] == share]
 
 
-def told() -> dict[str, float | str]:
-    """The measured numbers that the chapter quotes: shares in %, differences in points."""
-    found: dict[str, float | str] = {}
+def told() -> dict[str, int | float | str]:
+    """The measured numbers that the chapter quotes: names kept of 200, differences in points."""
+    found: dict[str, int | float | str] = {}
     for key, asked in {
         "cnn": {"norms": "folded", "steps": "layer"}, "apart": {"norms": "apart"},
         "each": {"norms": "folded", "steps": "channel"},
@@ -41,23 +46,21 @@ def told() -> dict[str, float | str]:
         "vit-each": {"norms": "LayerNorm", "steps": "channel"},
     }.items():  # fmt: skip
         (row,) = rows("rounded_networks", layers="all", **asked)
-        found[f"kept-{key}"] = 100 * row["kept"][0]
-    for layers in ("depthwise", "all but the depthwise"):
-        (row,) = rows("rounded_networks", layers=layers)
-        found[f"kept-{layers}"] = 100 * row["kept"][0]
+        found[f"kept-{key}"] = round(200 * row["kept"][0])
     alone = rows("rounded_layers")
     worst = max(alone, key=lambda row: row["layer_step"])
-    found |= {
-        "worst": 100 * worst["layer_step"],
-        "usual": 100 * median(row["layer_step"] for row in alone),
-        "ratio": worst["ratio"], "ratio-apart": worst["ratio_apart"],
-    }  # fmt: skip
-    for place, steps in (("stream", "channel"), ("gelu", "token"), ("softmax", "token")):
-        for key, step in (("one", "tensor"), ("other", steps)):
-            (row,) = rows("rounded_activations", place=place, steps=step, bits=6)
-            found[f"{place}-{key}"] = points(row)
+    for key, row in {"stem": alone[0], "worst": worst, "other": alone[22]}.items():
+        found |= {
+            key: 100 * row["layer_step"], f"{key}-each": 100 * row["channel_step"],
+            f"{key}-ratio": row["ratio"], f"{key}-ratio-apart": row["ratio_apart"],
+        }  # fmt: skip
+    found["usual"] = 100 * median(row["layer_step"] for row in alone)
+    for row in rows("rounded_activations", bits=6):
+        found[f"{row['place']}-{row['steps']}"] = change(row)
+    for row in rows("rounded_activations", place="norm", steps="tensor"):
+        found[f"norm-{row['bits']}"] = points(row)
     for row in rows("zero_points", bits=6):
-        found[f"{row['place']}-zero"] = points(row)
+        found[f"{row['place']}-zero"] = change(row)
     for row in rows("calibrated_weights"):
         found[f"{row['way']}-{row['bits']}"] = points(row)
     for row in rows("quantization"):
@@ -65,7 +68,4 @@ def told() -> dict[str, float | str]:
             found[f"{row['scheme']}-mb"] = row["megabytes"]
             found[f"{row['scheme']}-time"] = interval(row["time"], ".2f")
             found[f"{row['scheme']}-lost"] = points(row)
-    for weights in ("rounded", "exact"):
-        (row,) = rows("oscillations", weights=weights)
-        found[f"turning-{weights}"] = 100 * row["share"]
     return found
