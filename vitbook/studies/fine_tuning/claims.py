@@ -22,7 +22,7 @@ def evidence() -> Evidence:
     claims = [
         Claim(
             "Rate of fresh weights",
-            "At a learning rate that suits fresh weights, pretrained weights end no better.",
+            "At the learning rate of the fresh weights, pretrained weights end no better.",
             ("pretrained, 5e-4", "fresh, 5e-4"), tuned(learning_rate=FRESH_RATE), fresh(), -1,
             note=f"{few} The new heads have the rate 1e-3.",
         ),
