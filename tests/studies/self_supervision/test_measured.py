@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from vitbook import datasets
-from vitbook.studies.self_supervision import DINO
+from vitbook.studies.self_supervision import DINO, distillation_targets, side_by_side
 from vitbook.studies.self_supervision.evidence import few
 from vitbook.studies.self_supervision.measured import TASKS, fresh, of_features, trace, worth
+from vitbook.studies.self_supervision.readings import mean_token, mean_tokens
 
 
 def test_features_that_are_the_label_and_features_that_say_nothing():
@@ -24,6 +25,24 @@ def test_a_body_is_read_behind_each_of_its_blocks():
     found = worth(fresh(0), held_out, held_out)
     assert len(found["blocks"]) == len(found["distance"]) == 4
     assert found["distance"] == pytest.approx([1] * 4, abs=0.1)  # fresh heads look evenly
+
+
+def test_tokens_side_by_side_tell_where_something_is_and_their_mean_is_that_of_the_probe():
+    images = datasets.load("digits", "test").images[:8]
+    body = fresh(0)
+    flat, mean = side_by_side(body, images), mean_tokens(body, images)
+    assert flat.shape == (8, 16 * mean.shape[1])
+    torch.testing.assert_close(flat.unflatten(1, (16, -1)).mean(1), mean)
+
+
+def test_a_centre_at_zero_lets_few_prototypes_win_and_that_of_the_batch_many():
+    digits, learner = datasets.load("digits", "train"), DINO(fresh(0))
+    with torch.no_grad():
+        scores = learner.projector(mean_token(learner.model, datasets.normalize(digits.images)))
+    named = [distillation_targets(scores, center, learner.slow_temperature).argmax(1).unique()
+             for center in (torch.zeros(64), scores.mean(0))]  # fmt: skip
+    few, many = map(len, named)
+    assert few < 8 < 32 < many
 
 
 def test_a_trace_begins_as_the_learner_does_and_is_the_same_again():

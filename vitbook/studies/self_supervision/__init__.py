@@ -15,7 +15,12 @@ from vitbook.studies.self_supervision.masked_patches import MaskedPatches
 from vitbook.studies.self_supervision.masks import choose_masked
 from vitbook.studies.self_supervision.next_pixels import NextPixels, grey_levels, level_bytes
 from vitbook.studies.self_supervision.patch_colors import color_classes, mean_colors
-from vitbook.studies.self_supervision.readings import mean_token, mean_tokens, nearest_other
+from vitbook.studies.self_supervision.readings import (
+    mean_token,
+    mean_tokens,
+    nearest_other,
+    side_by_side,
+)
 from vitbook.studies.self_supervision.slow_copy import BYOL, DINO, distillation_targets
 from vitbook.studies.self_supervision.two_views import SimCLR, contrastive_loss, spread
 from vitbook.training import load_checkpoint
@@ -39,6 +44,7 @@ __all__ = [
     "mean_token",
     "mean_tokens",
     "nearest_other",
+    "side_by_side",
     "spread",
 ]
 

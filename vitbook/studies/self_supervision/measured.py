@@ -11,7 +11,7 @@ from vitbook.datasets import Dataset
 from vitbook.models import create_model
 from vitbook.runs import Recipe, Result, get_recipe
 from vitbook.runs.measuring import Sheet, measurement
-from vitbook.studies.self_supervision.readings import mean_tokens, nearest_other
+from vitbook.studies.self_supervision.readings import mean_tokens, nearest_other, side_by_side
 from vitbook.studies.self_supervision.slow_copy import BYOL, DINO
 from vitbook.studies.self_supervision.two_views import TwoViews, spread
 from vitbook.training import load_checkpoint
@@ -103,10 +103,16 @@ def collapse(sheet: Sheet) -> None:
 
 
 def worth(body: nn.Module, digits: Dataset, held_out: Dataset) -> dict:
-    """Of a frozen body: its neighbours, and what ridge reads at its end and behind each block."""
+    """Of a frozen body: its neighbours, and what ridge reads at its end and behind each block.
+
+    At its end twice: of the mean of the patch tokens, and of the tokens side by side.
+    """
     found = of_features(
         *(mean_tokens(body, each.images) for each in (digits, held_out)), digits, held_out
     )
+    flat = of_features(*(side_by_side(body, each.images) for each in (digits, held_out)),
+                       digits, held_out)  # fmt: skip
+    found |= {f"{key}_flat": score for key, score in flat.items()}
     blocks = list_blocks(body)
     tokens = [
         outputs_of(body, datasets.normalize(each.images), blocks, lambda _, out: out.mean(1))
@@ -144,13 +150,16 @@ def label_free(sheet: Sheet) -> None:
     digits, held_out = (datasets.load("digits", split) for split in ("train", "test"))
     pixels = (F.normalize(each.images.flatten(1) / 255) for each in (digits, held_out))
     lacking: dict[str, list] = {"blocks": [], "distance": []}
-    rows = [{"body": "pixels", "seed": 0, **lacking, **of_features(*pixels, digits, held_out)}]
+    found = of_features(*pixels, digits, held_out)  # side by side as they are
+    found |= {f"{key}_flat": score for key, score in found.items()}
+    rows = [{"body": "pixels", "seed": 0, **lacking, **found}]
     for name, three in bodies().items():
         for seed, body in enumerate(three):
             found = sheet.once(f"{name} {seed}", worth, body, digits, held_out)
             rows.append({"body": name, "seed": seed, **lacking, **found})
     settings = {
         "features": "mean of the patch tokens after the last norm, or of all tokens behind a block",
+        "flat": "the patch tokens after the last norm side by side; of the pixels the same as else",
         "ridge": f"accuracy after {', '.join(map(str, SHOTS))} digits a class, mean of five draws",
         "blocks": "the same after 20 digits a class, behind each block",
         "nearest": "share of held-out digits whose nearest other one has their label",

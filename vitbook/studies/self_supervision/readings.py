@@ -1,4 +1,4 @@
-"""What a body says of an image, and how often the nearest other image has its label."""
+"""What a body says of an image, read in two ways, and whether the nearest other has its label."""
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +16,13 @@ def mean_token(
     model: nn.Module, images: Float[Tensor, "batch channels height width"]
 ) -> Float[Tensor, "batch features"]:
     """Mean of the patch tokens after the last norm."""
-    tokens = model.features(images)
-    return tokens[:, getattr(model, "num_prefix_tokens", 0) :].mean(dim=1)
+    return _patch_tokens(model, images).mean(dim=1)
+
+
+def _patch_tokens(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> Float[Tensor, "batch patches features"]:
+    return model.features(images)[:, getattr(model, "num_prefix_tokens", 0) :]
 
 
 @torch.no_grad()
@@ -29,6 +34,15 @@ def mean_tokens(
     with evaluating(model):
         seen = [mean_token(model, normalize(some.to(device))) for some in images.split(batch_size)]
     return torch.cat(seen)
+
+
+@torch.no_grad()
+def side_by_side(
+    model: nn.Module, images: UInt8[Tensor, "n channels height width"]
+) -> Float[Tensor, "n all_features"]:
+    """All patch tokens after the last norm as one row: unlike their mean it says what is where."""
+    with evaluating(model):
+        return _patch_tokens(model, normalize(images)).flatten(1)
 
 
 @torch.no_grad()
