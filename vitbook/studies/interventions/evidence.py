@@ -12,7 +12,8 @@ _NAMES = {"idle": "attention sink"}  # what rows call a kind, and the field does
 
 def evidence() -> Evidence:
     return Evidence((), [
-        _patched(), _lens(), _added(), _cost(), _heads(), _kinds(), _collages()
+        _patched(), _lens(), _added(), _cost(), _heads(), _kinds(), _sparse(), _steered(),
+        _collages(),
     ])  # fmt: skip
 
 
@@ -69,10 +70,11 @@ def _added() -> Table:
         f"{found.settings['pairs']} of these pairs. The score is the logit of the image's own "
         "class less that of the other image's. Direct: what the part adds to the score, less what "
         "it adds for the other image. Swapped: what the score falls by when the part answers as "
-        "for the other image, and all later parts see it.",
+        "for the other image, and all later parts see it. The control swaps in what the part gives "
+        "for another image of the same class.",
         [
             {"part": row["part"].removeprefix("encoder."), "direct": _told(row["direct"]),
-             "swapped": _told(row["patched"])}
+             "swapped": _told(row["patched"]), "same class": _told(row["same_class"])}
             for row in found.rows
         ],
     )  # fmt: skip
@@ -139,6 +141,44 @@ def _kinds() -> Table:
              "difference": _told(row["lead"]),
              "draws that cost as much": str(
                  sum(each >= row["compared_drop"][0] for each in row["random_drops"]))}
+            for row in found.rows
+        ],
+    )  # fmt: skip
+
+
+def _sparse() -> Table:
+    found = _of("sparse")
+    about = found.settings
+    return Table(
+        "Features of a sparse autoencoder",
+        f"{about['features']:,} directions, {about['active']} of them for a patch token, fitted to "
+        f"the tokens behind block 9 of {about['training_images']} training images of ten classes, "
+        "and to those of a body of fresh weights. One class: of the 20 images with the strongest "
+        "patch for a direction, the share of their commonest class, the mean over directions; "
+        "beside it the same for single channels and for principal directions.",
+        [
+            {"weights": row["weights"], "variance rebuilt": f"{row['explained']:.2f}",
+             "never used": f"{row['dead']:.2f}", "one class, features": f"{row['features']:.2f}",
+             "channels": f"{row['channels']:.2f}", "principal": f"{row['principal']:.2f}"}
+            for row in found.rows
+        ],
+    )  # fmt: skip
+
+
+def _steered() -> Table:
+    found = _of("steered")
+    return Table(
+        "Pushed along a direction",
+        "Behind block 9 a direction is added to each patch token of "
+        f"{found.settings['held_out_images']} held-out images, less those of the class itself: "
+        "the feature which a class uses most beyond all other classes, as strong as where it is "
+        "used there, or four times; the mean token of the class less that of all images; a random "
+        "one; all of the same length. Rise of the class's logit over the mean of all logits, and "
+        "share of images that are then given that class. 95 % intervals by a bootstrap over the "
+        "ten classes.",
+        [
+            {"direction": row["direction"], "times": str(row["times"]),
+             "rise": _told(row["own"]), "given that class": _told(row["first"])}
             for row in found.rows
         ],
     )  # fmt: skip
