@@ -1,5 +1,6 @@
 """SimCLR, BYOL and DINO: losses by hand, what they cannot lose, and when they collapse."""
 
+import copy
 import math
 from functools import partial
 
@@ -195,6 +196,19 @@ def test_cosines_keep_their_digits_under_autocast():
     plain = contrastive_loss(*views, 0.05)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(contrastive_loss(*views, 0.05), plain)
+
+
+def test_dino_learns_under_autocast_and_keeps_the_digits_of_its_cosines():
+    torch.manual_seed(0)
+    learner = DINO(vitbook.create_model("vit_micro_patch2_8")).train()
+    views = torch.rand(2, 8, 1, 8, 8)
+    plain = copy.deepcopy(learner)(*views).loss
+    with torch.autocast("cpu", torch.bfloat16):
+        found = learner(*views).loss
+        scores = learner.projector(torch.rand(8, 64))
+    found.backward()
+    assert found.item() == pytest.approx(plain.item(), rel=0.02)
+    assert not torch.equal(scores, scores.bfloat16().float())
 
 
 def byol_run(wrapped, **changes):

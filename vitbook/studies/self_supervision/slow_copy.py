@@ -193,4 +193,6 @@ class Prototypes(nn.Module):
 
     def forward(self, features: Float[Tensor, "batch features"]) -> Scores:
         directions = F.normalize(self.directions.weight, dim=1)
-        return F.linear(F.normalize(self.layers(features), dim=1), directions)
+        projections = F.normalize(self.layers(features).to(directions.dtype), dim=1)
+        with torch.autocast(features.device.type, enabled=False):  # it would round the cosines
+            return F.linear(projections, directions)
