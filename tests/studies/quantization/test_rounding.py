@@ -50,6 +50,21 @@ def test_a_norm_without_its_convolution_is_not_folded():
         folding.fold_batch_norms(nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1)))
 
 
+@pytest.mark.parametrize(
+    ("between", "norm", "told"),
+    [
+        ([nn.ReLU()], nn.BatchNorm2d(3), "no convolution of 3 channels before the batch norm 2"),
+        ([nn.ConvTranspose2d(3, 3, 1)], nn.BatchNorm2d(3), "no convolution of 3 channels"),
+        ([], nn.Sequential(nn.BatchNorm2d(3)), r"before the batch norm 1\.0"),  # shortcuts may end
+        ([], nn.BatchNorm2d(3, affine=False), "the batch norm 1 has no weights or no statistics"),
+        ([], nn.BatchNorm2d(3, track_running_stats=False), "no weights or no statistics"),
+    ],
+)
+def test_a_norm_that_its_convolution_cannot_take_in_is_not_folded(between, norm, told):
+    with pytest.raises(ValueError, match=told):
+        folding.fold_batch_norms(nn.Sequential(nn.Conv2d(3, 3, 1), *between, norm))
+
+
 def test_only_the_layers_that_are_named_are_rounded():
     model = lite()
     deep = folding.depthwise(model)
@@ -75,6 +90,10 @@ def test_a_zero_point_uses_both_ends_and_keeps_zero():
     )  # a step of 1, a zero point of 1
     assert low.tolist() == [-1, 0, 2]
     assert quantize_between(torch.zeros(3), 8, (0,)).tolist() == [0, 0, 0]
+    wide = torch.tensor([6e4, -6e4, 0]).half()  # a range beyond float16
+    assert (quantize_between(wide, 8, (0,)).float() - wide.float()).abs().max() < 256
+    with pytest.raises(ValueError, match="the values hold NaN or infinity"):
+        quantize_between(torch.tensor([1, torch.nan]), 8, (0,))
 
 
 @torch.no_grad()
@@ -99,6 +118,7 @@ def test_the_best_step_is_no_worse_than_the_largest_and_clips_an_outlier():
 
     assert (error(best_step(weight, 3)) < error(largest_step(weight, 3))).all()
     torch.testing.assert_close(largest_step(weight, 3)[:, 0] * 3, weight.abs().amax(1))
+    assert largest_step(torch.zeros(1, 4).half(), 3) > 0
 
 
 def test_two_equal_inputs_round_to_cancel():
@@ -108,6 +128,8 @@ def test_two_equal_inputs_round_to_cancel():
     assert sorted(rounded[0].tolist()) == [0, 1]
     apart = round_by_outputs(torch.tensor([[0.4, 0.4]]), step, torch.eye(2), 3)
     assert apart.tolist() == [[0, 0]]  # unrelated inputs: each to its nearest
+    with pytest.raises(ValueError, match="the squares are all 0"):
+        round_by_outputs(torch.tensor([[0.4, 0.4]]), step, torch.zeros(2, 2), 3)
 
 
 def test_rounding_by_outputs_keeps_outputs_and_stays_on_the_grid():

@@ -38,13 +38,20 @@ def quantize_between(
 
     Args:
         axes: over which one step and one zero point are shared.
+
+    Raises:
+        ValueError: values that are NaN or infinite.
     """
-    low = values.amin(dim=axes, keepdim=True).clamp(max=0)
-    high = values.amax(dim=axes, keepdim=True).clamp(min=0)
+    if not values.isfinite().all():
+        raise ValueError("the values hold NaN or infinity: expected finite ones")
+    # A range may be too wide for float16, and 8 bits of codes need all that bfloat16 has.
+    exact = values.to(torch.promote_types(values.dtype, torch.float32))
+    low = exact.amin(dim=axes, keepdim=True).clamp(max=0)
+    high = exact.amax(dim=axes, keepdim=True).clamp(min=0)
     most = 2**bits - 1
-    step = ((high - low) / most).clamp_min(torch.finfo(values.dtype).tiny)
+    step = ((high - low) / most).clamp_min(torch.finfo(exact.dtype).tiny)
     zero = (-low / step).round()
-    return (((values / step).round() + zero).clamp(0, most) - zero) * step
+    return ((((exact / step).round() + zero).clamp(0, most) - zero) * step).to(values.dtype)
 
 
 @contextmanager

@@ -42,6 +42,8 @@ def calibrate(
     task, settings = task_of(dataset, NAME, num_images, None, seed, sheet.device)
     exact, digest = task.logits(task.model, "float32"), weights_digest(task.model)
     learned = datasets.load(dataset, "train").images
+    if calibration > len(learned):
+        raise ValueError(f"calibration {calibration}: {dataset} has {len(learned)} training images")
     drawn = torch.randperm(len(learned), generator=torch.Generator().manual_seed(seed))
     normalize = load_pretrained(NAME).normalize
     shown = normalize(resize(learned[drawn[:calibration]], settings["image_size"]))

@@ -29,17 +29,24 @@ def fold_batch_norms(model: nn.Module) -> nn.Module:
     do itself: each row of its weights is multiplied by its f.
 
     Raises:
-        ValueError: a batch norm that does not follow a convolution of as many channels.
+        ValueError: a batch norm that does not follow a convolution of as many channels in the same
+            module, or has no weights or statistics.
     """
-    folded, before = copy.deepcopy(model), None
+    folded, before, inside = copy.deepcopy(model), None, ""
     for path, part in folded.named_modules():
         if isinstance(part, nn.Conv2d):
-            before = part
+            before, inside = part, path.rpartition(".")[0]
         elif isinstance(part, nn.BatchNorm2d):
-            if before is None or before.out_channels != part.num_features:
+            here = path.rpartition(".")[0]
+            if before is None or before.out_channels != part.num_features or here != inside:
                 raise ValueError(
                     f"no convolution of {part.num_features} channels before the batch norm {path}: "
                     "expected a model in which one follows the other"
+                )
+            if part.weight is None or part.running_var is None:
+                raise ValueError(
+                    f"the batch norm {path} has no weights or no statistics: expected one with "
+                    "affine and track_running_stats"
                 )
             factor = part.weight / (part.running_var + part.eps).sqrt()
             bias = 0 if before.bias is None else before.bias
@@ -49,6 +56,8 @@ def fold_batch_norms(model: nn.Module) -> nn.Module:
                                     (part.running_mean, 0), (part.running_var, 1)):  # fmt: skip
                 values.fill_(neutral)
             part.eps, before = 0.0, None
+        elif not isinstance(part, nn.Identity) and next(part.children(), None) is None:
+            before = None  # an activation stands between
     return folded
 
 

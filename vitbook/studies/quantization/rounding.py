@@ -26,7 +26,7 @@ DAMPING = 0.01
 def largest_step(weight: Float[Tensor, "outputs inputs"], bits: int) -> Float[Tensor, "outputs 1"]:
     """Of each row: the grid ends at its largest weight."""
     most = 2 ** (bits - 1) - 1
-    return weight.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / most
+    return weight.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny) / most
 
 
 def best_step(weight: Float[Tensor, "outputs inputs"], bits: int) -> Float[Tensor, "outputs 1"]:
@@ -59,10 +59,16 @@ def round_by_outputs(
 
     Args:
         squares: :math:`\sum x x^T` of the layer's inputs, see :func:`input_squares`.
+
+    Raises:
+        ValueError: squares of inputs that are all 0.
     """
     order = squares.diagonal().argsort(descending=True)
     rest, squares = weight[:, order].clone(), squares[order][:, order]
-    squares = squares + DAMPING * squares.diagonal().mean() * torch.eye(len(squares))
+    damping = DAMPING * squares.diagonal().mean()
+    if not damping > 0:
+        raise ValueError("the squares are all 0, or hold NaN: expected those of a layer's inputs")
+    squares = squares + damping * torch.eye(len(squares)).to(squares)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(squares))
     upper = torch.linalg.cholesky(inverse, upper=True)
     found = torch.empty_like(rest)
