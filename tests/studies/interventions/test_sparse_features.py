@@ -1,5 +1,7 @@
 """Directions that are planted are found, and a push is a push of the patch tokens alone."""
 
+import copy
+
 import pytest
 import torch
 
@@ -51,6 +53,16 @@ def test_features_of_planted_classes_are_rather_of_one_class_than_those_of_noise
     noise = torch.randn(tokens.shape, generator=torch.Generator().manual_seed(1))
     blind = fit_sparse_autoencoder(noise.flatten(0, 1), 8, 1, steps=20, batch_size=64)
     assert _described(noise, blind, labels)["features"] < 0.5
+
+
+def test_features_that_nothing_uses_are_no_number(planted, fit):
+    tokens, labels, _ = planted
+    dead = copy.deepcopy(fit)
+    dead.model.readers.data.zero_()
+    with pytest.raises(ValueError, match=f"no direction is used by {TOP} of {len(labels)} images"):
+        _described(tokens, dead, labels)
+    with pytest.raises(ValueError, match="class 0 use no feature more than the others do"):
+        _directions(tokens, dead, labels)
 
 
 def test_a_push_of_nothing_is_the_model_and_a_push_spares_the_class_token():

@@ -110,6 +110,11 @@ def _same_class(strength: Float[Tensor, "images n"], labels: Int64[Tensor, "imag
         for rows, values in zip(top.indices.T, top.values.T, strict=True)
         if values[-1] > 0
     ]
+    if not shares:
+        raise ValueError(
+            f"no direction is used by {TOP} of {len(labels)} images: ask for more steps, or for "
+            "fewer features"
+        )
     return sum(shares) / len(shares)
 
 
@@ -126,6 +131,11 @@ def _directions(
         own = labels == label
         best = (of_images[own].mean(0) - of_images[~own].mean(0)).argmax()
         strengths = codes[own][..., best]
+        if not strengths.any():
+            raise ValueError(
+                f"the images of class {int(label)} use no feature more than the others do: ask for "
+                "more features or steps"
+            )
         feature = fit.model.unit * strengths[strengths > 0].mean() * fit.model.directions[best]
         mean = tokens[own].flatten(0, 1).mean(0) - flat.mean(0)
         noise = torch.randn(flat.shape[1], generator=generator)
@@ -142,13 +152,14 @@ def pushed_answers(
     direction: Float[Tensor, "width"] | float = 0.0,
 ) -> Float[Tensor, "images classes"]:
     """Answers to the tokens in front of a block, after ``direction`` came to each patch token."""
-    prefix = model.num_prefix_tokens
+    prefix, place = model.num_prefix_tokens, next(model.parameters()).device
+    direction = torch.as_tensor(direction, device=place)
     found = []
-    for batch in tokens.split(AT_ONCE):
+    for batch in tokens.to(place).split(AT_ONCE):
         pushed = torch.cat([batch[:, :prefix], batch[:, prefix:] + direction], dim=1)
         for block in model.encoder.blocks[first:]:
             pushed = block(pushed)
-        found.append(model.head(model.encoder.norm(pushed)))
+        found.append(model.head(model.encoder.norm(pushed)).to(tokens.device))
     return torch.cat(found)
 
 
