@@ -73,6 +73,13 @@ def test_of_maps_it_reads_what_their_head_is_given(name, tmp_path):
         next(frozen_features(network, datasets.normalize, images, 224, tmp_path, each_patch=True))
 
 
+def test_a_head_that_does_not_pool_is_refused(tmp_path):
+    model = timm.create_model("resnet10t", num_classes=0, global_pool="").eval()
+    images = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    with pytest.raises(ValueError, match=r"head of ResNet makes \(1, 512, 2, 2\) of 1 images"):
+        next(frozen_features(model, datasets.normalize, images, 64, tmp_path))
+
+
 def test_what_was_cut_off_goes_on_and_other_weights_are_other_features(
     body, digits, tmp_path, monkeypatch
 ):

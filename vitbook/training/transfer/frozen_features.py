@@ -159,7 +159,13 @@ def _read(
     with evaluating(model):  # here, as between two chunks the caller has the model
         tokens = _tokens(model, images.to(like.device, like.dtype), layer, maps=not each_patch)
         if tokens.ndim == 4:
-            return model.forward_head(tokens, pre_logits=True).float().cpu()
+            read = model.forward_head(tokens, pre_logits=True).float().cpu()
+            if read.ndim != 2:
+                raise ValueError(
+                    f"the head of {type(model).__name__} makes {tuple(read.shape)} of "
+                    f"{len(images)} images: expected one that pools, so no global_pool=''"
+                )
+            return read
     # timm's VOLO has a class token and does not count it.
     uncounted = int(getattr(model, "cls_token", None) is not None)
     prefix = getattr(model, "num_prefix_tokens", uncounted)
