@@ -83,6 +83,7 @@ def test_a_class_has_its_map_in_each_layer(page):
         ({"num_prefix_tokens": 0}, "no prefix token came, expected a class token"),
         ({"num_prefix_tokens": 2}, r"expected \(layers, 1, heads, 18, 18\)"),
         ({"left_out": (0, 3)}, r"left_out \(0, 3\): expected a layer under 6 .* under 3"),
+        ({"weighted": {}}, "weighted holds no class"),
         ({"weighted": {"a": torch.rand(6, 4, 3)}}, "maps of 'a' came with shape .* expected"),
         ({"weighted": {"a": -torch.ones(6, 4, 4)}}, "of numbers from 0 up"),
     ],

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,3 +86,9 @@ def test_smaller_patches_are_paid_for_with_width(show):
     assert not reached(page), "the same network, with fewer tokens"
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("patches", [(15, 16), (8, 32), (16, 0)])
+def test_patches_that_do_not_tile_or_lack_the_start_are_refused(patches):
+    with pytest.raises(ValueError, match="expected divisors of 224, 16 among them"):
+        design_counter({}, patches=patches)

@@ -37,7 +37,15 @@ def design_counter(
         narrow: width that a network of the start's cost may have at most, to fulfil the task.
         patches: sides of patches in px, of which a slider offers one, 16 among them. The task is
             then to pay for the last of them.
+
+    Raises:
+        ValueError: patches that do not tile the image, or without 16.
     """
+    wrong = [each for each in patches if each < 1 or NETWORK["side"] % each]
+    if wrong or (patches and PATCH not in patches):
+        raise ValueError(
+            f"patches {tuple(patches)}: expected divisors of {NETWORK['side']}, {PATCH} among them"
+        )
     depth, width, ratio = start
     parameters, macs = count(depth, width, ratio * width)
     finding = (

@@ -46,8 +46,8 @@ def rollout_map(
         left_out: layer and head, from 0, that the reader may leave out of the product.
 
     Raises:
-        ValueError: no class token, more weights than a page can hold, a layer or head that is not
-            there, maps of a class of another shape.
+        ValueError: no class token, no class, more weights than a page can hold, a layer or head
+            that is not there, maps of a class of another shape.
     """
     image = as_images(image[None])[0]
     rows, columns = grid_size
@@ -67,6 +67,8 @@ def rollout_map(
             f"left_out {left_out}: expected a layer under {layers} and one of several heads, "
             f"under {count}"
         )
+    if not weighted:
+        raise ValueError("weighted holds no class: expected the maps of one at least")
     others = np.delete(heads[layer], head, axis=0).mean(0)
     fused = np.concatenate([heads.mean(1), others[None]])
     fused /= fused.sum(-1, keepdims=True)
