@@ -42,7 +42,7 @@ def shifted(digits: datasets.Dataset, right: int) -> datasets.Dataset:
     return replace(digits, images=padded[..., 1 - right : 1 - right + side])
 
 
-def tuned(way: str, rate: float, draw: int) -> nn.Module:
+def tuned(way: str, rate: float, draw: int, device: str | torch.device | None = None) -> nn.Module:
     """A digits model after :data:`EPOCHS` epochs on 50 digits that ``draw`` chose."""
     learn = odd_or_even(datasets.take_share(datasets.load("digits", "train"), SHARE, seed=draw))
     torch.manual_seed(draw)
@@ -52,7 +52,7 @@ def tuned(way: str, rate: float, draw: int) -> nn.Module:
         recipe = get_recipe(
             "digits", epochs=int(share * EPOCHS), batch_size=BATCH, warmup_epochs=1, **asked
         )
-        train(model, learn, recipe, seed=draw, progress=False)
+        train(model, learn, recipe, seed=draw, progress=False, device=device)
     return model.eval()
 
 
@@ -65,9 +65,9 @@ def features(model: nn.Module, digits: datasets.Dataset) -> Float[Tensor, "n wid
     """What the head reads."""
     read = []
     hook = model.head.classifier.register_forward_pre_hook(lambda _, given: read.append(given[0]))
-    model(datasets.normalize(digits.images))
+    model(datasets.normalize(digits.images.to(next(model.parameters()).device)))
     hook.remove()
-    return read[0]
+    return read[0].cpu()
 
 
 @measurement(
@@ -93,7 +93,8 @@ def head_first(
     sides = [shifted(test, right) for right in (-1, 1)]
 
     def asked(way: str, rate: float, draw: int) -> list[float]:
-        model, before = tuned(way, rate, draw), load_checkpoint(_start(draw)).model.eval()
+        model = tuned(way, rate, draw, sheet.device)
+        before = load_checkpoint(_start(draw)).model.eval()
         first, now = features(before, test), features(model, test)
         change = (now - first).pow(2).sum() / (first - first.mean(0)).pow(2).sum()
         both = [100 * evaluate(model, side) for side in sides]

@@ -82,6 +82,10 @@ def count_oscillations() -> Iterator[Oscillations]:
 def oscillations(sheet: Sheet) -> None:
     """Count digits' weights that oscillate in 440 steps with rounded, and with exact, weights."""
     start, data = "digits-vit_micro_patch2_8-digits-seed0", datasets.load("digits", "train")
+    if sheet.device.type == "cuda":
+        raise ValueError(
+            "device cuda: expected cpu, as a GPU replays recorded steps, in which no code is seen"
+        )
     sheet.expect("digits")
 
     def row(bits: int, weights: str) -> dict:
@@ -92,7 +96,7 @@ def oscillations(sheet: Sheet) -> None:
         # The codes are those that the weights would have; what the layer computes with is exact.
         exactly = mock.patch.object(QuantizedLinear, "forward", nn.Linear.forward)
         with exactly if weights == "exact" else nullcontext(), count_oscillations() as turns:
-            train(model, data, recipe, progress=False)
+            train(model, data, recipe, progress=False, device=sheet.device)
         share = round(turns.share(), 4)
         return {"bits": bits, "weights": weights, "steps": turns.steps, "share": share}
 
