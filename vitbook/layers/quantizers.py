@@ -55,7 +55,7 @@ def quantize(
         >>> codes.tolist(), round(step.item(), 3)
         ([0, 1, -3], 0.467)
     """
-    _check_bits(bits)
+    check_bits(bits)
     if not values.is_floating_point() or not values.numel():
         kind = str(values.dtype).removeprefix("torch.")
         raise ValueError(
@@ -67,7 +67,11 @@ def quantize(
     return _nearest(values, bits, dim)
 
 
-def _check_bits(bits: int) -> None:
+def check_bits(bits: int) -> None:
+    """
+    Raises:
+        ValueError: bits that no code here has.
+    """
     if not is_whole_number(bits) or not 2 <= bits <= 8:
         raise ValueError(f"{bits!r} bits: expected a whole number from 2 to 8")
 
@@ -113,7 +117,7 @@ class QuantizedLinear(nn.Linear):
         nn.Module.__init__(self)
         self.in_features, self.out_features = layer.in_features, layer.out_features
         self.weight, self.bias, self.bits = layer.weight, layer.bias, bits
-        _check_bits(bits)
+        check_bits(bits)
 
     def forward(self, inputs: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         return F.linear(inputs, _straight_through(self.weight, self._rounded()), self.bias)

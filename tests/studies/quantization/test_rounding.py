@@ -73,6 +73,8 @@ def test_only_the_layers_that_are_named_are_rounded():
     for path, part in folding.layers_of(model).items():
         same = torch.equal(part.weight, small.get_submodule(path).weight)
         assert same == (path not in deep)
+    with pytest.raises(ValueError, match="steps 'chanel': expected 'layer' or 'channel'"):
+        folding.round_layers(model, 4, "chanel")
     part, rounded = next(iter(deep.items()))
     codes = small.get_submodule(part).weight.flatten(1)
     assert all(len(row.unique()) <= 15 for row in codes) and rounded.weight.unique().numel() > 15
@@ -94,6 +96,8 @@ def test_a_zero_point_uses_both_ends_and_keeps_zero():
     assert (quantize_between(wide, 8, (0,)).float() - wide.float()).abs().max() < 256
     with pytest.raises(ValueError, match="the values hold NaN or infinity"):
         quantize_between(torch.tensor([1, torch.nan]), 8, (0,))
+    with pytest.raises(ValueError, match="0 bits: expected a whole number from 2 to 8"):
+        quantize_between(values, 0, (0,))
 
 
 @torch.no_grad()
@@ -119,6 +123,8 @@ def test_the_best_step_is_no_worse_than_the_largest_and_clips_an_outlier():
     assert (error(best_step(weight, 3)) < error(largest_step(weight, 3))).all()
     torch.testing.assert_close(largest_step(weight, 3)[:, 0] * 3, weight.abs().amax(1))
     assert largest_step(torch.zeros(1, 4).half(), 3) > 0
+    with pytest.raises(ValueError, match="1 bits: expected a whole number from 2 to 8"):
+        largest_step(weight, 1)
 
 
 def test_two_equal_inputs_round_to_cancel():

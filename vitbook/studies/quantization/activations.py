@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import batches
 from vitbook.layers.attention import Attention
-from vitbook.layers.quantizers import quantize
+from vitbook.layers.quantizers import check_bits, quantize
 from vitbook.model_utilities import evaluating
 
 # Where activations are rounded: what the norms read, what they give to the linear layers, the
@@ -40,8 +40,9 @@ def quantize_between(
         axes: over which one step and one zero point are shared.
 
     Raises:
-        ValueError: values that are NaN or infinite.
+        ValueError: values that are NaN or infinite; bits other than 2 to 8.
     """
+    check_bits(bits)
     if not values.isfinite().all():
         raise ValueError("the values hold NaN or infinity: expected finite ones")
     # A range may be too wide for float16, and 8 bits of codes need all that bfloat16 has.

@@ -81,7 +81,12 @@ def round_layers(
     Args:
         steps: one step a "layer", or one a "channel", which is a row of the weight.
         only: paths of layers; by default of all.
+
+    Raises:
+        ValueError: other steps or bits.
     """
+    if steps not in ("layer", "channel"):
+        raise ValueError(f"steps {steps!r}: expected 'layer' or 'channel'")
     small = copy.deepcopy(model)
     for path, part in layers_of(small).items():
         if only is None or path in only:
