@@ -68,7 +68,8 @@ def quantize(
 
 
 def check_bits(bits: int) -> None:
-    """
+    """Refuse numbers of bits that no grid here has.
+
     Raises:
         ValueError: bits that no code here has.
     """
