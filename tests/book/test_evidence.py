@@ -32,6 +32,11 @@ def claims():
     return better, once
 
 
+def test_a_table_without_lines_is_named():
+    with pytest.raises(LedgerError, match="table 'Nobody here' has no lines: leave it out, or"):
+        Table("Nobody here", "", [])
+
+
 @pytest.fixture
 def build(tmp_path, monkeypatch):
     def run(text, evidence):

@@ -85,11 +85,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """What is counted or quoted, and no comparison of runs."""
+    """What is counted or quoted, and no comparison of runs.
+
+    Raises:
+        LedgerError: no lines: what they are made of is not here.
+    """
 
     title: str
     note: str
     lines: Sequence[dict[str, str]]
+
+    def __post_init__(self):
+        if not self.lines:
+            raise LedgerError(f"table {self.title!r} has no lines: leave it out, or mend its rows")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def curves(readout: str = "ridge") -> dict[str, list[tuple[float, ...]]]:
     }  # fmt: skip
 
 
-def traces(quantity: str) -> dict[str, list[tuple[float, ...]]]:
+def traces(quantity: str) -> dict[str, list[tuple[float | int, ...]]]:
     """Way -> step, mean of the loss or of the spread, lowest and highest of the seeds."""
     (seen,) = runs.measurements("collapse")
     ways: dict[str, list[list[float]]] = {}
@@ -69,7 +69,7 @@ def traces(quantity: str) -> dict[str, list[tuple[float, ...]]]:
     }  # fmt: skip
 
 
-def _point(x: int, seeds: Sequence[float]) -> tuple[float, ...]:
+def _point(x: int, seeds: Sequence[float]) -> tuple[float | int, ...]:
     return x, sum(seeds) / len(seeds), min(seeds), max(seeds)
 
 
