@@ -9,6 +9,7 @@ import pytest
 import vitbook_evidence
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.util.docutils import docutils_namespace
 
 from vitbook import runs
 from vitbook.runs import Claim, Evidence, LedgerError, Table
@@ -51,13 +52,14 @@ def build(tmp_path, monkeypatch):
         (tmp_path / "book" / "chapter.md").write_text(f"# A chapter\n\n{text}\n")
         (tmp_path / "index.md").write_text("# All\n\n```{toctree}\nbook/chapter\n```\n")
         warnings = io.StringIO()
-        Sphinx(
-            tmp_path, None, tmp_path / "html", tmp_path / "trees", "html", freshenv=True,
-            status=None, warning=warnings, confoverrides={
-                "extensions": ["myst_parser", "vitbook_evidence"],
-                "exclude_patterns": ["html", "trees"],
-            },
-        ).build()  # fmt: skip
+        with docutils_namespace():  # what one build registers, the next one would be warned of
+            Sphinx(
+                tmp_path, None, tmp_path / "html", tmp_path / "trees", "html", freshenv=True,
+                status=None, warning=warnings, confoverrides={
+                    "extensions": ["myst_nb", "vitbook_evidence"], "nb_execution_mode": "off",
+                    "exclude_patterns": ["html", "trees"],
+                },
+            ).build()  # fmt: skip
         return tmp_path, warnings.getvalue()
 
     yield run
