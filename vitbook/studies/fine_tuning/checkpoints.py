@@ -3,15 +3,12 @@
 from collections.abc import Iterator
 from functools import cache
 
-import torch
-
-from vitbook import analysis, create_model, figures, runs
+from vitbook import analysis, figures, runs
 from vitbook.models import list_models
-from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs import Result
-from vitbook.training import load_checkpoint
+from vitbook.studies.fine_tuning.ledger import NAME
+from vitbook.studies.fine_tuning.scores import ranked_body
 
-NAME = "vit_small_patch14_focus"
 WORDS = {"vit_mini_patch4_32": "ViT", "rot_vit_mini_patch4_32": "Rot-ViT", "resnet20": "ResNet-20",
          "sl_vit_mini_patch4_32": "SL-ViT", NAME: "descendant of DINOv2"}  # fmt: skip
 
@@ -55,19 +52,10 @@ def candidates() -> list[figures.Candidate]:
             about = "has learned nothing" if is_fresh else "learned elsewhere, many photographs"
             kind += ", fresh" * is_fresh
         ends = [run.accuracy for run in runs_]
-        filters = analysis.embedding_filters(_model(name)).by_view[:9, 0]
+        body, *_ = ranked_body(name, None)
+        filters = analysis.embedding_filters(body).by_view[:9, 0]
         made.append(figures.Candidate(
             kind, about, scores_of(row), sum(ends) / len(ends), min(ends), max(ends),
             (255 * analysis.as_images(filters)).round().byte(),
         ))  # fmt: skip
     return made
-
-
-def _model(name: str) -> torch.nn.Module:
-    if name == NAME:
-        return load_pretrained(name).model
-    if name not in list_models():
-        return load_checkpoint(name).model
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return create_model(name)

@@ -74,7 +74,7 @@ def features(model: nn.Module, digits: datasets.Dataset) -> Float[Tensor, "n wid
     head_first=lambda rows: [
         {
             "way": row["way"], "rate of the body": f"{row['rate']:g}",
-            "as they are": _mean(row["as_they_are"]), "shifted": _mean(row["shifted"]),
+            "as they are": mean_of(row["as_they_are"]), "shifted": mean_of(row["shifted"]),
             "features changed": f"{row['changed']:.2f}",
         }
         for row in rows
@@ -123,5 +123,5 @@ def head_first(
     sheet.write("digits", settings, rows)
 
 
-def _mean(shares: list[float]) -> str:
+def mean_of(shares: list[float]) -> str:
     return f"{sum(shares) / len(shares):.1f} %"

@@ -70,7 +70,7 @@ def transfer_score(
         known = features[~out], labels[~out], features[out]
         number = min(NEIGHBOURS, int((~out).sum()))
         nearest[out] = neighbours(*known, number, num_classes).argmax(dim=1)
-    return TransferScore(ridge, _right(nearest, labels), penalty)
+    return TransferScore(ridge, right_share(nearest, labels), penalty)
 
 
 @torch.no_grad()
@@ -136,10 +136,10 @@ def _ridge(
     # In float32, as features that say nothing leave ties, and the last bits of float64 know the
     # label that was taken out.
     read = path.left_out_logits(penalty, fold).float().argmax(dim=1)
-    return _right(read, labels), penalty
+    return right_share(read, labels), penalty
 
 
-def _right(read: Int64[Tensor, "n"], labels: Int64[Tensor, "n"]) -> float:
+def right_share(read: Int64[Tensor, "n"], labels: Int64[Tensor, "n"]) -> float:
     return (read == labels).double().mean().item()
 
 

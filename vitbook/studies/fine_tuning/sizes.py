@@ -8,14 +8,13 @@ from torch import nn
 
 from vitbook import datasets
 from vitbook.colors import recoloring
-from vitbook.datasets import Dataset
 from vitbook.datasets.share import rows_of_share, take_share
 from vitbook.measure import count_macs, count_parameters, interleaved_seconds, ratio_of
 from vitbook.models.weights.efficientnet_lite import LITES, efficientnet_lite
 from vitbook.models.weights.pretrained import weights_folder
 from vitbook.runs import get_recipe
 from vitbook.runs.measuring import Sheet, measurement
-from vitbook.studies.fine_tuning.scores import FOLDS, in_folds
+from vitbook.studies.fine_tuning.scores import FOLDS, in_folds, right_share
 from vitbook.training import evaluate, train
 from vitbook.training.asked import DataName, Share
 from vitbook.training.transfer.frozen_readers import kept_features
@@ -88,7 +87,7 @@ def pretrained_sizes(
             some, labels = seen[torch.searchsorted(asked, rows)], whole.labels[rows]
             path = RidgePath(some, labels, whole.num_classes)
             answers = path.best(in_folds(labels, whole.num_classes)).logits(held_out)
-            scores.append(_right(answers, test))
+            scores.append(right_share(answers.argmax(1), test.labels))
         return scores
 
     def tuned(name: str, seed: int) -> float:
@@ -124,10 +123,6 @@ def pretrained_sizes(
         "printed": "top-1 of ImageNet by TensorFlow's weights, Tan 2020",
     }  # fmt: skip
     sheet.write(dataset, settings, rows)
-
-
-def _right(answers: torch.Tensor, test: Dataset) -> float:
-    return (answers.argmax(1) == test.labels).double().mean().item()
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ from vitbook import runs
 from vitbook.runs import Table
 from vitbook.runs.tables import interval
 from vitbook.studies.fine_tuning.checkpoints import ranked, scores_of
-from vitbook.studies.fine_tuning.head_first import HEAD_RATE
+from vitbook.studies.fine_tuning.head_first import HEAD_RATE, mean_of
 from vitbook.studies.fine_tuning.ledger import NAME, fresh, probes, told, tuned
 from vitbook.studies.fine_tuning.scores import agreement
 
@@ -29,7 +29,7 @@ def _head_first() -> Table:
     lines = [
         {
             "way": row["way"], "rate of the body": f"{row['rate']:g}" if row["rate"] else "–",
-            "digits as they are": _mean(row["as_they_are"]), "shifted": _mean(row["shifted"]),
+            "digits as they are": mean_of(row["as_they_are"]), "shifted": mean_of(row["shifted"]),
             "shifted, less the head alone": "–" if row["shifted"] == alone
             else str(runs.difference(row["shifted"], alone)),
             "features changed": f"{row['changed']:.2f}",
@@ -48,10 +48,6 @@ def _head_first() -> Table:
         "better in both. Digits as they are stand at the ceiling and decide nothing.",
         lines,
     )
-
-
-def _mean(shares: Sequence[float]) -> str:
-    return f"{sum(shares) / len(shares):.1f} %"
 
 
 def _blocks() -> Table:

@@ -1,9 +1,8 @@
 """What stands behind the chapter on interventions: measurements of finished models, no runs."""
 
-from collections.abc import Iterable
-
 from vitbook import runs
 from vitbook.runs import Evidence, Table
+from vitbook.runs.tables import interval
 from vitbook.studies.interventions.classes import SUBJECT
 
 _FLOWERS = "vit_small_patch14_focus-tf_flowers-mean"
@@ -22,11 +21,8 @@ def _of(kind: str, subject: str = SUBJECT):
     return found
 
 
-def _told(value: Iterable[float] | None, digits: int = 2) -> str:
-    if value is None:
-        return ""
-    mean, low, high = (f"{each:.{digits}f}".replace("-", "\u2212") for each in value)
-    return f"{mean} [{low}, {high}]"
+def _told(value: list[float] | None) -> str:
+    return "" if value is None else interval(value, ".2f").replace("-", "−")
 
 
 def _patched() -> Table:

@@ -19,6 +19,15 @@ _AT_ONCE = 8
 Outcome = tuple[Float[Tensor, "images"], Bool[Tensor, "images"]]
 
 
+def answers_from(
+    model: VisionTransformer, tokens: Float[Tensor, "batch tokens width"], first: int
+) -> Float[Tensor, "batch classes"]:
+    """Logits of tokens in front of block ``first``, from 0; as many as there are: behind all."""
+    for block in model.encoder.blocks[first:]:
+        tokens = block(tokens)
+    return model.head(model.encoder.norm(tokens))
+
+
 class Trial:
     """A classifier on photographs, run with and without heads.
 
@@ -56,7 +65,7 @@ class Trial:
                 for first, block in enumerate(self.model.encoder.blocks):
                     for heads in by_first.get(first, ()):
                         with ablate_heads(self.model, heads, self.means):
-                            found[heads].append(self._finish(tokens, first).cpu())
+                            found[heads].append(answers_from(self.model, tokens, first).cpu())
                         bar.update(len(batch))
                     tokens = block(tokens)
         for heads, logits in found.items():
@@ -70,11 +79,6 @@ class Trial:
 
     def accuracy(self, heads: Sequence[Head]) -> float:
         return self.outcome(heads)[1].float().mean().item()
-
-    def _finish(self, tokens: Tensor, first: int) -> Tensor:
-        for block in self.model.encoder.blocks[first:]:
-            tokens = block(tokens)
-        return self.model.head(self.model.encoder.norm(tokens))
 
     def _score(self, logits: Tensor) -> Outcome:
         if not logits.isfinite().all():

@@ -16,7 +16,7 @@ from vitbook.models.catalog import fresh_twin
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.interventions.causes import Model, load_among, of_classes
 from vitbook.studies.interventions.classes import CLASSES, DATASET, SIZE
-from vitbook.studies.interventions.head_sets import interval_of
+from vitbook.studies.interventions.head_sets import answers_from, interval_of
 from vitbook.training.asked import stem
 from vitbook.training.transfer.sparse_autoencoder import SparseFit, fit_sparse_autoencoder
 
@@ -89,10 +89,9 @@ def _behind(
 def _described(
     tokens: Float[Tensor, "images patches width"], fit: SparseFit, labels: Int64[Tensor, "images"]
 ) -> dict[str, float]:
-    flat = tokens.flatten(0, 1)
-    centred = tokens - flat.mean(0)
-    covariance = (flat - flat.mean(0)).T @ (flat - flat.mean(0))
-    principal = torch.linalg.eigh(covariance).eigenvectors
+    centred = tokens - tokens.flatten(0, 1).mean(0)
+    flat = centred.flatten(0, 1)
+    principal = torch.linalg.eigh(flat.T @ flat).eigenvectors
     used = {
         "features": torch.stack([fit.model.encode(image).amax(0) for image in tokens]),
         "channels": centred.amax(1),
@@ -157,9 +156,7 @@ def pushed_answers(
     found = []
     for batch in tokens.to(place).split(AT_ONCE):
         pushed = torch.cat([batch[:, :prefix], batch[:, prefix:] + direction], dim=1)
-        for block in model.encoder.blocks[first:]:
-            pushed = block(pushed)
-        found.append(model.head(model.encoder.norm(pushed)).to(tokens.device))
+        found.append(answers_from(model, pushed, first).to(tokens.device))
     return torch.cat(found)
 
 

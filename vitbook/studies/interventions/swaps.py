@@ -14,6 +14,7 @@ from vitbook.models import VisionTransformer
 from vitbook.models.weights.pretrained import Pretrained, load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.interventions.classes import CLASSES, DATASET, SIZE, among
+from vitbook.studies.interventions.head_sets import answers_from
 from vitbook.studies.interventions.quarters import make_collages
 from vitbook.training.asked import stem
 
@@ -114,9 +115,7 @@ def swapped_logits(
     for number in range(len(blocks) + 1):
         mixed = torch.where(sets[:, None, :, None].to(ours.device), theirs, ours)
         tokens = rearrange(mixed, "sets batch tokens width -> (sets batch) tokens width")
-        for block in blocks[number:]:
-            tokens = block(tokens)
-        logits = model.head(model.encoder.norm(tokens))
+        logits = answers_from(model, tokens, number)
         yield rearrange(logits, "(sets batch) classes -> sets batch classes", sets=len(sets))
         if number < len(blocks):
             ours, theirs = (blocks[number](each) for each in (ours, theirs))

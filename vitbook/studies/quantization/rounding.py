@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.analysis.capture.record import record_modules
-from vitbook.layers.quantizers import check_bits
+from vitbook.layers.quantizers import quantize
 from vitbook.model_utilities import evaluating
 
 # Where the grid of a row ends, and how a code is chosen.
@@ -30,9 +30,7 @@ def largest_step(weight: Float[Tensor, "outputs inputs"], bits: int) -> Float[Te
     Raises:
         ValueError: bits other than 2 to 8.
     """
-    check_bits(bits)
-    most = 2 ** (bits - 1) - 1
-    return weight.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(weight.dtype).tiny) / most
+    return quantize(weight, bits, dim=1).step
 
 
 def best_step(weight: Float[Tensor, "outputs inputs"], bits: int) -> Float[Tensor, "outputs 1"]:

@@ -5,6 +5,7 @@ from functools import cache
 from vitbook import runs
 from vitbook.blocks import LAST
 from vitbook.runs import Claim, Evidence, Measurement, Result, Table, get_recipe
+from vitbook.runs.tables import interval
 from vitbook.studies.scale import printed
 
 FROZEN = "vit_small_patch14_focus"
@@ -181,7 +182,7 @@ def _shapes() -> Table:
     for kind, models in SHAPES.items():
         for model in models:
             rows = digits(model)
-            told = runs.statistics.summary([100 * row.accuracy for row in rows], 355)
+            told = runs.summary([100 * row.accuracy for row in rows], 355)
             lines.append(
                 {
                     "changed": kind,
@@ -216,8 +217,8 @@ def _few() -> list[Table]:
 def _by_shots(curves: dict[str, list[tuple[printed.Number, ...]]]) -> list[dict[str, str]]:
     return [
         {"images of each class": str(points[0][0])}
-        | {name: f"{mean:.1f} [{low:.1f}, {high:.1f}]"
-           for name, (_, mean, low, high) in zip(curves, points, strict=True)}
+        | {name: interval(of_draws, ".1f")
+           for name, (_, *of_draws) in zip(curves, points, strict=True)}
         for points in zip(*curves.values(), strict=True)
     ]  # fmt: skip
 
@@ -244,10 +245,10 @@ def _tasks() -> Table:
     lines = []
     for found in runs.measurements("task"):
         for row in found.rows:
-            mean, low, high = (100 * share for share in row["accuracy"])
+            accuracy = interval([100 * share for share in row["accuracy"]], ".1f")
             lines.append({
                 "group": found.settings["group"], "asked": found.settings["asks"],
-                "features": row["features"], "accuracy": f"{mean:.1f} [{low:.1f}, {high:.1f}]",
+                "features": row["features"], "accuracy": accuracy,
             })  # fmt: skip
     return Table(
         "Small tasks after VTAB: how things are arranged",
