@@ -72,6 +72,8 @@ PARAMETERS = {
     "lsa_vit_mini_patch8_128": MINI_128 + LSA,
     "rot_vit_mini_patch4_32": MINI_32 + RPT_4,
     "rot_vit_mini_zero_patch4_32": MINI_32 + RPT_4,
+    "rot_vit_mini_fixed_patch4_32": MINI_32 + RPT_4,
+    "rot_vit_mini_border_patch4_32": MINI_32 + RPT_4,
     "rot_vit_mini_no_norm_patch4_32": MINI_32 + RPT_4 - 2 * 144,
     "rot_vit_mini_zero_no_norm_patch4_32": MINI_32 + RPT_4 - 2 * 144,
     "rot_vit_mini_patch8_64": MINI_64 + RPT_8,

@@ -2,8 +2,8 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TypedDict
@@ -19,6 +19,7 @@ from vitbook.typed import typed
 class _Runs(TypedDict, total=False):
     """Settings of runs, shared by all of an experiment or for some of them."""
 
+    role: str
     models: list[str]
     dataset: str
     recipe: str
@@ -54,6 +55,7 @@ class Experiment:
 
     Attributes:
         runs: in the order in which they are made.
+        roles: what the chapter calls some of the runs -> these, one for each seed.
         needs: what has to be built before it can be run; empty if nothing.
         planned: the day on which the list first asked the question.
     """
@@ -63,6 +65,7 @@ class Experiment:
     runs: tuple[PlannedRun, ...]
     needs: str = ""
     planned: date | None = None
+    roles: Mapping[str, tuple[PlannedRun, ...]] = field(default_factory=dict)
 
 
 def read_experiments(
@@ -76,7 +79,8 @@ def read_experiments(
 
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
     that they are divided into (else the recipe's own epochs), ``seeds``, ``shares`` with
-    ``share_seed``, ``start`` (weights), ``teacher`` (a model), ``probes`` (epochs), ``ships``.
+    ``share_seed``, ``start`` (weights), ``teacher`` (a model), ``probes`` (epochs), ``ships``; and
+    ``role``, what a chapter calls the seeds of one model.
 
     Args:
         path: by default the book's own list.
@@ -113,14 +117,26 @@ def _experiment(name: str, group: dict) -> Experiment:
     if not group.get("question"):
         raise ValueError("no question: say what its runs decide")
     shared = {key: value for key, value in group.items() if key in RUN_KEYS}
-    runs = [run for entry in group.get("runs", ()) for run in _runs(name, shared, entry)]
+    entries = [(entry, _runs(name, shared, entry)) for entry in group.get("runs", ())]
+    runs = [run for _, some in entries for run in some]
     if bool(runs) == bool(group.get("needs")):
         raise ValueError(f"expected runs, [[{name}.runs]], or a word on what it needs first")
     twice = [run.model for run, times in Counter(runs).items() if times > 1]
     if twice:
         raise ValueError(f"the same run of {twice[0]} stands there twice: remove one")
+    called = [(entry["role"], tuple(some)) for entry, some in entries if "role" in entry]
+    for role, some in called:
+        if sum(role == other for other, _ in called) > 1 or len({run.seed for run in some}) < len(
+            some
+        ):
+            raise ValueError(f"role {role!r}: expected one model, and once, with its seeds alone")
     return Experiment(
-        name, group["question"], tuple(runs), group.get("needs", ""), group.get("planned")
+        name,
+        group["question"],
+        tuple(runs),
+        group.get("needs", ""),
+        group.get("planned"),
+        dict(called),
     )
 
 
@@ -184,12 +200,15 @@ def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
     """A run that several experiments ask for is that of the first, and ships if any says so."""
     ships = {run for experiment in experiments for run in experiment.runs if run.ships}
     first: dict[PlannedRun, PlannedRun] = {}
+
+    def once(runs: tuple[PlannedRun, ...]) -> tuple[PlannedRun, ...]:
+        return tuple(first.setdefault(run, replace(run, ships=run in ships)) for run in runs)
+
     return tuple(
         replace(
             experiment,
-            runs=tuple(
-                first.setdefault(run, replace(run, ships=run in ships)) for run in experiment.runs
-            ),
+            runs=once(experiment.runs),
+            roles={role: once(some) for role, some in experiment.roles.items()},
         )
         for experiment in experiments
     )

@@ -30,22 +30,31 @@ class SoftSplits(nn.Module):
 
 
 def shifted(
-    images: Float[Tensor, "n c 8 8"],
+    images: Float[Tensor, "n c side side"],
     angles: Float[Tensor, "1 copies"],
-    deal: Sequence[int] | Tensor = range(16),
-) -> Float[Tensor, "n copies c 8 8"]:
-    """Upright copies of digits; every token's square is moved to where a turn would take it.
+    patch: int = 2,
+    deal: Sequence[int] | Tensor | None = None,
+) -> Float[Tensor, "n copies c side side"]:
+    """Upright copies; every token's square is moved to where a turn would take it.
 
     Args:
-        deal: the token whose move each token of 2 x 2 pixels is given.
+        patch: side of a token's square, in pixels.
+        deal: the token whose move each token is given; by default its own.
     """
-    middles, pixels = torch.arange(-3.0, 4, 2), torch.arange(8) - 3.5  # of tokens; of pixels
+    side = images.shape[-1]
+    pixels = torch.arange(side, device=images.device) - (side - 1) / 2
+    middles = pixels.unfold(0, patch, patch).mean(1)
     tokens_at, pixels_at = (  # x + iy, from the picture's middle
         torch.complex(*torch.meshgrid(at, at, indexing="xy")) for at in (middles, pixels)
     )
-    moves = tokens_at.flatten() * (torch.exp(1j * angles[0, :, None]) - 1)  # copies tokens
-    moves = moves[:, deal].unflatten(1, (4, 4)).repeat_interleave(2, 1).repeat_interleave(2, 2)
-    grid = torch.view_as_real(pixels_at + moves)[:, None] / 4  # -1 and 1: the picture's edges
+    turns = torch.exp(1j * angles[0, :, None].to(images.device)) - 1
+    moves = tokens_at.flatten() * turns  # copies tokens
+    if deal is not None:
+        moves = moves[:, deal]
+    moves = moves.unflatten(1, tokens_at.shape)
+    moves = moves.repeat_interleave(patch, 1).repeat_interleave(patch, 2)
+    # -1 and 1 are the picture's edges.
+    grid = torch.view_as_real(pixels_at + moves)[:, None] / (side / 2)
     copies = [
         F.grid_sample(images, each.expand(len(images), -1, -1, -1), align_corners=False)
         for each in grid

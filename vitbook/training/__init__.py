@@ -5,6 +5,7 @@ What changes weights, or fits something to frozen features, belongs here. Networ
 data and its seed, goes on after a kill to the same bits, and never overwrites what another wrote.
 """
 
+from vitbook.training.at_scale import AtScale, TooLongError, at_scale
 from vitbook.training.engine.checkpoints import (
     Checkpoint,
     CheckpointError,
@@ -33,6 +34,7 @@ from vitbook.training.transfer.sparse_autoencoder import (
 from vitbook.training.transfer.start import StartError, start_from
 
 __all__ = [
+    "AtScale",
     "BatchTooLargeError",
     "Checkpoint",
     "CheckpointError",
@@ -42,9 +44,11 @@ __all__ = [
     "SparseFit",
     "StartError",
     "TeacherError",
+    "TooLongError",
     "TrainingDivergedError",
     "TrainingRun",
     "UnfinishedRunError",
+    "at_scale",
     "check_run",
     "distillation_loss",
     "evaluate",

@@ -6,9 +6,9 @@ from types import ModuleType
 
 from torch import nn
 
-from vitbook import training
 from vitbook.files import modules_saying
 from vitbook.runs import Recipe
+from vitbook.training.engine import checkpoints
 
 
 @cache
@@ -29,4 +29,4 @@ def plant(model: nn.Module, fault: str) -> None:
     _study().plant(model, fault)
 
 
-load_checkpoint = partial(training.load_checkpoint, plant=plant)
+load_checkpoint = partial(checkpoints.load_checkpoint, plant=plant)

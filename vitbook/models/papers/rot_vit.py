@@ -40,7 +40,7 @@ ROT_VIT_MODELS = (
         f"rot_vit_mini{variant}_patch4_32": MINI["patch4_32"]
         | dict(make_tokenizer=partial(RotatedPatches, **choices))
         for variant, choices in VARIANTS.items()
-        if variant.endswith(("zero", "no_norm"))
+        if variant.endswith(("zero", "no_norm", "fixed", "border"))
     }
 )
 
