@@ -9,17 +9,18 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from vitbook import datasets
+from vitbook.blocks import LAST
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.scale.small_tasks import TASKS, make_task
-from vitbook.training.asked import FrozenModel, ImageSize, stem
+from vitbook.training.asked import FrozenModel, ImageSize, Layer, stem
 from vitbook.training.transfer.few_shot import t_interval
 from vitbook.training.transfer.frozen_readers import (
     CONTROLS,
     EACH_PATCH,
-    READ,
     checked_size,
     frozen_body,
     frozen_readers,
+    layer_read,
 )
 from vitbook.training.transfer.ridge import RidgePath
 
@@ -60,6 +61,7 @@ def tasks(
     names: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(TASKS)}.")] = None,
     model: FrozenModel = "vit_small_patch14_focus",
     image_size: ImageSize = None,
+    layer: Layer = LAST,
     images: Annotated[int, typer.Option(min=20, help="Of a task; half of them to learn.")] = 2000,
     draws: Annotated[int, typer.Option(min=2, help="Of the half, by seeds 0, 1, ...")] = 5,
     each_patch: Annotated[
@@ -69,10 +71,13 @@ def tasks(
 ) -> None:
     """Read frozen tokens on small tasks (VTAB's groups), beside fresh weights and pixels."""
     made = {name: make_task(name, images) for name in names or TASKS}
-    sheet.expect(*(f"{stem(model)}-{name}" for name in made))
+    subjects = {name: f"{stem(model)}-{name}" + f"-{layer}" * (layer != LAST) for name in made}
+    sheet.expect(*subjects.values())
     body, normalize, about = frozen_body(model, image_size)
+    path, told = layer_read(body, layer)
     size = checked_size(model, body, next(iter(made.values())))
-    readers = frozen_readers(body, normalize, size, sheet.device, sheet.folder, each_patch)
+    given = body, normalize, size, sheet.device, sheet.folder, each_patch
+    readers = frozen_readers(*given, layer=path)
 
     def row(task: datasets.Dataset, name: str, features: Callable[[Tensor], Tensor]) -> dict:
         scores = score_halves(features(task.images), task.labels, draws, task.num_classes)
@@ -93,9 +98,9 @@ def tasks(
             "task": name, "group": TASKS[name].group, "asks": TASKS[name].asks,
             "dataset": task.provenance["name"], "rule": task.provenance["rule"],
             "image_size": size, "training_images": images // 2,
-            "test_images": images - images // 2, "draws": draws, "features": READ,
+            "test_images": images - images // 2, "draws": draws, "features": told, "layer": path,
             **({"each_patch": EACH_PATCH} if each_patch else {}),
             "classes": task.num_classes, "commonest": round(commonest, 4),
             "interval": "Student's t over random halves, 95 %",
         }  # fmt: skip
-        sheet.write(f"{stem(model)}-{name}", settings, rows)
+        sheet.write(subjects[name], settings, rows)
