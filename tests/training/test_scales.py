@@ -9,9 +9,9 @@ import torch
 from vitbook import runs
 from vitbook.errors import UnknownNameError
 from vitbook.training import TooLongError, at_scale
-from vitbook.training.at_scale import _shorter
+from vitbook.training.scales import _shorter
 
-MODULE = sys.modules["vitbook.training.at_scale"]  # a function of its name hides it
+MODULE = sys.modules["vitbook.training.scales"]  # a function of its name hides it
 EXPERIMENTS = {each.name: each for each in runs.read_experiments()}
 PAIRS = [name for name in EXPERIMENTS if f"{name}_gpu" in EXPERIMENTS]
 BUDGET = 1e-9  # a step

@@ -5,7 +5,6 @@ What changes weights, or fits something to frozen features, belongs here. Networ
 data and its seed, goes on after a kill to the same bits, and never overwrites what another wrote.
 """
 
-from vitbook.training.at_scale import AtScale, TooLongError, at_scale
 from vitbook.training.engine.checkpoints import (
     Checkpoint,
     CheckpointError,
@@ -26,6 +25,7 @@ from vitbook.training.objectives.distillation import (
 )
 from vitbook.training.objectives.teachers import TeacherError, load_teacher
 from vitbook.training.one_run import RunInUseError, check_run, run
+from vitbook.training.scales import AtScale, TooLongError, at_scale
 from vitbook.training.transfer.sparse_autoencoder import (
     SparseAutoencoder,
     SparseFit,

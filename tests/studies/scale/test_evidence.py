@@ -51,7 +51,7 @@ def test_computation_is_read_between_two_models():
     assert printed.compute_for((84.37 + 86.30) / 2, "ViT") == pytest.approx((196 * 783) ** 0.5)
     assert printed.compute_for(80, "hybrid") is None and printed.compute_for(90, "ViT") is None
     # 224 exaFLOPs bought less than 196 did: it is on no line.
-    assert [low for low, _, _ in printed.points_a_doubling("ViT")] == [55, 196, 783, 1567]
+    assert [low for low, *_ in printed.a_doubling("ViT")] == [55, 196, 783, 1567]
 
 
 @pytest.mark.parametrize("dataset", claims.FEW)
