@@ -1,4 +1,4 @@
-"""Runs a chapter at SCALE = "gpu" with next to no budget, on a few pictures: python ... CHAPTER."""
+"""Runs a chapter at SCALE = "gpu" with next to no budget: python ... CHAPTER [pretended]"""
 
 import io
 import json
@@ -7,7 +7,10 @@ import re
 import sys
 import tempfile
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
+
+from pretended_gpu import PretendedGPU
 
 SWITCH = re.compile(r'^SCALE, BUDGET = "page", 1\b', re.MULTILINE)
 TINY = 'SCALE, BUDGET = "gpu", 1e-9'
@@ -66,17 +69,18 @@ def stops_of(path: Path) -> list[str]:
     return said
 
 
-def main(path: Path) -> int:
+def main(path: Path, pretended: bool) -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_few_pictures(Path(folder))
         os.environ["VITBOOK_DATA"] = folder
         path = path.resolve()
         os.chdir(folder)  # what is trained lies there
-        stops = stops_of(path)
+        with PretendedGPU() if pretended else nullcontext():
+            stops = stops_of(path)
         os.chdir(path.parent)
     print("\n".join(stops))
     return len(stops)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), "pretended" in sys.argv[2:]))
