@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from vitbook.studies.shifted_patches import evidence, others_in_use
+from vitbook import create_model
+from vitbook.studies.shifted_patches import evidence, others_in_use, temperatures
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +32,14 @@ def test_sharper_is_less():
     scores = torch.randn(2, 3, 6, 6)
     used = [others_in_use((sharp * scores).softmax(-1)) for sharp in (0.5, 1, 2)]
     assert (used[0] > used[1]).all() and (used[1] > used[2]).all()
+
+
+@pytest.mark.parametrize("name", ["lsa_vit_micro_patch2_8", "lsa_vit_tiny_patch4_32"])
+def test_a_temperature_starts_at_one(name):
+    model = create_model(name)
+    assert torch.allclose(temperatures(model), torch.ones(()))
+    model.encoder.blocks[1].attention.temperature.data.mul_(3)
+    assert torch.allclose(temperatures(model).mean(1)[:3], torch.tensor([1.0, 3, 1]))
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,8 @@
 import torch
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-import vitbook
 from vitbook import datasets, runs
 from vitbook.datasets import Dataset
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
@@ -49,11 +48,13 @@ def windows(photos: Dataset, size: int) -> Float[Tensor, "n c size size"]:
     return datasets.normalize(rearrange(cut, "n c r q h w -> (n r q) c h w"))[::3]
 
 
-def temperatures(seed: int) -> Float[Tensor, "layers heads"]:
-    """Of the digits model with LSA alone, over their start, 1/4."""
-    model = vitbook.load_checkpoint(f"digits-lsa_vit_micro_patch2_8-digits-seed{seed}").model
-    blocks = model.encoder.blocks
-    return torch.stack([block.attention.temperature.detach() for block in blocks]) * 4
+def temperatures(model: nn.Module) -> Float[Tensor, "layers heads"]:
+    """Of a model with LSA, over their start, one through the root of a head's width."""
+    layers = [block.attention for block in model.encoder.blocks]
+    roots = [(each.qkv.in_features // each.num_heads) ** 0.5 for each in layers]
+    return torch.stack([
+        root * each.temperature.detach() for root, each in zip(roots, layers, strict=True)
+    ])  # fmt: skip
 
 
 def evidence() -> Evidence:
