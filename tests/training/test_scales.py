@@ -87,6 +87,12 @@ def test_what_lacks_is_made_once_and_found_again(small, capsys):
     assert str(again).startswith("digits, 1 step, seed 4, on ")
 
 
+def test_a_chapter_may_have_switched_gradients_off(small):
+    with torch.no_grad():
+        found = small()
+    assert found.rows("vit") and not found.model("vit", 4).training
+
+
 def test_at_a_tenth_of_the_budget_all_seeds_are_made(small):
     found = small(0.1, minutes=1e6)
     assert found.seeds == (4, 5) and found.rows("vit")[0].recipe["epochs"] == 2

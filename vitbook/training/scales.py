@@ -147,6 +147,7 @@ class AtScale:
         names = sorted({run.dataset for run in planned})
         return f"{' and '.join(names)}, {counts} step{'s' * (counts != '1')}, {told}, on {made}"
 
+    @torch.enable_grad()  # a chapter that only reads may have switched it off
     def _make(self, wanted: PlannedRun) -> None:
         row = run(
             wanted.model, wanted.dataset, wanted.recipe, seed=wanted.seed, share=wanted.share,
@@ -251,6 +252,7 @@ def _told(minutes: float | int) -> str:
     return f"{minutes:.0f} minutes" if minutes >= 1.5 else "a minute"
 
 
+@torch.enable_grad()
 def _rate(run: PlannedRun, device: torch.device) -> float:
     """Images a second in a step of the model alone, the second of two."""
     size = run.recipe.image_size or default_image_size(run.model)

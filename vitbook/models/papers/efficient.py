@@ -22,6 +22,7 @@ from vitbook.models.papers.mean_pool import of_patches_alone
 from vitbook.models.papers.vit import (
     MICRO,
     MICRO_PIXELS,
+    MINI,
     TINY,
     Body,
     VisionTransformer,
@@ -125,6 +126,7 @@ FEW_FEATURES = dict(make_attention=partial(PerformerSelfAttention, num_features=
 # Settings of `vit`: Performer attention takes the place of softmax attention.
 PERFORMER_VIT_MODELS = {
     "performer_vit_tiny_patch4_32": TINY["patch4_32"] | dict(make_attention=PerformerSelfAttention),
+    "performer_vit_mini_patch4_32": MINI["patch4_32"] | dict(make_attention=PerformerSelfAttention),
     "performer_vit_micro_patch2_8": MICRO | dict(make_attention=PerformerSelfAttention),
     "performer_vit_micro_m8_patch2_8": MICRO | FEW_FEATURES,
 }

@@ -15,6 +15,7 @@ from vitbook.studies.efficient_attention.fewer_tokens import (
     painted,
     with_fewer,
 )
+from vitbook.studies.efficient_attention.redrawn_features import read_otherwise
 
 __all__ = [
     "WAYS",
@@ -27,6 +28,7 @@ __all__ = [
     "merge_alike",
     "merged",
     "painted",
+    "read_otherwise",
     "redrawn",
     "relative_error",
     "with_fewer",

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from vitbook import create_model, datasets
+from vitbook.datasets import Dataset
 from vitbook.layers import Attention, PerformerAttention
 from vitbook.runs import get_recipe
 from vitbook.runs.measuring import Sheet, measurement
@@ -39,6 +40,23 @@ def cores(model: nn.Module) -> list[PerformerAttention]:
     return [each for each in model.modules() if isinstance(each, PerformerAttention)]
 
 
+def read_otherwise(model: nn.Module, test: Dataset, seed: int = 0) -> dict:
+    """What a model reads with its own directions, with other draws, and with softmax.
+
+    It ends with softmax attention.
+    """
+    own = round(evaluate(model, test), 6)
+    torch.manual_seed(100 + seed)
+    others = []
+    for _ in range(DRAWS):
+        for core in cores(model):
+            draw_anew(core)
+        others.append(round(evaluate(model, test), 6))
+    for block in model.encoder.blocks:
+        block.attention.core = Attention()
+    return {"own": own, "others": others, "softmax": round(evaluate(model, test), 6)}
+
+
 @measurement(
     redrawn={
         "features": "{features}", "seed": "{seed}", "its own": "{own:.1%}",
@@ -63,16 +81,7 @@ def redrawn(sheet: Sheet) -> None:
             for core in cores(model):
                 redraw_each(core, EPOCH)
             train(model, data, recipe, seed=seed, device=sheet.device, progress=False)
-        read = {"features": name, "seed": seed, "own": round(evaluate(model, test), 6)}
-        torch.manual_seed(100 + seed)
-        others = []
-        for _ in range(DRAWS):
-            for core in cores(model):
-                draw_anew(core)
-            others.append(round(evaluate(model, test), 6))
-        for block in model.encoder.blocks:
-            block.attention.core = Attention()
-        return read | {"others": others, "softmax": round(evaluate(model, test), 6)}
+        return {"features": name, "seed": seed} | read_otherwise(model, test, seed)
 
     asked = [("drawn once", 0), *(("drawn anew each epoch", seed) for seed in range(SEEDS))]
     settings = {
