@@ -60,6 +60,11 @@ PARAMETERS = {
     "vit_mini_w192_patch4_32": 2_692_426 - 3 * BROAD,  # the tiny with six of nine layers
     "vit_mini_patch2_32": MINI_32 - 36 * 96 + 192 * 96,
     "vit_mini_patch8_32": MINI_32 + 144 * 96 - 48 * 96,
+    # No table; rows and columns of half a token; six layers of offsets and the class token's three.
+    "vit_nopos_mini_patch4_32": MINI_32 - 65 * 96,
+    "vit_pos2d_mini_patch4_32": MINI_32 - 64 * 96 + 16 * 48,
+    "vit_sinusoid2d_mini_patch4_32": MINI_32 - 65 * 96,
+    "vit_relpos2d_mini_patch4_32": MINI_32 - 65 * 96 + 6 * (15 + 15 + 3) * 16,
     "sl_vit_mini_patch4_32": MINI_32 + SPT_4 + LSA,
     "sl_vit_mini_no_norm_patch4_32": MINI_32 + SPT_4 + LSA - 2 * 240,
     "sl_vit_mini_patch8_64": MINI_64 + SPT_8 + LSA,

@@ -81,6 +81,7 @@ def test_what_lacks_is_made_once_and_found_again(small, capsys):
     model = found.model("vit", 4)
     assert model.spec.name == "vit_micro_patch2_8" and not model.training
     assert model(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
+    assert found.model("vit", 4, image_size=12).grid_size == (6, 6)
     again = small()
     assert "2 runs" not in capsys.readouterr().out
     assert again.rows("resnet") == found.rows("resnet") and len(again.dataset()) == 355

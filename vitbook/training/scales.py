@@ -78,10 +78,13 @@ class AtScale:
             raise UnknownNameError(f"role of {self.experiment.name}", role, self.planned)
         return self.planned[role]
 
-    def model(self, role: str, seed: int = 0) -> nn.Module:
+    def model(self, role: str, seed: int = 0, image_size: int | None = None) -> nn.Module:
         """A trained model, for evaluation, on ``device``.
 
         At scale "gpu" a run whose weights the ledger does not have is made here.
+
+        Args:
+            image_size: with its positions resized; by default the size that it learned from.
 
         Raises:
             UnknownNameError: no such role, or a seed whose weights are not there.
@@ -94,13 +97,13 @@ class AtScale:
         path = self.folder / f"{row.name}.safetensors"
         if path.is_file() or is_checkpoint(row.name):
             kept = path if path.is_file() else row.name
-            return load_checkpoint(kept).model.to(self.device)
+            return load_checkpoint(kept, image_size=image_size).model.to(self.device)
         if self.scale == "page":
             shipped = [str(s) for s, r in of_seed.items() if is_checkpoint(self._found[r].name)]
             raise UnknownNameError(f"seed of {role} whose weights the book has", str(seed), shipped)
         print(f"The ledger has the row of {role}, seed {seed}, and not its weights: training.")
         self._make(wanted)
-        return self.model(role, seed)
+        return self.model(role, seed, image_size)
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -139,6 +139,15 @@ STEM_POSITION_MODELS |= {
 }
 STEM_POSITION_MODELS |= {"vit_nopos_nano_patch2_8": NANO | dict(make_position=NoPosition)}
 
+STEM_POSITION_MODELS |= {
+    f"vit_{kind}_mini_patch4_32": MINI["patch4_32"] | dict(make_position=position)
+    for kind, position in (
+        ("nopos", NoPosition),
+        ("pos2d", LearnedPosition2D),
+        ("sinusoid2d", SinusoidPosition2D),
+    )
+}
+
 # Settings of `vit_every_layer`.
 LAYER_POSITION_MODELS = _of_both_bodies(
     {
@@ -163,6 +172,8 @@ RELATIVE_POSITION_MODELS = _of_both_bodies(
     "vit_relpos2d_micro_patch1_8": MICRO_PIXELS
     | dict(make_positions=one_for_each_layer(RelativePosition2D)),
     "vit_rope_micro_patch1_8": MICRO_PIXELS | ROTARY,
+    "vit_relpos2d_mini_patch4_32": MINI["patch4_32"]
+    | dict(make_positions=one_for_each_layer(RelativePosition2D)),
     "vit_rope_mini_patch4_32": MINI["patch4_32"] | ROTARY,
 }
 

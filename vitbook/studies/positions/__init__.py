@@ -1,6 +1,6 @@
 """What the chapter on positions claims, draws and measures."""
 
-from vitbook.studies.positions.claims import carried, evidence, pixels_read
+from vitbook.studies.positions.claims import carried, evidence, read_by_kind
 from vitbook.studies.positions.drawings import entries, similarities, sinusoids, tiles
 from vitbook.studies.positions.measures import (
     changes,
@@ -18,8 +18,8 @@ __all__ = [
     "evidence",
     "grey_values_read",
     "mirrors",
-    "pixels_read",
     "positions_read",
+    "read_by_kind",
     "resolutions",
     "share_read",
     "similarities",

@@ -1,39 +1,57 @@
 """What the chapter on positions claims, and the rows behind it."""
 
-from vitbook import runs
+from vitbook import datasets, runs
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
-from vitbook.studies.positions.measures import SIZES, lines_of_sizes
+from vitbook.studies.positions.measures import SIZES, continued, lines_of_sizes, share_read
+from vitbook.training import AtScale
 
 # What the chapter calls a kind of position -> how names of its models begin.
 KINDS = {
     "1-D table": "vit", "2-D table": "vit_pos2d", "2-D relative positions": "vit_relpos2d",
     "2-D sinusoids": "vit_sinusoid2d", "2-D rotary positions": "vit_rope",
 }  # fmt: skip
-# Curves of the figure of sizes -> the digits model at one pixel a token, and how it is carried.
+# Curves of the figure of sizes -> the kind of position of 64 tokens, and how it is carried.
 CARRIED = {
-    "2-D table, interpolated": ("vit_pos2d", "carried"),
-    "2-D sinusoid, interpolated": ("vit_sinusoid2d", "carried"),
-    "rotary, stretched": ("vit_rope", "carried"),
-    "rotary, continued": ("vit_rope", "continued"),
-    "control: patches shuffled": ("vit_rope", "shuffled"),
+    "2-D table, interpolated": ("2-D table", "carried"),
+    "2-D sinusoid, interpolated": ("2-D sinusoids", "carried"),
+    "rotary, stretched": ("2-D rotary positions", "carried"),
+    "rotary, continued": ("2-D rotary positions", "continued"),
+    "control: patches shuffled": ("2-D rotary positions", "shuffled"),
 }
 
 
-def carried() -> dict[str, list[tuple[int, float, float, float]]]:
-    """Kind of position -> (pixels, mean, least and most of the seeds' accuracies in percent)."""
-    (kept,) = runs.measurements("resolutions", "digits")
-    found: dict[str, list[list[float]]] = {}
-    for name, (body, way) in CARRIED.items():
-        found[name] = [
-            [100 * share for share in row["accuracy"]]
-            for row in kept.rows
-            if row["model"] == f"{body}_micro_patch1_8" and row["way"] == way
+def carried(found: AtScale) -> dict[str, list[tuple[int, float, float, float]]]:
+    """Kind of position -> (pixels, mean, least and most of the seeds' accuracies in percent).
+
+    Of digits it was measured, by ``vitbook measure resolutions``; of photographs it is here.
+    """
+    curves = {}
+    for name, (kind, way) in CARRIED.items():
+        if found.scale == "page":
+            (kept,) = runs.measurements("resolutions", "digits")
+            model = f"{KINDS[kind]}_micro_patch1_8"
+            rows = [row for row in kept.rows if (row["model"], row["way"]) == (model, way)]
+            sizes, seeds = SIZES, [row["accuracy"] for row in rows]
+        else:
+            test = found.dataset()
+            sizes = [test.images.shape[-1] // 8 * size for size in SIZES]
+            seeds = [[_read(found, kind, seed, way, test, size) for size in sizes]
+                     for seed in found.seeds]  # fmt: skip
+        of_sizes = zip(*([100 * share for share in shares] for shares in seeds), strict=True)
+        curves[name] = [
+            (size, sum(read) / len(read), min(read), max(read))
+            for size, read in zip(sizes, of_sizes, strict=True)
         ]
-    return {
-        name: [(size, sum(shares) / len(shares), min(shares), max(shares))
-               for size, shares in zip(SIZES, zip(*seeds, strict=True), strict=True)]
-        for name, seeds in found.items()
-    }  # fmt: skip
+    return curves
+
+
+def _read(
+    found: AtScale, kind: str, seed: int, way: str, test: datasets.Dataset, size: int
+) -> float:
+    model = found.model(kind, seed, image_size=size)
+    if way == "continued":
+        model = continued(model, found.model(kind, seed).grid_size).to(found.device)
+    return share_read(model, test, shuffled=way == "shuffled")
 
 
 def _digits(body: str, patch: int) -> list[Result]:
@@ -48,10 +66,10 @@ def _photos(body: str) -> list[Result]:
     return runs.select(rows, model=f"{body}_mini_patch4_32")
 
 
-def pixels_read() -> dict[str, tuple[float, float, float]]:
-    """Kind -> digits read at one pixel a token, in %: mean, least and most of the seeds."""
-    found = {kind: [100 * row.accuracy for row in _digits(body, 1)] for kind, body in KINDS.items()}
-    return {kind: (sum(read) / len(read), min(read), max(read)) for kind, read in found.items()}
+def read_by_kind(found: AtScale) -> dict[str, tuple[float, float, float]]:
+    """Kind -> read with 64 tokens, in %: mean, least and most of the seeds."""
+    of_kinds = {kind: [100 * row.accuracy for row in found.rows(kind)] for kind in KINDS}
+    return {kind: (sum(read) / len(read), min(read), max(read)) for kind, read in of_kinds.items()}
 
 
 def evidence() -> Evidence:

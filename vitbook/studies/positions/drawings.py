@@ -9,6 +9,7 @@ from torch import Tensor
 import vitbook
 from vitbook.layers import SinusoidPosition, SinusoidPosition2D
 from vitbook.plots import Diagram
+from vitbook.training import AtScale
 
 Map = Float[Tensor, "64 64"]
 
@@ -32,10 +33,14 @@ def sinusoids() -> dict[str, Map]:
     return found | {"2-D, products": _tiles(found["2-D, products"])}
 
 
-def similarities() -> dict[str, Map]:
-    """Map of every two positions of a learned table, and a control that knows distances."""
-    table = vitbook.load_checkpoint("cifar10-vit_mini_patch4_32-quick-seed0").model.position.table
-    rows = F.normalize(table[1:].detach(), dim=1)
+def similarities(found: AtScale) -> dict[str, Map]:
+    """Map of every two positions of a learned table, and a control that knows distances.
+
+    The table is always of photographs: where ``found`` has digits, that of a model of the book.
+    """
+    book = vitbook.load_checkpoint("cifar10-vit_mini_patch4_32-quick-seed0").model
+    model = book if found.scale == "page" else found.model("1-D table")
+    rows = F.normalize(model.position.table[1:].detach().cpu(), dim=1)
     grid = torch.cartesian_prod(torch.arange(8.0), torch.arange(8.0))
     bell = torch.exp(-(torch.cdist(grid, grid) ** 2) / (2 * 1.6**2))
     return {"learned on CIFAR-10": rows @ rows.T, "a bell curve, nothing learned": bell}

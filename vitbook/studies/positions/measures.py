@@ -106,7 +106,9 @@ def share_read(model: nn.Module, test: datasets.Dataset, shuffled: bool = False)
         order = torch.randperm(rows * columns, generator=torch.Generator().manual_seed(0))
         patches = rearrange(images, "n c (r p) (k q) -> n (r k) c p q", r=rows, k=columns)
         images = rearrange(patches[:, order], "n (r k) c p q -> n c (r p) (k q)", r=rows)
-    answers = model.eval()(images / 127.5 - 1).argmax(1)
+    model, device = model.eval(), next(model.parameters()).device
+    batches = (batch.to(device) / 127.5 - 1 for batch in images.split(500))
+    answers = torch.cat([model(batch).argmax(1).cpu() for batch in batches])
     return round((answers == test.labels).float().mean().item(), 6)
 
 
