@@ -76,6 +76,7 @@ PARAMETERS = {
     "lsa_vit_mini_patch8_64": MINI_64 + LSA,
     "lsa_vit_mini_patch8_128": MINI_128 + LSA,
     "performer_vit_mini_patch4_32": MINI_32,
+    "vit_overlap_mini_patch4_32": MINI_32 + 3 * (8**2 - 4**2) * 96,
     "rot_vit_mini_patch4_32": MINI_32 + RPT_4,
     "rot_vit_mini_zero_patch4_32": MINI_32 + RPT_4,
     "rot_vit_mini_fixed_patch4_32": MINI_32 + RPT_4,

@@ -8,7 +8,6 @@ import typer
 from jaxtyping import UInt8
 from torch import Tensor, nn
 
-import vitbook
 from vitbook import datasets, runs
 from vitbook import published_counts as counts
 from vitbook.runs import Claim, Evidence, Result, Table, difference, get_recipe
@@ -81,12 +80,6 @@ FIGURE_1 = {
 def _digits(body: str) -> list[Result]:
     rows = runs.read(dataset="digits", recipe=get_recipe("digits"))
     return runs.select(rows, model=f"{body}_micro_patch2_8")
-
-
-def shipped(body: str) -> list[nn.Module]:
-    """Three seeds of a model that learned the digits; their weights come with the book."""
-    names = [row.name for row in _digits(body) if row.seed < 3]
-    return [vitbook.load_checkpoint(name).model.eval() for name in names]
 
 
 def evidence() -> Evidence:

@@ -137,7 +137,10 @@ STEM_POSITION_MODELS |= {
     "vit_pos2d_micro_patch1_8": MICRO_PIXELS | dict(make_position=LearnedPosition2D),
     "vit_sinusoid2d_micro_patch1_8": MICRO_PIXELS | dict(make_position=SinusoidPosition2D),
 }
-STEM_POSITION_MODELS |= {"vit_nopos_nano_patch2_8": NANO | dict(make_position=NoPosition)}
+STEM_POSITION_MODELS |= {
+    "vit_nopos_nano_patch2_8": NANO | dict(make_position=NoPosition),
+    "vit_overlap_mini_patch4_32": MINI["patch4_32"] | dict(make_tokenizer=OverlappingPatches),
+}
 
 STEM_POSITION_MODELS |= {
     f"vit_{kind}_mini_patch4_32": MINI["patch4_32"] | dict(make_position=position)
