@@ -10,6 +10,7 @@ from vitbook.studies.convolutions import (
     nearest_neighbour,
     photographs,
 )
+from vitbook.training import at_scale
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def found():
 
 
 def test_the_two_figures_show_what_the_claims_say(found):
-    apart, photos = digits_read(), photographs()
+    apart, photos = digits_read(), photographs(at_scale("photograph_counts"))
     in_order, shuffled, scattered = apart["shared kernels"]
     assert found["Shuffle, digits that move"].comparison.gap == pytest.approx(in_order - shuffled)
     assert found["Sharing"].comparison.gap == pytest.approx(in_order - apart["own kernels"][0])

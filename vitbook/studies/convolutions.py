@@ -10,6 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from vitbook import datasets, runs
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
+from vitbook.training import AtScale
 
 # What the chapter calls a network -> its model for digits.
 DIGITS = {
@@ -66,10 +67,10 @@ def _photos(name: str, share: float) -> list[Result]:
     return runs.select(_rows(), experiment="data_size", model=PHOTOS[name], share=share)
 
 
-def photographs() -> dict[str, list[float]]:
+def photographs(found: AtScale) -> dict[str, list[float]]:
     """Network -> accuracy on CIFAR-10 in %, for each number of photographs in ``SHARES``."""
     return {
-        name: [100 * row.accuracy for share in SHARES.values() for row in _photos(name, share)]
+        name: [found.accuracy(f"{name}, {photos:,} photographs").mean for photos in SHARES]
         for name in PHOTOS
     }
 
