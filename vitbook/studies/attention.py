@@ -139,8 +139,8 @@ def undivided(model: nn.Module) -> nn.Module:
     twin = copy.deepcopy(model)
     for block in twin.encoder.blocks:
         qkv, heads = block.attention.qkv, block.attention.num_heads
-        for part in (qkv.weight.data, qkv.bias.data):
-            part[: qkv.in_features] *= (qkv.in_features / heads) ** 0.5
+        for part in qkv.parameters():  # weights, and biases if there are any
+            part.data[: qkv.in_features] *= (qkv.in_features / heads) ** 0.5
     return twin
 
 
