@@ -141,8 +141,9 @@ def _pairs() -> Table:
                       "Kendall's τ-b": f"{which.tau:.2f}"})  # fmt: skip
     return Table(
         "Pairs in the right order",
-        "Of starts that have the score. Chance is half. Kornblith et al. 2019 report that better "
-        "ImageNet models are better after tuning.",
+        "Of starts that have the score. Chance is half. Six starts have learned, five of them "
+        "CIFAR-10, and a learned start beside a fresh one is an easy pair. Kornblith et al. 2019 "
+        "report that better ImageNet models are better after tuning.",
         lines,
     )
 
