@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from vitbook import runs
+
 BOOK = Path(__file__).resolve().parents[2] / "book"
 SWITCH = re.compile(r'"SCALE, BUDGET = \\"page\\", 1\b')
 CHAPTERS = [path for path in sorted(BOOK.glob("*.ipynb")) if SWITCH.search(path.read_text())]
@@ -29,3 +31,17 @@ def test_a_chapter_trains_its_own_models_and_reads_them(chapter):
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "Models: cifar10, 1 step, seed 0, on " in done.stdout
+
+
+@pytest.mark.parametrize("chapter", [pytest.param(path, id=path.stem) for path in CHAPTERS])
+def test_the_readme_says_what_a_chapter_trains(chapter):
+    """`at_scale` is named with its experiment: its runs and what they show stand in the table."""
+    (name,) = set(re.findall(r'at_scale\(\\"(\w+)\\", SCALE, BUDGET\)', chapter.read_text()))
+    (strong,) = (each for each in runs.read_experiments() if each.name == f"{name}_gpu")
+    shown = sum(run.images for run in strong.runs)
+    line = f"| [{chapter.stem}](book/{chapter.name}) | {len(strong.runs)} | {shown / 1e6:.0f} | "
+    assert line in (BOOK.parent / "README.md").read_text() and shown <= 30e6
+
+
+def test_at_least_eight_chapters_have_the_switch():
+    assert len(CHAPTERS) >= 8
