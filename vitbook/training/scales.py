@@ -236,8 +236,8 @@ def _make_all(
             f"{budget * minutes / left * 0.8:.1g}, or minutes={left * 1.2:.0f}"
         )
     print(
-        f"{len(missing)} runs, about {_told(left)} on {here}. They are kept in {found.folder}; "
-        "what is cut off goes on when this cell is run again."
+        f"{len(missing)} run{'s' * (len(missing) > 1)}, about {_told(left)} on {here}. Kept in "
+        f"{found.folder}; what is cut off goes on when this cell is run again."
     )
     for number, wanted in enumerate(missing, 1):
         print(f"[{number}/{len(missing)}] {wanted.model}, seed {wanted.seed}; {_told(left)} left")
