@@ -146,7 +146,7 @@ class AtScale:
         told = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
         steps = sorted({run.steps for run in planned})
         counts = f"{steps[0]:,}" + (f" to {steps[-1]:,}" if len(steps) > 1 else "")
-        made = ", ".join(sorted({row.device for row in rows})) or "not run"
+        made = "; ".join(sorted({row.device for row in rows})) or "not run"
         names = sorted({run.dataset for run in planned})
         return f"{' and '.join(names)}, {counts} step{'s' * (counts != '1')}, {told}, on {made}"
 
@@ -192,7 +192,7 @@ def at_scale(
     Example:
         >>> from vitbook.training import at_scale
         >>> found = at_scale("rotations")  # doctest: +ELLIPSIS
-        Models: digits, 1,320 steps, seeds 0 to 2, on ...
+        Models: digits, 1,320 steps, seeds 0 to 7, on ...
         >>> found.compare("rotated", "control").gap > 0
         True
     """
