@@ -37,3 +37,10 @@ def test_a_diagram_in_a_diagram_is_a_frame_and_a_branch_goes_past():
     assert frame.count('class="vb-to"') == 4  # past, between, to the sum, to the head
     assert html.count("<style>") == 1 and html.count("<div") == html.count("</div>")
     assert "tokens → [Block, twice: (as it is | norm → layer) → +] → head" in html
+
+
+def test_ways_inside_ways_are_told_each_time():
+    """Parts of a sequence are checked at random: once is not always."""
+    inner = Diagram(["turn"], "rotary")
+    told = {repr(Diagram(["in", [["a", inner], [["b"], inner]], "out"])) for _ in range(200)}
+    assert len(told) == 1

@@ -12,7 +12,8 @@ from einops import rearrange
 from PIL import Image
 from torch import Tensor
 
-Part = Union[str, Tensor, Sequence["Part"], "Diagram"]
+# Not Sequence["Part"]: a name that stands for itself is checked at random, and found now and then.
+Part = Union[str, Tensor, Sequence, "Diagram"]
 
 ARROW = "→"
 
