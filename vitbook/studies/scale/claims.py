@@ -220,7 +220,7 @@ def _bodies() -> Table:
             lines.append(line)
     return Table(
         "More photographs before",
-        "Two bodies learn from 1, 10 and 100 % of Tiny-ImageNet (64 px), each in 1,950 steps, so "
+        "Two bodies learn from shares of Tiny-ImageNet (64 px), each in 1,950 steps, so "
         "that 1,000 photographs are seen 250 times and 100,000 two and a half times. Then they are "
         "frozen, and a linear layer (ridge regression) learns another task from a few images of "
         "each class: mean and 95 % interval over five draws of these. One body each: what another "
