@@ -207,17 +207,18 @@ def _bodies() -> Table:
     lines = []
     for body, model in UPSTREAM.items():
         for row in sorted(_upstream(model), key=lambda row: row.share):
-            line = {"body": body, "photographs": f"{row.share * 100_000:,.0f}",
-                    "top-1 of their 200 classes": f"{100 * row.accuracy:.1f}"}  # fmt: skip
             for dataset, (name, *_) in FEW.items():
                 (read,) = runs.measurements("few_shot", f"{row.name}-{name}")
-                for features in READERS[:2]:
-                    told = {images: ends for images, *ends in frozen(read, features, 1)}
-                    for shots in (10, 100):
-                        line[f"{dataset}, {shots} a class, {features}"] = interval(
-                            told[shots], ".1f"
-                        )
-            lines.append(line)
+                learned, fresh = (
+                    {shots: ends for shots, *ends in frozen(read, features, 1)}
+                    for features in READERS[:2]
+                )
+                lines.append({
+                    "body": body, "photographs": f"{row.share * 100_000:,.0f}", "asked": dataset,
+                    "10 a class": interval(learned[10], ".1f"),
+                    "100 a class": interval(learned[100], ".1f"),
+                    "100, fresh": interval(fresh[100], ".1f"),
+                })  # fmt: skip
     return Table(
         "More photographs before",
         "Two bodies learn from shares of Tiny-ImageNet (64 px), each in 1,950 steps, so "
