@@ -25,15 +25,15 @@ def carried(found: AtScale) -> dict[str, list[tuple[int, float, float, float]]]:
 
     Of digits it was measured, by ``vitbook measure resolutions``; of photographs it is here.
     """
-    curves = {}
+    curves, page = {}, found.scale == "page"
+    (kept,) = runs.measurements("resolutions", "digits")
+    test = None if page else found.dataset()
     for name, (kind, way) in CARRIED.items():
-        if found.scale == "page":
-            (kept,) = runs.measurements("resolutions", "digits")
+        if page:
             model = f"{KINDS[kind]}_micro_patch1_8"
             rows = [row for row in kept.rows if (row["model"], row["way"]) == (model, way)]
             sizes, seeds = SIZES, [row["accuracy"] for row in rows]
         else:
-            test = found.dataset()
             sizes = [test.images.shape[-1] // 8 * size for size in SIZES]
             seeds = [[_read(found, kind, seed, way, test, size) for size in sizes]
                      for seed in found.seeds]  # fmt: skip

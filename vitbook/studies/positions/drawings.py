@@ -38,8 +38,10 @@ def similarities(found: AtScale) -> dict[str, Map]:
 
     The table is always of photographs: where ``found`` has digits, that of a model of the book.
     """
-    book = vitbook.load_checkpoint("cifar10-vit_mini_patch4_32-quick-seed0").model
-    model = book if found.scale == "page" else found.model("1-D table")
+    if found.scale == "page":
+        model = vitbook.load_checkpoint("cifar10-vit_mini_patch4_32-quick-seed0").model
+    else:
+        model = found.model("1-D table")
     rows = F.normalize(model.position.table[1:].detach().cpu(), dim=1)
     grid = torch.cartesian_prod(torch.arange(8.0), torch.arange(8.0))
     bell = torch.exp(-(torch.cdist(grid, grid) ** 2) / (2 * 1.6**2))

@@ -51,10 +51,14 @@ def digits(model: str, epochs: int = 20) -> list[Result]:
     return [row for row in rows if row.recipe["epochs"] == epochs]
 
 
+@cache
+def _few_shots() -> dict[str, Measurement]:
+    return {each.subject: each for each in runs.measurements("few_shot")}
+
+
 def few_shots(dataset: str) -> list[Measurement]:
     """Frozen features after a few images a class: of the last block, then of block 9."""
-    found = {each.subject: each for each in runs.measurements("few_shot")}
-    return [found[f"{FROZEN}-{name}"] for name in FEW[dataset]]
+    return [_few_shots()[f"{FROZEN}-{name}"] for name in FEW[dataset]]
 
 
 def block_read(few: Measurement) -> str:
@@ -96,9 +100,9 @@ def by_upstream(dataset: str, shots: int = 100) -> dict[str, list[tuple[printed.
     name = FEW[dataset][0]
     curves: dict[str, list[tuple[printed.Number, ...]]] = {}
     for body, model in UPSTREAM.items():
-        for row in sorted(_upstream(model), key=lambda row: row.share):
+        for row in _upstream(model):
             seen = round(num_images(row.dataset, "train") * row.share)
-            (read,) = runs.measurements("few_shot", f"{row.name}-{name}")
+            read = _few_shots()[f"{row.name}-{name}"]
             for told, features in (("", READERS[0]), (", fresh weights", READERS[1])):
                 found = {images: ends for images, *ends in frozen(read, features, 1)}
                 curves.setdefault(body + told, []).append((seen, *found[shots]))
@@ -106,7 +110,9 @@ def by_upstream(dataset: str, shots: int = 100) -> dict[str, list[tuple[printed.
 
 
 def _upstream(model: str) -> list[Result]:
-    return runs.select(ledger(), experiment="upstream_size", model=model)
+    """The runs of a body, the fewest photographs first."""
+    rows = runs.select(ledger(), experiment="upstream_size", model=model)
+    return sorted(rows, key=lambda row: row.share)
 
 
 def by_shape(costs: dict[str, printed.Number]) -> dict[str, list[tuple[printed.Number, ...]]]:
@@ -206,9 +212,9 @@ def _shares() -> Table:
 def _bodies() -> Table:
     lines = []
     for body, model in UPSTREAM.items():
-        for row in sorted(_upstream(model), key=lambda row: row.share):
+        for row in _upstream(model):
             for dataset, (name, *_) in FEW.items():
-                (read,) = runs.measurements("few_shot", f"{row.name}-{name}")
+                read = _few_shots()[f"{row.name}-{name}"]
                 learned, fresh = (
                     {shots: ends for shots, *ends in frozen(read, features, 1)}
                     for features in READERS[:2]
