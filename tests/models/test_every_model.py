@@ -57,7 +57,12 @@ def one_of_each_kind():
 UNREAD = {
     f"vit_{kind}_{body}": {f"encoder.blocks.{last}.attention.position.{table}" for table in tables}
     for kind, tables in (("relpos", ["table"]), ("relpos2d", ["of_rows", "of_columns"]))
-    for body, last in (("tiny_patch4_32", 8), ("micro_patch2_8", 3), ("micro_patch1_8", 3))
+    for body, last in {
+        "tiny_patch4_32": 8,
+        "mini_patch4_32": 5,
+        "micro_patch2_8": 3,
+        "micro_patch1_8": 3,
+    }.items()
 }
 
 
