@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets, runs
+from vitbook.cli import packing
 from vitbook.cli.options import Device, Threads
 from vitbook.cli.rates import Rates
 from vitbook.cli.worker import ROOT, Worker, code_of_commit, say
@@ -138,6 +139,54 @@ def run_experiments(
     _say_what_waits(experiments, wanted, states)
     if failed:
         raise WorkError(f"{failed} failed, see above; the same command tries again")
+
+
+@app.command(name="pack")
+def pack_experiments(
+    folder: Annotated[Path, typer.Argument(help="To be written; it must not be there.")],
+    names: Annotated[list[str], typer.Argument(help="Experiments by name, the worthiest first.")],
+    megabytes: Annotated[float, typer.Option(min=1, help="What it may weigh, in MiB.")] = 64.0,
+    file: ListFile = None,
+    ledger: Ledger = None,
+    work: Work = None,
+) -> None:
+    """Write a folder for a machine that is lent: code, data, and the runs that the ledger lacks.
+
+    There `experiments run --minutes 9` works off the list, without a connection and without git:
+    torch, torchvision and the small packages of pyproject.toml must be there.
+    """
+    list_file = file or runs.data_folder() / "experiments.toml"
+    by_name = {each.name: each for each in read_experiments(file, _check)}
+    for name in names:
+        if name not in by_name:
+            raise UnknownNameError("experiment", name, by_name)
+    chosen = [by_name[name] for name in dict.fromkeys(names)]
+    packed = packing.pack(folder, list_file, chosen, _place(ledger, work), megabytes)
+    for why, number in packed.left_out.items():
+        say(f"{number} run{'s' * (number > 1)} left out: {why}")
+    images = sum(run.images for run in packed.runs)
+    say(
+        f"{len(packed.runs)} runs, {images / 1e6:.1f} million images, {packed.megabytes:.1f} MiB "
+        f"in {folder}. There: cd {folder.name} && python3 -m vitbook experiments run --minutes 9. "
+        f"Here, once it is back: vitbook experiments collect {folder}"
+    )
+
+
+@app.command(name="collect")
+def collect_experiments(
+    folder: Annotated[Path, typer.Argument(help="That `pack` wrote, as it came back.")],
+    file: ListFile = None,
+    ledger: Ledger = None,
+    work: Work = None,
+) -> None:
+    """Carry the rows that were made in a pack into the ledger, each after a check."""
+    experiments, place = read_experiments(file, _check), _place(ledger, work)
+    came, stayed = packing.collect(folder, experiments, place)
+    for name, why in stayed.items():
+        say(f"{name} stays there: {why}")
+    say(f"{len(came)} rows came in")
+    if stayed:
+        raise WorkError(f"{len(stayed)} did not come in, see above")
 
 
 def _check(run: PlannedRun) -> None:

@@ -23,6 +23,7 @@ from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.datasets.folders import data_root
 from vitbook.files import write_atomically
 from vitbook.runs import PlannedRun
+from vitbook.runs.provenance import is_archive
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = "a row says which commit made it"
@@ -118,10 +119,14 @@ class Worker:
 def code_of_commit(folder: Path) -> Path:
     """A folder with a clone of the checkout at its commit, so that editing does not touch it.
 
+    What ``vitbook experiments pack`` wrote is used as it is.
+
     Raises:
         WorkError: no checkout, or tracked files that differ from the commit.
     """
-    if Path(_git("-C", str(ROOT), "rev-parse", "--show-toplevel")) != ROOT:
+    if is_archive():
+        return folder / runs.commit()[:12]
+    if Path(git("-C", str(ROOT), "rev-parse", "--show-toplevel")) != ROOT:
         raise WorkError(f"{ROOT} is part of another git checkout: clone vitbook's own repository")
     commit = runs.commit()
     if commit.endswith("+"):
@@ -135,8 +140,8 @@ def code_of_commit(folder: Path) -> Path:
         if not (out / "code").exists():
             part = out / "code.part"
             shutil.rmtree(part, ignore_errors=True)
-            _git("clone", "--quiet", "--no-checkout", str(ROOT), str(part))
-            _git("-C", str(part), "checkout", "--quiet", commit)
+            git("clone", "--quiet", "--no-checkout", str(ROOT), str(part))
+            git("-C", str(part), "checkout", "--quiet", commit)
             part.rename(out / "code")
     return out
 
@@ -154,7 +159,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _git(*words: str) -> str:
+def git(*words: str) -> str:
     try:
         done = subprocess.run(["git", *words], capture_output=True, text=True)
     except FileNotFoundError as error:

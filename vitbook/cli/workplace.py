@@ -46,12 +46,17 @@ class Workplace:
             )
 
     def done(self) -> dict[str, Result]:
-        """The rows of the ledger by the digest of what they answer."""
+        """The rows of the ledger by the digest of what they answer.
+
+        A run that was looked into while it learned also answers for the same without probes.
+        """
         found: dict[str, Result] = {}
         for row in runs.read_all(self.ledger / "results"):
-            run = PlannedRun.of(row)
-            if run and (run.digest not in found or self._checkpoint(row).is_file()):
-                found[run.digest] = row
+            if (run := PlannedRun.of(row)) is None:
+                continue
+            for digest in {run.digest, run.unprobed.digest}:
+                if digest not in found or self._checkpoint(row).is_file():
+                    found[digest] = row
         return found
 
     def is_done(self, run: PlannedRun, rows: dict[str, Result]) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from hashlib import blake2b
 
@@ -127,6 +127,11 @@ class PlannedRun:
         what |= {"start": self.start} if self.start else {}
         what |= {"teacher": self.teacher} if self.teacher else {}
         return blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=4).hexdigest()
+
+    @property
+    def unprobed(self) -> "PlannedRun":
+        """The same run, whether or not somebody looks into the model while it learns."""
+        return replace(self, probe_epochs=()) if self.probe_epochs else self
 
     @property
     def settings(self) -> dict:

@@ -12,6 +12,8 @@ import torch
 
 from vitbook.devices import gpu_name
 
+ARCHIVED = "$Format:%H$"  # the commit, in what `git archive` wrote: see .gitattributes
+
 
 def versions() -> dict[str, str]:
     names = ("torch", "torchvision", "numpy", "vitbook")
@@ -25,7 +27,15 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+def is_archive() -> bool:
+    """Whether this code was written by ``git archive``: a pack, a release's zip file."""
+    return not ARCHIVED.startswith("$")
+
+
 def commit() -> str:
+    """Of the checkout, with a "+" where tracked files differ from it; "unknown" of a package."""
+    if is_archive():
+        return ARCHIVED
     git = ["git", "-C", str(Path(__file__).resolve().parent)]
     try:
         name = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)

@@ -57,7 +57,7 @@ class AtScale:
     def _found(self) -> dict[PlannedRun, Result]:
         """The rows of the ledger and of the folder, by the run that they answer."""
         rows = [*runs.read_all(), *(runs.read_all(self.folder) if self.folder.is_dir() else ())]
-        return {_plain(own): row for row in rows if (own := PlannedRun.of(row)) is not None}
+        return {own.unprobed: row for row in rows if (own := PlannedRun.of(row)) is not None}
 
     @property
     def missing(self) -> list[PlannedRun]:
@@ -138,6 +138,18 @@ class AtScale:
         else:
             print(f"{'holds' if holds else 'does not hold'} for {self}: {sentence}")
 
+    @property
+    def cost(self) -> str:
+        """What its runs took: time, pace, memory."""
+        rows = [self._found[run] for some in self.planned.values() for run in some]
+        paces = sorted(row.images_per_second for row in rows)
+        minutes = sum(row.wall_time_s for row in rows) / 60
+        memory = max(row.peak_memory_mb for row in rows) / 1024
+        return (
+            f"{minutes:.1f} minutes in all, {paces[0]:,.0f} to {paces[-1]:,.0f} images a second in "
+            f"training, {memory:.1f} GiB at most"
+        )
+
     def __str__(self) -> str:
         """Where the numbers come from: data, epochs, seeds, devices."""
         planned = [run for some in self.planned.values() for run in some]
@@ -208,7 +220,7 @@ def at_scale(
         raise UnknownNameError("experiment", wanted, experiments)
     if not (roles := experiments[wanted].roles):
         raise ValueError(f"experiment {wanted} has no roles: name them in its runs")
-    roles = {role: tuple(map(_plain, some)) for role, some in roles.items()}
+    roles = {role: tuple(each.unprobed for each in some) for role, some in roles.items()}
     if scale == "gpu" and budget < 1:
         roles = {role: _cut(some, budget) for role, some in roles.items()}
     place = Path(folder) if folder else (DRIVE if DRIVE.is_dir() else Path()) / "vitbook-runs"
@@ -220,6 +232,8 @@ def at_scale(
         _say_others(place)
         _make_all(found, missing, minutes, budget)
     print(f"Models: {found}")
+    if scale == "gpu":
+        print(f"Cost: {found.cost}")
     return found
 
 
@@ -291,11 +305,6 @@ def _shorter(run: PlannedRun, budget: float | int) -> PlannedRun:
         warmup_epochs=warmup,
     )
     return replace(run, recipe=recipe)
-
-
-def _plain(run: PlannedRun) -> PlannedRun:
-    """The same run, whether or not somebody looked into the model while it learned."""
-    return replace(run, probe_epochs=()) if run.probe_epochs else run
 
 
 def _say_others(place: Path) -> None:

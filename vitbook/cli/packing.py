@@ -1,0 +1,265 @@
+"""Runs for a machine that is lent for half an hour: packed here, made there, collected here.
+
+The pack is this checkout cut to what the runs need. There ``vitbook experiments run`` works as it
+does here, with no connection and no git.
+"""
+
+import re
+import shutil
+import subprocess
+import tarfile
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from vitbook import datasets, runs
+from vitbook.cli.worker import NEEDED, ROOT, git
+from vitbook.cli.workplace import WorkError, Workplace
+from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.folders import data_root
+from vitbook.datasets.stored.shards import find_splits
+from vitbook.files import write_atomically
+from vitbook.runs import Experiment, PlannedRun
+from vitbook.training.faults import load_checkpoint
+from vitbook.training.objectives.kept_answers import answers_file
+from vitbook.training.transfer.start import is_checkpoint
+
+MEBIBYTE = 2**20
+# What no run reads; of the rest of data/ come the files that some run names.
+LEFT_OUT = ("book", "tests", "tools", "data/checkpoints", "data/results", "data/measurements",
+            "data/answers", "data/heads")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What lies in a pack, and what was left out of it.
+
+    Attributes:
+        runs: that it is for, in their order.
+        left_out: why -> so many runs.
+        megabytes: all of it, in MiB.
+    """
+
+    runs: tuple[PlannedRun, ...]
+    left_out: dict[str, int]
+    megabytes: float
+
+
+def pack(
+    folder: Path,
+    list_file: Path,
+    experiments: Sequence[Experiment],
+    place: Workplace,
+    most: float = 64.0,
+) -> Packed:
+    """Write the code of the commit, the runs that the ledger lacks, and what these read.
+
+    Args:
+        folder: of the pack; must not be there.
+        list_file: that the experiments were read from.
+        experiments: in the order of their worth.
+        place: whose ledger says what is done.
+        most: that it may weigh, in MiB.
+
+    Raises:
+        WorkError: no commit, nothing to pack, or it would be too heavy; then nothing is left.
+    """
+    if folder.exists():
+        raise WorkError(f"{folder} is there already: choose another folder, or remove it")
+    commit = runs.commit()
+    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+        raise WorkError(f"the checkout is at {commit}, and {NEEDED}: commit what was changed")
+    wanted, left_out = _to_make(experiments, place)
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        _write_code(part, commit)
+        _write_data(part / "data", list_file, experiments, place, wanted)
+        total = _weigh(part, most)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return Packed(wanted, left_out, total)
+
+
+def collect(
+    folder: Path, experiments: Iterable[Experiment], place: Workplace
+) -> tuple[list[str], dict[str, str]]:
+    """Carry rows that were made in a pack into the ledger, each after a check.
+
+    Returns:
+        Names of the rows that came in; of those that did not -> why.
+
+    Raises:
+        WorkError: no pack.
+        OSError: the disk is full.
+    """
+    found = folder / "data" / "results"
+    if not found.is_dir():
+        raise WorkError(f"no {found}: expected a folder that `vitbook experiments pack` wrote")
+    asked = {run: run for each in experiments for run in each.runs}
+    came, stayed, rows = [], {}, place.done()
+    for path in sorted(found.glob("*.json")):
+        try:
+            row = runs.read_row(path)
+            run = asked.get(of_row := PlannedRun.of(row), of_row)  # it knows whether it ships
+            if run is not None and place.is_done(run, rows):
+                continue  # it went there with the pack, or was collected before
+            weights = folder / "data" / "checkpoints" / f"{row.name}.safetensors"
+            if why := _wrong(row, run, asked, weights):
+                stayed[path.name] = why
+                continue
+            if run.ships:
+                write_atomically(place.ledger / "checkpoints" / weights.name, weights.read_bytes())
+            runs.record(row, place.ledger / "results")
+        except (runs.LedgerError, ValueError) as error:
+            stayed[path.name] = str(error)
+        else:
+            came.append(row.name)
+    return came, stayed
+
+
+def _wrong(
+    row: runs.Result, run: PlannedRun | None, asked: Collection[PlannedRun], weights: Path
+) -> str:
+    """What speaks against a row; empty if nothing."""
+    if run is None or run.digest != row.definition:
+        return "its settings are not those that it is called after"
+    if run not in asked:
+        return "no experiment of the list asks for it"
+    try:
+        git("-C", str(ROOT), "cat-file", "-e", f"{row.commit}^{{commit}}")
+    except WorkError:
+        return f"commit {row.commit[:12]} is none of this checkout's: fetch it"
+    scores = [point["accuracy"] for point in row.curve if "accuracy" in point]
+    if len(row.curve) != run.recipe.epochs or (scores and scores[-1] != row.accuracy):
+        return f"{len(row.curve)} epochs that end at {scores[-1:]}: a row of another run"
+    if not run.ships:
+        return ""
+    if not weights.is_file():
+        return f"{weights.name} is not beside it, which ships"
+    loaded = load_checkpoint(weights)  # of the catalogue's shapes, else it raises
+    if loaded.model.spec.name != row.model:
+        return f"its weights are those of {loaded.model.spec.name}"
+    if not all(torch.isfinite(tensor).all() for tensor in loaded.model.state_dict().values()):
+        return "its weights hold NaN or infinity"
+    return ""
+
+
+def chosen_tables(text: str, names: Sequence[str]) -> str:
+    """Some tables of a TOML list, each with what belongs to it, in the order of their names."""
+    parts = re.split(r"(?m)^(?=\[\w+\])", text)
+    by_name = {found[1]: part for part in parts if (found := re.match(r"\[(\w+)\]", part))}
+    chosen = "".join(by_name[name] for name in names)
+    whole, now = tomllib.loads(text), tomllib.loads(chosen)
+    if now != {name: whole[name] for name in names}:
+        raise WorkError("each experiment of the list must stand in one place: its table, its runs")
+    return chosen
+
+
+def _to_make(
+    experiments: Sequence[Experiment], place: Workplace
+) -> tuple[tuple[PlannedRun, ...], dict[str, int]]:
+    """Runs that the ledger lacks and that could be made there; and why others could not be."""
+    rows = place.done()
+    missing = dict.fromkeys(
+        run for each in experiments for run in each.runs if not place.is_done(run, rows)
+    )
+    why_not = {run: why for run in missing if (why := _lacks(run))}
+    left_out = dict(Counter(why_not.values()))
+    if len(why_not) == len(missing):
+        raise WorkError("nothing to pack: " + ("; ".join(left_out) or "all of it is done"))
+    return tuple(run for run in missing if run not in why_not), left_out
+
+
+def _lacks(run: PlannedRun) -> str:
+    """Why it could not be made there; empty if it could."""
+    if not datasets.is_here(run.dataset):
+        return f"{run.dataset} is not here: `vitbook data fetch {run.dataset}`, or set VITBOOK_DATA"
+    for name in (run.start, run.teacher):
+        if name and not name.startswith("fresh:") and _file_of(name) is None:
+            return f"{name} is no file of the book's own, and its package may not be there"
+    return ""
+
+
+def _file_of(name: str) -> Path | None:
+    """Of weights or of kept answers of the book's own."""
+    if (kept := answers_file(name)) is not None:
+        return kept
+    return (
+        runs.data_folder() / "checkpoints" / f"{name}.safetensors" if is_checkpoint(name) else None
+    )
+
+
+def _write_code(folder: Path, commit: str) -> None:
+    folder.mkdir(parents=True)
+    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, "--", "."]
+    words += [f":(exclude){name}" for name in LEFT_OUT]
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE) as archive,
+        tarfile.open(fileobj=archive.stdout, mode="r|") as tar,
+    ):
+        tar.extractall(folder, filter="data")
+    if archive.returncode:
+        raise WorkError(f"git cannot archive {commit[:12]} of {ROOT}: see what it said above")
+
+
+def _write_data(
+    data: Path,
+    list_file: Path,
+    experiments: Sequence[Experiment],
+    place: Workplace,
+    wanted: Sequence[PlannedRun],
+) -> None:
+    text = list_file.read_text(encoding="utf-8-sig")
+    chosen = chosen_tables(text, [each.name for each in experiments])
+    (data / "experiments.toml").write_text(chosen, encoding="utf-8")
+    for name in ("results", "checkpoints"):
+        (data / name).mkdir()
+    files = dict.fromkeys([*_done(experiments, place), *_read_by(wanted)])
+    for source, target in files:
+        (data / target).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, data / target)
+
+
+def _done(experiments: Sequence[Experiment], place: Workplace) -> list[tuple[Path, str]]:
+    """What is done goes along, so that it is not made twice."""
+    files, rows = [], place.done()
+    for run in (run for each in experiments for run in each.runs if place.is_done(run, rows)):
+        name = rows[run.digest].name
+        files.append((place.ledger / "results" / f"{name}.json", f"results/{name}.json"))
+        weights = f"checkpoints/{name}.safetensors"
+        files += [(place.ledger / weights, weights)] * run.ships
+    return files
+
+
+def _read_by(wanted: Sequence[PlannedRun]) -> list[tuple[Path, str]]:
+    """Files that runs read, and where each lies below ``data``."""
+    files = []
+    for run in wanted:
+        for name in (run.start, run.teacher):
+            if name and (path := _file_of(name)) is not None:
+                files.append((path, f"{path.parent.name}/{path.name}"))
+        if run.dataset in IMAGE_SETS:
+            splits = ("train", datasets.held_out_split(run.dataset))
+            for shards in find_splits(data_root() / run.dataset, splits).values():
+                files += [(each.path, f"{run.dataset}/{each.path.name}") for each in shards.found]
+    return files
+
+
+def _weigh(folder: Path, most: float) -> float:
+    """All of its files, in MiB."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    weights = {path: path.stat().st_size / MEBIBYTE for path in files}
+    if (total := sum(weights.values())) > most:
+        heavy = sorted(weights, key=weights.get, reverse=True)[:3]
+        told = ", ".join(f"{path.relative_to(folder)} {weights[path]:.1f}" for path in heavy)
+        raise WorkError(
+            f"the pack would weigh {total:.1f} MiB, and {most:g} were allowed ({told}): name fewer "
+            "experiments, or allow more by --megabytes"
+        )
+    return total
