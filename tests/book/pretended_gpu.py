@@ -38,6 +38,7 @@ class Tags(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self._there: dict[int, StorageWeakRef] = {}
+        self._most = 100  # entries, before those are dropped that nothing holds any more
 
     def on(self, tensor: Tensor) -> bool:
         try:
@@ -50,6 +51,9 @@ class Tags(TorchDispatchMode):
     def put(self, tensor: Tensor, there: bool) -> Tensor:
         storage = tensor.untyped_storage()
         if there:
+            if len(self._there) >= self._most:  # a storage that is watched keeps its memory
+                left = {key: ref for key, ref in self._there.items() if not ref.expired()}
+                self._there, self._most = left, 2 * len(left) + 100
             self._there[storage._cdata] = StorageWeakRef(storage)
         else:
             self._there.pop(storage._cdata, None)
