@@ -125,6 +125,11 @@ PARAMETERS = {
     "vit_resnext_mini_patch8_64": MINI_64,
     "vit_resnext_mini_patch8_128": MINI_128,
     "vit_ghost_mini_patch4_32": MINI_32 + 6 * GHOST,
+    # Patches, class token, places, last norm and head are 127 widths and 10.
+    "vit_dn_equal_mini_patch4_32": 12 * (4 * 64**2 + 2 * 64 * 144 + 6 * 64 + 144) + 127 * 64 + 10,
+    "vit_ghost_equal_mini_patch4_32": 6 * (4 * 112**2 + 2 * 112 * 224 + 6 * 112 + 224)
+    - 6 * (168 * 112 - 168 + 112 * 113 - 112)
+    + (127 * 112 + 10),
     "vit_ghost_mini_patch8_64": MINI_64 + 6 * GHOST,
     "vit_ghost_mini_patch8_128": MINI_128 + 6 * GHOST,
     # Two blocks 80 wide, with a bias of queries, keys and values; then Dense on the micro.

@@ -114,6 +114,11 @@ def test_designs_are_compared_at_equal_cost_and_equal_steps(found):
     )
 
 
+def test_corrected_for_their_number_no_design_is_above_plain_and_dense_is_below(found):
+    told = {name: found.verdict(cnn_designs.claim_on(name)) for name in cnn_designs.DESIGNS}
+    assert "agrees" not in told.values() and told["Dense"] == "contradicts"
+
+
 def test_all_digits_are_at_the_ceiling_and_one_run_shows(found):
     told = {claim.name: found.verdict(claim.name) for claim in found.claims}
     assert {each for name, each in told.items() if name.endswith("all digits")} == {

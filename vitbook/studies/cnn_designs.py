@@ -17,6 +17,7 @@ from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import Checkpoints, OtherData, Split, rows_of_checkpoints
 from vitbook.training.engine.evaluation import as_pixels
+from vitbook.training.scales import AtScale
 
 # What the chapter calls a design -> its model of equal cost, behind "vit_" or "t2t_vit_".
 DESIGNS = {
@@ -58,10 +59,16 @@ def claim_on(design: str, digits: str = "143 digits") -> str:
     return f"{design[0].upper()}{design[1:]}, {digits}"
 
 
-def gains(evidence: Evidence) -> dict[str, tuple[float, float, float]]:
-    """Design -> points above the plain model after 143 digits, and the ends of their interval."""
-    found = {name: evidence[claim_on(name)].comparison for name in DESIGNS}
-    return {name: (each.gap, each.low, each.high) for name, each in found.items()}
+def gains(found: AtScale) -> dict[str, tuple[float, float, float]]:
+    """Design -> points above the plain model, and the ends of their interval."""
+    against = {name: found.compare(name, "plain") for name in DESIGNS}
+    return {name: (each.gap, each.low, each.high) for name, each in against.items()}
+
+
+def costs(found: AtScale) -> dict[str, float]:
+    """Design -> its multiply-adds for an image, over those of the plain model."""
+    macs = {name: counts.macs(found.rows(name)[0].model, None) for name in ("plain", *DESIGNS)}
+    return {name: macs[name] / macs["plain"] for name in DESIGNS}
 
 
 def evidence() -> Evidence:

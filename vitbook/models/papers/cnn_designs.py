@@ -94,9 +94,13 @@ MINI_DESIGNS = dict(
     sw=dict(body=replace(MINI_BODY, width=128, depth=3, num_heads=8, mlp_width=320)),
     resnext=dict(body=replace(MINI_BODY, num_heads=24)),
 )
-# Those behind "equal" take as many multiply-adds as the plain micro, to 2 %: three layers more and
-# a quarter narrower, shallow with a wider MLP, and Ghost wider by what it saves. SE and ResNeXt
-# cost the same already.
+# Those behind "equal" take as many multiply-adds as the plain model: a deep and narrow one with
+# more layers or less narrow, a shallow one with a wider MLP, and Ghost wider by what it saves, all
+# to 3 %. SE and ResNeXt cost the same already, and the mini's SW and Dense do to 5 %.
+MINI_EQUAL = dict(
+    dn=dict(body=replace(MINI_BODY, width=64, depth=12, num_heads=4, mlp_width=144)),
+    ghost=GHOST | dict(body=replace(MINI_BODY, width=112, num_heads=7, mlp_width=224)),
+)
 MICRO_DESIGNS = dict(
     se=SQUEEZED,
     ghost=GHOST,
@@ -107,11 +111,18 @@ MICRO_DESIGNS = dict(
     sw_equal=dict(body=Body(width=80, depth=2, num_heads=5, mlp_width=260)),
     ghost_equal=GHOST | dict(body=replace(MICRO_BODY, width=76, mlp_width=152)),
 )
-SMALL_DESIGN_MODELS = {
-    f"vit_{name}_mini_{patches}": mini | design
-    for name, design in MINI_DESIGNS.items()
-    for patches, mini in MINI.items()
-} | {f"vit_{name}_micro_patch2_8": MICRO | design for name, design in MICRO_DESIGNS.items()}
+SMALL_DESIGN_MODELS = (
+    {
+        f"vit_{name}_mini_{patches}": mini | design
+        for name, design in MINI_DESIGNS.items()
+        for patches, mini in MINI.items()
+    }
+    | {
+        f"vit_{name}_equal_mini_patch4_32": MINI["patch4_32"] | design
+        for name, design in MINI_EQUAL.items()
+    }
+    | {f"vit_{name}_micro_patch2_8": MICRO | design for name, design in MICRO_DESIGNS.items()}
+)
 
 # Everything that `vit_dense` takes, by name. The paper prints 19 layers and widths from 128 to 736;
 # the growth is that of T2T-ViT-Dense, stages and ratio are found by their counts.
