@@ -58,6 +58,7 @@ PARAMETERS = {
     "vit_mini_d24_patch4_32": MINI_32 + 18 * BLOCK,
     "vit_mini_w48_patch4_32": 6 * NARROW + AROUND_NARROW,
     "vit_mini_w192_patch4_32": 2_692_426 - 3 * BROAD,  # the tiny with six of nine layers
+    "vit_postnorm_mini_patch4_32": MINI_32 - 2 * 96,  # no last norm
     "vit_mini_patch2_32": MINI_32 - 36 * 96 + 192 * 96,
     "vit_mini_patch8_32": MINI_32 + 144 * 96 - 48 * 96,
     # No table; rows and columns of half a token; six layers of offsets and the class token's three.

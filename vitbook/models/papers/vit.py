@@ -254,6 +254,7 @@ VIT_MODELS = (
     | {
         "vit_halfbase_patch32_224": IMAGENET | dict(patch_size=32, body=HALF_BASE),
         "vit_postnorm_tiny_patch4_32": TINY["patch4_32"] | POST_NORM,
+        "vit_postnorm_mini_patch4_32": MINI["patch4_32"] | POST_NORM,
     }
     | {f"vit_tiny_{patches}": tiny for patches, tiny in TINY.items()}
     | {f"vit_mini_{patches}": mini for patches, mini in MINI.items()}
