@@ -8,6 +8,7 @@ from torch import nn
 from vitbook import create_model, datasets, load_checkpoint, runs
 from vitbook.datasets import normalize
 from vitbook.studies.small_data_benchmark import claims, compared, losses_uphill, poster, sharpness
+from vitbook.training import at_scale
 from vitbook.training.engine.loss import cross_entropy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +133,7 @@ def test_unequal_steps_are_said_and_nothing_else_is(found):
 
 def test_the_tokenizers_gain_has_no_sign_without_its_recipe(found):
     gaps = [found[name].comparison.gap for name in ("SL-ViT, 20 epochs", "SL-ViT")]
-    lines = {line[""]: line for line in compared.beside()}
+    lines = {line[""]: line for line in compared.beside(at_scale("recipe_parts"))}
     long = float(lines["SL-ViT"]["300 epochs"]) - float(lines["plain ViT"]["300 epochs"])
     assert gaps[0] > 20 and gaps[1] < -3 and 0 < long < 1
     assert lines["T2T-ViT"]["poster"] == "–" and lines["ResNet"]["poster"] == "83.4"

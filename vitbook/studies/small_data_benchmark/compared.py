@@ -6,6 +6,7 @@ from statistics import mean
 from vitbook import runs
 from vitbook.runs import Result
 from vitbook.studies.small_data_benchmark.poster import AUTHORS, BODIES, costs, printed
+from vitbook.training import AtScale
 
 VIT = "vit_mini_patch4_32"
 MINIS = {"Rot-ViT": "rot_vit_mini_patch4_32", "SL-ViT": "sl_vit_mini_patch4_32",
@@ -13,6 +14,7 @@ MINIS = {"Rot-ViT": "rot_vit_mini_patch4_32", "SL-ViT": "sl_vit_mini_patch4_32",
 OVERLAP = {"T2T-ViT": "t2t_vit_mini_patch4_32", "hybrid": "vit_mini_r8_s4_32"}
 COMPARED = ("ViT-Ti", "Rot-ViT", "SL-ViT", "T2T-ViT", "ResNet-56")
 KINDS = {"ViT-Ti": "plain ViT", "ResNet-56": "ResNet"}  # whose bodies the columns do not share
+OURS = {"ViT-Ti": "ViT", "ResNet-56": "ResNet-20"}  # the roles of our runs of these kinds
 
 
 @cache  # asked for some forty times
@@ -32,58 +34,48 @@ def bodies(model: str) -> list[Result]:
     return runs.select(ledger(), experiment="small_body", model=model)
 
 
-def _columns() -> dict[str, dict[str, float]]:
-    """Column -> model -> accuracy on CIFAR-10 in percent."""
-    minis = {"ViT-Ti": VIT, "ResNet-56": MINIS["ResNet-20"]} | MINIS | OVERLAP
-    authors = {row["model"]: row["value"] for row in runs.published(quantity="accuracy")
-               if "Lee" in row["source"] and row["dataset"] == "CIFAR-10"}  # fmt: skip
-    found = {
-        "poster": {name: printed(name, "CIFAR-10") for name in COMPARED},
-        "300 epochs": {name: authors.get(AUTHORS.get(name)) for name in COMPARED},
-        "10 epochs, mini": {name: _share(mini_runs(minis[name], 10)) for name in COMPARED},
-    }
-    return {
-        column: {name: 100 * share for name, share in shares.items() if share is not None}
-        for column, shares in found.items()
-    }
+def _authors() -> dict[str, float]:
+    """Model -> accuracy on CIFAR-10 after the 300 epochs of SL-ViT's authors."""
+    rows = {row["model"]: row["value"] for row in runs.published(quantity="accuracy")
+            if "Lee" in row["source"] and row["dataset"] == "CIFAR-10"}  # fmt: skip
+    return {name: rows[model] for name, model in AUTHORS.items() if model in rows}
 
 
-def _share(rows: list[Result]) -> float | None:
-    return mean(row.accuracy for row in rows) if rows else None
-
-
-def beside() -> list[dict[str, str]]:
+def beside(found: AtScale) -> list[dict[str, str]]:
     """Accuracy on CIFAR-10 in percent: the poster's, SL-ViT's authors', and ours."""
+    ours = f"{found.rows('ViT')[0].data_passes:.0f} epochs, mini"
+    authors = _authors()
     return [
-        {"": KINDS.get(name, name)}
-        | {
-            column: f"{shares[name]:.1f}" if name in shares else "–"
-            for column, shares in _columns().items()
-        }
+        {"": KINDS.get(name, name), "poster": _percent(printed(name, "CIFAR-10")),
+         "300 epochs": _percent(authors.get(name)),
+         ours: f"{found.accuracy(OURS.get(name, name)).mean:.1f}"}
         for name in COMPARED
-    ]
+    ]  # fmt: skip
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
 
 
 def curves() -> dict[str, list[tuple[int, float]]]:
     """Name -> (epochs, accuracy) on CIFAR-10, of one body by SL-ViT's recipe: 20, maybe 300."""
-    long = _columns()["300 epochs"]
-    short = {name: rows for name in COMPARED if (rows := bodies(BODIES.get(name, "")))}
-    return {
-        name: [(20, 100 * _share(rows)), *((300, long[each]) for each in (name,) if each in long)]
-        for name, rows in short.items()
-    }
+    long, found = _authors(), {}
+    for name in COMPARED:
+        if rows := bodies(BODIES.get(name, "")):
+            found[name] = [(20, 100 * mean(row.accuracy for row in rows))]
+            found[name] += [(300, 100 * long[name])] if name in long else []
+    return found
 
 
-def frontier() -> list[dict]:
-    """Mini models after five epochs over CIFAR-10, as :func:`vitbook.figures.frontier` asks."""
+def frontier(found: AtScale) -> list[dict]:
+    """The mini models on CIFAR-10, as :func:`vitbook.figures.frontier` asks."""
     by, lines = costs(), []
     kinds = {"ViT": "plain", "ResNet-20": "convolution", "hybrid": "convolution"}
-    for name, model in ({"ViT": VIT} | MINIS | {"hybrid": OVERLAP["hybrid"]}).items():
-        accuracies = [row.accuracy for row in mini_runs(model, 5)]
-        cost = by[model, "forward"]
+    for name in ("ViT", *MINIS, *OVERLAP):
+        cost = by[found.rows(name)[0].model, "forward"]
         lines.append({
-            "name": name, "family": kinds.get(name, "rotated or shifted"),
-            "accuracy": sum(accuracies) / len(accuracies), "parameters": cost["parameters"],
+            "name": name, "family": kinds.get(name, "rotated, shifted or overlapping"),
+            "accuracy": found.accuracy(name).mean / 100, "parameters": cost["parameters"],
             "macs": cost["macs_per_image"], "time": 1 / cost["images_per_second"],
         })  # fmt: skip
     return lines
