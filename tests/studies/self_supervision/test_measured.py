@@ -4,10 +4,25 @@ import pytest
 import torch
 
 from vitbook import datasets
-from vitbook.studies.self_supervision import DINO, distillation_targets, side_by_side
+from vitbook.studies.self_supervision import (
+    DINO,
+    distillation_targets,
+    evidence,
+    side_by_side,
+)
 from vitbook.studies.self_supervision.evidence import few
-from vitbook.studies.self_supervision.measured import TASKS, fresh, of_features, trace, worth
+from vitbook.studies.self_supervision.measured import (
+    TASKS,
+    first_images,
+    fresh,
+    of_features,
+    read_pixels,
+    read_twice,
+    trace,
+    worth,
+)
 from vitbook.studies.self_supervision.readings import mean_token, mean_tokens
+from vitbook.training import at_scale
 
 
 def test_features_that_are_the_label_and_features_that_say_nothing():
@@ -58,3 +73,16 @@ def test_runs_with_few_labels_are_told_apart_by_what_their_start_learned():
     assert {"SimCLR", "BYOL", "masked colours", "masked pixels (MAE)"} <= tuned
     for rows in found.values():
         assert sorted(row.seed for row in rows) == [0, 1, 2]
+
+
+def test_bodies_of_the_readers_own_are_read_as_the_measured_ones_were():
+    found = at_scale("label_free")
+    seen, new = first_images(found)
+    measured = evidence.worth(found)
+    assert measured.keys() >= found.planned.keys() and measured["SimCLR"][0]["seed"] == 0
+    read = read_twice(found.model("SimCLR"), seen, new)
+    for key in ("ridge", "nearest", "ridge_flat", "nearest_flat"):
+        assert read[key] == pytest.approx(measured["SimCLR"][0][key], abs=0.01)
+    assert read_pixels(seen, new)["ridge"] == pytest.approx(
+        measured["pixels"][0]["ridge"], abs=0.01
+    )

@@ -5,7 +5,18 @@ from dataclasses import replace
 
 from vitbook import runs
 from vitbook.runs import Claim, Evidence, Result, Table
-from vitbook.studies.self_supervision.measured import BODY, SHOTS, TASKS, TRACED, learned
+from vitbook.studies.self_supervision.measured import (
+    BODY,
+    SHOTS,
+    TASKS,
+    TRACED,
+    first_images,
+    learned,
+    read_all_bodies,
+)
+from vitbook.training.scales import AtScale
+
+__all__ = ["curves", "evidence", "few", "first_images", "learned", "traces", "worth"]
 
 STEPS = (
     "The first side took 1,320 steps on all digits without labels, and 120 with the 143 labels: "
@@ -35,8 +46,10 @@ def few() -> dict[str, list[Result]]:
     return found
 
 
-def worth() -> dict[str, list[dict]]:
-    """Body -> what was measured of each seed."""
+def worth(at: AtScale | None = None) -> dict[str, list[dict]]:
+    """Body -> what was measured of each seed; measured now of bodies that are the reader's own."""
+    if at is not None and at.scale != "page":
+        return read_all_bodies(at)
     (seen,) = runs.measurements("worth")
     found: dict[str, list[dict]] = {}
     for row in seen.rows:
@@ -44,16 +57,19 @@ def worth() -> dict[str, list[dict]]:
     return found
 
 
-def curves(readout: str = "ridge") -> dict[str, list[tuple[float, ...]]]:
-    """Body -> digits of each class, mean accuracy in %, lowest and highest of the seeds.
+def curves(
+    worths: dict[str, list[dict]], readout: str = "ridge"
+) -> dict[str, list[tuple[float, ...]]]:
+    """Body -> images of each class, mean accuracy in %, lowest and highest of the seeds.
 
     Args:
+        worths: of :func:`worth`.
         readout: "ridge" of the mean token, or "ridge_flat" of the tokens side by side.
     """
     return {
         name: [_point(shots, [100 * row[readout][i] for row in rows])
                for i, shots in enumerate(SHOTS)]
-        for name, rows in worth().items()
+        for name, rows in worths.items()
     }  # fmt: skip
 
 

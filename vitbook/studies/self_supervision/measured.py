@@ -1,5 +1,7 @@
 """What the chapter on self-supervision measures: collapses, and what frozen bodies are worth."""
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -16,6 +18,7 @@ from vitbook.studies.self_supervision.slow_copy import BYOL, DINO
 from vitbook.studies.self_supervision.two_views import TwoViews, spread
 from vitbook.training import load_checkpoint
 from vitbook.training.engine.batches import Batches
+from vitbook.training.scales import AtScale
 from vitbook.training.transfer.few_shot import few_shot_curve
 
 BODY = "vit_micro_patch2_8"
@@ -107,12 +110,7 @@ def worth(body: nn.Module, digits: Dataset, held_out: Dataset) -> dict:
 
     At its end twice: of the mean of the patch tokens, and of the tokens side by side.
     """
-    found = of_features(
-        *(mean_tokens(body, each.images) for each in (digits, held_out)), digits, held_out
-    )
-    flat = of_features(*(side_by_side(body, each.images) for each in (digits, held_out)),
-                       digits, held_out)  # fmt: skip
-    found |= {f"{key}_flat": score for key, score in flat.items()}
+    found = read_twice(body, digits, held_out)
     blocks = list_blocks(body)
     tokens = [
         outputs_of(body, datasets.normalize(each.images), blocks, lambda _, out: out.mean(1))
@@ -127,16 +125,53 @@ def worth(body: nn.Module, digits: Dataset, held_out: Dataset) -> dict:
     return found
 
 
+def read_twice(body: nn.Module, seen: Dataset, new: Dataset) -> dict:
+    """Ridge and neighbours of a frozen body: by the mean token, and by all side by side."""
+    mean, flat = (
+        of_features(*(read(body, each.images) for each in (seen, new)), seen, new)
+        for read in (mean_tokens, side_by_side)
+    )
+    return mean | {f"{key}_flat": score for key, score in flat.items()}
+
+
+def read_pixels(seen: Dataset, new: Dataset) -> dict:
+    """The same of the pixels, which stand side by side as they are."""
+    pixels = (F.normalize(each.images.flatten(1) / 255) for each in (seen, new))
+    found = of_features(*pixels, seen, new)
+    return found | {f"{key}_flat": score for key, score in found.items()}
+
+
+def first_images(found: AtScale, most: int = 2000) -> tuple[Dataset, Dataset]:
+    """Images that frozen bodies are read with, and held-out ones: all, or the first of many."""
+    both = (found.dataset("train"), found.dataset())
+    seen, new = (
+        replace(each, images=each.images[:most], labels=each.labels[:most]) for each in both
+    )
+    return seen, new
+
+
+def read_all_bodies(found: AtScale) -> dict[str, list[dict]]:
+    """Pixels, fresh weights and each role -> what is read of each seed."""
+    seen, new = first_images(found)
+    name = next(iter(found.planned.values()))[0].model
+    unlearned = [fresh(seed, name).to(found.device) for seed in found.seeds]
+    trained = {role: [found.model(role, seed) for seed in found.seeds] for role in found.planned}
+    return {"pixels": [read_pixels(seen, new)]} | {
+        body: [read_twice(model, seen, new) for model in models]
+        for body, models in ({"fresh weights": unlearned} | trained).items()
+    }
+
+
 def of_features(train_features, test_features, digits: Dataset, held_out: Dataset) -> dict:
     return {
         "ridge": ridge(train_features, test_features, digits, held_out, SHOTS),
-        "nearest": round(nearest_other(test_features, held_out.labels), 4),
+        "nearest": round(nearest_other(test_features, held_out.labels.to(test_features.device)), 4),
     }
 
 
 def ridge(train_features, test_features, digits: Dataset, held_out: Dataset, shots) -> list[float]:
-    scores = few_shot_curve(train_features, digits.labels, test_features, held_out.labels, shots,
-                            readers=("ridge",))  # fmt: skip
+    known, asked = (each.labels.to(train_features.device) for each in (digits, held_out))
+    scores = few_shot_curve(train_features, known, test_features, asked, shots, readers=("ridge",))
     return [round(score.accuracy[0], 4) for score in scores]
 
 
@@ -148,11 +183,8 @@ def label_free(sheet: Sheet) -> None:
     """
     sheet.expect("digits")
     digits, held_out = (datasets.load("digits", split) for split in ("train", "test"))
-    pixels = (F.normalize(each.images.flatten(1) / 255) for each in (digits, held_out))
     lacking: dict[str, list] = {"blocks": [], "distance": []}
-    found = of_features(*pixels, digits, held_out)  # side by side as they are
-    found |= {f"{key}_flat": score for key, score in found.items()}
-    rows = [{"body": "pixels", "seed": 0, **lacking, **found}]
+    rows = [{"body": "pixels", "seed": 0, **lacking, **read_pixels(digits, held_out)}]
     for name, three in bodies().items():
         for seed, body in enumerate(three):
             found = sheet.once(f"{name} {seed}", worth, body, digits, held_out)

@@ -1,5 +1,7 @@
 """What a body says of an image, read in two ways, and whether the nearest other has its label."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64, UInt8
@@ -25,24 +27,28 @@ def _patch_tokens(
     return model.features(images)[:, getattr(model, "num_prefix_tokens", 0) :]
 
 
-@torch.no_grad()
 def mean_tokens(
     model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
 ) -> Float[Tensor, "n features"]:
-    """:func:`mean_token` of the images of a data set, in evaluation mode."""
-    device = next(model.parameters()).device
-    with evaluating(model):
-        seen = [mean_token(model, normalize(some.to(device))) for some in images.split(batch_size)]
-    return torch.cat(seen)
+    """:func:`mean_token` of the images of a data set, in evaluation mode, on the model's device."""
+    return _in_batches(mean_token, model, images, batch_size)
+
+
+def side_by_side(
+    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 2048
+) -> Float[Tensor, "n all_features"]:
+    """All patch tokens after the last norm as one row: unlike their mean it says what is where."""
+    return _in_batches(lambda *given: _patch_tokens(*given).flatten(1), model, images, batch_size)
 
 
 @torch.no_grad()
-def side_by_side(
-    model: nn.Module, images: UInt8[Tensor, "n channels height width"]
-) -> Float[Tensor, "n all_features"]:
-    """All patch tokens after the last norm as one row: unlike their mean it says what is where."""
+def _in_batches(
+    read: Callable[[nn.Module, Tensor], Tensor], model: nn.Module, images: Tensor, batch_size: int
+) -> Float[Tensor, "n features"]:
+    device = next(model.parameters()).device
     with evaluating(model):
-        return _patch_tokens(model, normalize(images)).flatten(1)
+        seen = [read(model, normalize(some.to(device))) for some in images.split(batch_size)]
+    return torch.cat(seen)
 
 
 @torch.no_grad()
