@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from vitbook.extras import from_extra
+from vitbook.models.weights import onnx_weights
 from vitbook.models.weights.packages import PackagedFile, PackagedWeights, PackageError
 
 WEIGHTS = PackagedWeights(
@@ -35,11 +35,7 @@ def weights(folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 
     Raises:
         PackageError, ConnectionError, OSError: as :meth:`PackagedWeights.state`.
-        MissingPackageError: onnx is not installed, and there is something to convert.
     """
-    if not WEIGHTS.is_complete(folder):
-        with from_extra("pretrained"):  # before anything is fetched
-            import onnx  # noqa: F401
     state = WEIGHTS.state(folder, convert)
     body = {name: tensor for name, tensor in state.items() if not name.startswith(_DECODER)}
     decoder = {name: tensor for name, tensor in state.items() if name not in body}
@@ -51,21 +47,13 @@ def convert(graph: Path) -> dict[str, Tensor]:
 
     Raises:
         PackageError: the graph lacks a tensor that it should hold.
-        MissingPackageError: onnx is not installed.
     """
-    with from_extra("pretrained"):
-        import onnx
-        from onnx.numpy_helper import to_array
-
-    model = onnx.load(graph)
-    given = {
-        tensor.name: torch.from_numpy(to_array(tensor).copy()) for tensor in model.graph.initializer
-    }
+    given, nodes = onnx_weights.read(graph)
     # Products have their factor transposed and without a name; the node's name says whose it is.
-    for node in model.graph.node:
-        if node.op_type == "MatMul" and node.input[1] in given:
+    for node in nodes:
+        if node.operation == "MatMul" and node.inputs[1] in given:
             name = node.name.removeprefix("/").removesuffix("/MatMul").replace("/", ".")
-            given[f"{name}.weight"] = given.pop(node.input[1]).T
+            given[f"{name}.weight"] = given.pop(node.inputs[1]).T
     try:
         state = _renamed(given)
     except KeyError as error:
