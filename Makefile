@@ -67,7 +67,7 @@ format: $(INSTALLED) ## Mend what make lint can mend
 	@$(BIN)/python tools/clean_notebooks.py
 
 .PHONY: colab
-colab: $(INSTALLED) ## Run the slow tests, chapters as on Colab among them (ALL=1: all of it)
+colab: $(INSTALLED) ## Run the slow tests (ALL=1: all, each chapter with the versions that Colab has among them)
 	$(call step,1/1,What is slow,ALL=$(ALL) $(PARALLEL) tests -m slow -rs --durations=15)
 
 .PHONY: bench

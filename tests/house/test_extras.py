@@ -1,5 +1,6 @@
 """With what probing needs alone: what works, and what the rest says that it lacks."""
 
+import ast
 import json
 import os
 import re
@@ -7,10 +8,12 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
+import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -81,6 +84,35 @@ def test_the_core_is_what_probing_needs():
     assert EXTRAS[""] == {"einops", "jaxtyping", "msgspec", "numpy", "safetensors", "torch"}
     assert EXTRAS["data"] < EXTRAS["train"] < EXTRAS["chapters"] < EXTRAS["test"] < EXTRAS["dev"]
     assert EXTRAS["pretrained"] < EXTRAS["chapters"]
+
+
+# Imported, and brought by what the extra names.
+BROUGHT = {"ipython": "ipywidgets", "pandas": "seaborn", "scipy": "scikit-learn"}
+
+
+def imported() -> set[str]:
+    """The packages that chapters import, and all of vitbook but what no chapter uses."""
+    transform = TransformerManager().transform_cell
+    sources = [
+        transform(cell.source)
+        for path in (ROOT / "book").glob("*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code"
+    ]
+    apart = ("cli", "export", "__main__.py")
+    files = (ROOT / "vitbook").rglob("*.py")
+    sources += [each.read_text() for each in files if each.parts[len(ROOT.parts) + 1] not in apart]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    names = [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"vitbook"}
+
+
+def test_what_chapters_import_comes_with_their_extra():
+    for name, by in BROUGHT.items():
+        assert name in {canonicalize_name(Requirement(each).name) for each in requires(by)}
+    has = EXTRAS[""] | EXTRAS["chapters"] | BROUGHT.keys()
+    assert {name for name in imported() if not DISTRIBUTIONS.get(name, set()) & has} == set()
 
 
 def test_every_module_is_imported_or_says_what_it_lacks():
