@@ -1,6 +1,7 @@
 """A figure opened in a page, and what a test reads of it and does to it."""
 
 FIGURE = ".vitbook-figure"
+KEYS = ("ArrowDown", "ArrowRight", "Enter", "ArrowUp", "ArrowLeft")
 READY = f"[...document.querySelectorAll('{FIGURE}')].every(f => f.dataset.ready)"
 # Of a photograph's model: whether what is shown is computed, and an output as text, since a list of
 # millions of numbers takes a browser minutes to tell.
@@ -13,10 +14,11 @@ COMPUTED = "r => r.found && r.marks && r.found.key === r.marks.join('')"
 
 
 class Opened:
-    """HTML opened as plain files, and what the console says of errors."""
+    """HTML opened as plain files, what the console says of errors, and what is asked for."""
 
     def __init__(self, browser, folder):
-        self.browser, self.folder, self.contexts, self.troubles = browser, folder, [], []
+        self.browser, self.folder, self.contexts = browser, folder, []
+        self.troubles, self.asked = [], []
 
     def __call__(self, *figures, width=900, wait=True, **options):
         html = "".join(f if isinstance(f, str) else f._repr_html_() for f in figures)
@@ -26,6 +28,7 @@ class Opened:
         size = {"width": width, "height": 900}
         self.contexts.append(self.browser.new_context(viewport=size, **options))
         page = self.contexts[-1].new_page()
+        page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
         page.on("console", lambda said: said.type == "error" and self.troubles.append(said.text))
         page.goto(file.as_uri())
@@ -77,6 +80,19 @@ def press(page, control, *keys):
     (inner.first if inner.count() else target).focus()
     for key in keys:
         page.keyboard.press(key)
+
+
+def turn(page, control):
+    """Put a control of a page or a frame elsewhere by keyboard: the key that did it."""
+    own = control.evaluate("e => e.matches('button, input, select, [tabindex]')")
+    (control if own else control.locator("[tabindex='0']").first).focus()
+    before, window = state(page), getattr(page, "page", page)
+    for key in KEYS:
+        window.keyboard.press(key)
+        window.wait_for_timeout(30)
+        if state(page) != before:
+            return key
+    return None
 
 
 def terms(page):

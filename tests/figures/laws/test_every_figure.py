@@ -3,10 +3,9 @@
 import re
 
 import pytest
-from reading import FIGURE, Opened, state
+from reading import FIGURE, Opened, state, turn
 from vitbook_stills import node, with_stills
 
-KEYS = ("ArrowDown", "ArrowRight", "Enter", "ArrowUp", "ArrowLeft")
 SCREEN = 844  # px of a phone
 ROOM = 700  # what the bars of the browser leave of it
 DRAWINGS = (".vb-live :is(.vb-image, svg:not(svg svg), .vb-class, .vb-bar, .vb-logits, .vb-moves, "
@@ -93,19 +92,6 @@ def test_it_is_accessible_by_day_and_by_night(page):
         assert (ink > paper) == (theme == "dark")
         violations += axe.run(page, options=options).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
-
-
-def turn(page, control):
-    """Put a control elsewhere by keyboard: the key that did it."""
-    own = control.evaluate("e => e.matches('button, input, select, [tabindex]')")
-    (control if own else control.locator("[tabindex='0']").first).focus()
-    before = state(page)
-    for key in KEYS:
-        page.keyboard.press(key)
-        page.wait_for_timeout(30)
-        if state(page) != before:
-            return key
-    return None
 
 
 def test_on_a_phone_every_control_changes_state_and_a_drawing_on_its_screen(page):
