@@ -55,7 +55,8 @@ def fold_batch_norms(model: nn.Module) -> nn.Module:
             for values, neutral in ((part.weight, 1), (part.bias, 0),
                                     (part.running_mean, 0), (part.running_var, 1)):  # fmt: skip
                 values.fill_(neutral)
-            part.eps, before = 0.0, None
+            # Lost beside 1; torch 2.11 takes no zero.
+            part.eps, before = torch.finfo(torch.float64).tiny, None
         elif not isinstance(part, nn.Identity) and next(part.children(), None) is None:
             before = None  # an activation stands between
     return folded
