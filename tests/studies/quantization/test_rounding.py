@@ -5,6 +5,7 @@ from torch import nn
 
 import vitbook
 from vitbook import datasets
+from vitbook.errors import UnknownNameError
 from vitbook.layers import quantize
 from vitbook.studies.quantization import calibration, folding, rows, told
 from vitbook.studies.quantization.activations import quantize_between, round_activations
@@ -17,6 +18,8 @@ from vitbook.studies.quantization.rounding import (
     round_by_outputs,
     round_linear,
 )
+
+IMAGES = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
 
 
 def lite():
@@ -35,7 +38,7 @@ def lite():
 @torch.no_grad()
 def test_a_folded_network_answers_the_same_and_keeps_the_codes_of_its_rows():
     model, images = lite(), torch.randn(2, 3, 64, 64)
-    folded = folding.fold_batch_norms(model)
+    folded = folding.fold_batch_norms(model, images)
     exact = model(images)
     assert (folded(images) - exact).norm() < 1e-4 * exact.norm()
     assert folded.conv_stem.bias is not None and model.conv_stem.bias is None
@@ -47,7 +50,7 @@ def test_a_folded_network_answers_the_same_and_keeps_the_codes_of_its_rows():
 
 def test_a_norm_without_its_convolution_is_not_folded():
     with pytest.raises(ValueError, match="no convolution of 3 channels before the batch norm 0"):
-        folding.fold_batch_norms(nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1)))
+        folding.fold_batch_norms(nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1)), IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,29 @@ def test_a_norm_without_its_convolution_is_not_folded():
 )
 def test_a_norm_that_its_convolution_cannot_take_in_is_not_folded(between, norm, told):
     with pytest.raises(ValueError, match=told):
-        folding.fold_batch_norms(nn.Sequential(nn.Conv2d(3, 3, 1), *between, norm))
+        folding.fold_batch_norms(nn.Sequential(nn.Conv2d(3, 3, 1), *between, norm), IMAGES)
+
+
+class Between(nn.Module):
+    """What no list of parts shows: a function between them, or a batch norm that is used twice."""
+
+    def __init__(self, twice):
+        super().__init__()
+        self.conv, self.norm, self.twice = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), twice
+        nn.init.constant_(self.norm.weight, 2.0)
+        nn.init.constant_(self.norm.bias, 0.5)
+
+    def forward(self, images):
+        found = self.conv(images)
+        return self.norm(self.norm(found)) if self.twice else self.norm(found.relu())
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_a_copy_that_answers_otherwise_is_refused(twice):
+    with pytest.raises(
+        ValueError, match=r"change by \d.*%: expected a batch norm"
+    ):
+        folding.fold_batch_norms(Between(twice), IMAGES)
 
 
 def test_only_the_layers_that_are_named_are_rounded():
@@ -75,6 +100,8 @@ def test_only_the_layers_that_are_named_are_rounded():
         assert same == (path not in deep)
     with pytest.raises(ValueError, match="steps 'chanel': expected 'layer' or 'channel'"):
         folding.round_layers(model, 4, "chanel")
+    with pytest.raises(UnknownNameError, match="unknown layer 'conv_stm': did you mean conv_stem"):
+        folding.round_layers(model, 4, "channel", ["conv_stm"])
     part, rounded = next(iter(deep.items()))
     codes = small.get_submodule(part).weight.flatten(1)
     assert all(len(row.unique()) <= 15 for row in codes) and rounded.weight.unique().numel() > 15
@@ -168,6 +195,8 @@ def test_inputs_of_every_layer_are_kept_and_every_way_rounds():
         moved = {w: (round_linear(model, 2, w, squares)(seen) - exact).norm() for w in WAYS}
     assert moved["by outputs"] < moved["nearest"]
     assert moved["clipped, by outputs"] < moved["clipped"]
+    with pytest.raises(ValueError, match=r"what encoder\.blocks\.0.* reads: it did not run"):
+        round_linear(model, 2, "by outputs", {})
 
 
 def test_the_rows_behind_the_chapter_are_kept():

@@ -1,16 +1,19 @@
 """A CNN and a ViT rounded alike, and what a batch norm does to the CNN's grid once it is folded."""
 
 import copy
-from collections.abc import Container
+from collections.abc import Collection
 from typing import Annotated
 
 import torch
 import typer
+from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitbook import datasets
+from vitbook.errors import UnknownNameError
 from vitbook.layers.quantizers import quantize
+from vitbook.model_utilities import evaluating
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.training.asked import DataName
@@ -18,19 +21,26 @@ from vitbook.training.transfer.linear_probe import share_interval
 
 CNN, VIT, HEAD = "efficientnet_lite0", "vit_small_patch14_focus", "tiny_imagenet"
 BITS, BATCH = 8, 25
+SAME = 1e-3  # of the length of all answers
 
 
 @torch.no_grad()
-def fold_batch_norms(model: nn.Module) -> nn.Module:
+def fold_batch_norms(
+    model: nn.Module, images: Float[Tensor, "batch channels height width"]
+) -> nn.Module:
     r"""A copy that computes the same, its batch norms moved into the convolutions before them.
 
     In evaluation a batch norm multiplies each channel by
     :math:`f = \gamma / \sqrt{\sigma^2 + \varepsilon}` and adds a number, which the convolution can
     do itself: each row of its weights is multiplied by its f.
 
+    Args:
+        images: on which both must answer the same: what a ``forward`` does between its parts, no
+            list of them shows.
+
     Raises:
         ValueError: a batch norm that does not follow a convolution of as many channels in the same
-            module, or has no weights or statistics.
+            module, or has no weights or statistics; or the copy answers otherwise.
     """
     folded, before, inside = copy.deepcopy(model), None, ""
     for path, part in folded.named_modules():
@@ -59,6 +69,13 @@ def fold_batch_norms(model: nn.Module) -> nn.Module:
             part.eps, before = torch.finfo(torch.float64).tiny, None
         elif not isinstance(part, nn.Identity) and next(part.children(), None) is None:
             before = None  # an activation stands between
+    with evaluating(model), evaluating(folded):
+        moved = _moved(folded(images), model(images))
+    if not moved < SAME:
+        raise ValueError(
+            f"folded, the model's answers change by {moved:.1%}: expected a batch norm to be used "
+            "once, right behind its convolution, with no function between"
+        )
     return folded
 
 
@@ -75,7 +92,7 @@ def depthwise(model: nn.Module) -> dict[str, nn.Module]:
 
 @torch.no_grad()
 def round_layers(
-    model: nn.Module, bits: int, steps: str, only: Container[str] | None = None
+    model: nn.Module, bits: int, steps: str, only: Collection[str] | None = None
 ) -> nn.Module:
     """A copy whose convolutions and linear layers have rounded weights.
 
@@ -84,12 +101,17 @@ def round_layers(
         only: paths of layers; by default of all.
 
     Raises:
+        UnknownNameError: no such layer.
         ValueError: other steps or bits.
     """
     if steps not in ("layer", "channel"):
         raise ValueError(f"steps {steps!r}: expected 'layer' or 'channel'")
     small = copy.deepcopy(model)
-    for path, part in layers_of(small).items():
+    layers = layers_of(small)
+    for path in only or ():
+        if path not in layers:
+            raise UnknownNameError("layer", path, layers)
+    for path, part in layers.items():
         if only is None or path in only:
             axes = None if steps == "layer" else tuple(range(1, part.weight.ndim))
             part.weight.copy_(quantize(part.weight, bits, axes).values)
@@ -125,7 +147,7 @@ def round_networks(
     small = datasets.load(dataset, datasets.held_out_split(dataset), image_size=112)
     cnn, vit = load_pretrained(CNN), load_pretrained(VIT, head=HEAD)
     shown = {CNN: cnn.normalize(test.images[:images]), VIT: vit.normalize(small.images[:images])}
-    folded = fold_batch_norms(cnn.model)
+    folded = fold_batch_norms(cnn.model, shown[CNN][:2])
 
     def answers(model: nn.Module, name: str) -> Tensor:
         batches = tqdm(shown[name].split(BATCH), name, leave=False)

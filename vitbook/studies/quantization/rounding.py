@@ -114,11 +114,16 @@ def round_linear(
     Args:
         way: one of :data:`WAYS`.
         squares: of :func:`input_squares`, for the ways by outputs.
+
+    Raises:
+        ValueError: a layer whose inputs they lack, as it did not run.
     """
     ends, chosen = WAYS[way]
     small = copy.deepcopy(model)
     for path, part in small.named_modules():
         if type(part) is nn.Linear:
+            if chosen != "nearest" and path not in (squares or {}):
+                raise ValueError(f"no squares of what {path} reads: it did not run on the images")
             step = (largest_step if ends == "largest weight" else best_step)(part.weight, bits)
             part.weight.copy_(
                 _nearest(part.weight, step, bits) if chosen == "nearest"
