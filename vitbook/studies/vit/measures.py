@@ -30,7 +30,7 @@ def grid_trend(model: nn.Module) -> float:
 def trend_of(cosines: Float[Tensor, "positions positions"], grid: tuple[int, int]) -> float:
     spots = torch.cartesian_prod(*(torch.arange(float(side)) for side in grid))
     pairs = torch.triu_indices(len(spots), len(spots), 1).unbind()
-    both = torch.stack([torch.cdist(spots, spots)[pairs], cosines.float()[pairs]])
+    both = torch.stack([torch.cdist(spots, spots)[pairs], cosines.float().cpu()[pairs]])
     return torch.corrcoef(both)[0, 1].item()
 
 
