@@ -16,7 +16,7 @@ WORDS = (1200, 2200)
 CODE_CELLS = (10, 18)
 # A chapter of pairs: each pitfall is two small cells, one that fails and one that is mended.
 PAIRS = {"pitfalls": 20}
-CODE_CELLS_OF = {"pitfalls": (40, 46)}
+CODE_CELLS_OF = {"pitfalls": (40, 47)}
 MEDIAN_LINES = 6
 CELL_LINES = 12
 LISTING_LINES = 30

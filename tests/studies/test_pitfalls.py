@@ -20,7 +20,7 @@ from vitbook.studies.pitfalls import (
     plant,
     test_vit,
 )
-from vitbook.training import CheckpointError, run, save_checkpoint
+from vitbook.training import CheckpointError, at_scale, run, save_checkpoint
 from vitbook.training.engine.optimization import parameter_groups
 from vitbook.training.faults import load_checkpoint
 
@@ -403,6 +403,8 @@ def test_the_trained_faults_have_their_runs_and_their_rows():
     assert [n for n, verdict in verdicts.items() if verdict == "a lead for"] == [11]
     assert set(claims.TRAINED.values()) < set(FAULTS) and len(claims.PITFALLS) == 20
     assert {len(claim.ours) for claim in found.claims} == {3, 5}
-    assert claims.costly() == [5, 10, 12, 13]
-    html = claims.prices(dict.fromkeys(claims.PITFALLS, "reads 9 %"))
+    ours = at_scale("faults")
+    assert claims.costly(ours) == [5, 10, 12, 13]
+    assert [n for n, verdict in verdicts.items() if verdict == "agrees"] == claims.costly(ours)
+    html = claims.prices(dict.fromkeys(claims.PITFALLS, "reads 9 %"), ours)
     assert html.count('<a href="#pit-') == 20 and "98.5 ± 0.4" in html

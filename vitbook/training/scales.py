@@ -240,7 +240,8 @@ def at_scale(
 def _make_all(
     found: AtScale, missing: list[PlannedRun], minutes: float | int, budget: float | int
 ) -> None:
-    rates = {run.model: _rate(run, found.device) for run in missing}
+    of_model = {run.model: run for run in missing}  # timed once each
+    rates = {name: _rate(run, found.device) for name, run in of_model.items()}
     left = sum(run.images / rates[run.model] for run in missing) / 60
     here = runs.device_name(found.device)
     if left > minutes:

@@ -128,7 +128,7 @@ def worth(body: nn.Module, digits: Dataset, held_out: Dataset) -> dict:
 def read_twice(body: nn.Module, seen: Dataset, new: Dataset) -> dict:
     """Ridge and neighbours of a frozen body: by the mean token, and by all side by side."""
     mean, flat = (
-        of_features(*(read(body, each.images) for each in (seen, new)), seen, new)
+        of_features(*(read(body, each.images).cpu() for each in (seen, new)), seen, new)
         for read in (mean_tokens, side_by_side)
     )
     return mean | {f"{key}_flat": score for key, score in flat.items()}
@@ -165,13 +165,13 @@ def read_all_bodies(found: AtScale) -> dict[str, list[dict]]:
 def of_features(train_features, test_features, digits: Dataset, held_out: Dataset) -> dict:
     return {
         "ridge": ridge(train_features, test_features, digits, held_out, SHOTS),
-        "nearest": round(nearest_other(test_features, held_out.labels.to(test_features.device)), 4),
+        "nearest": round(nearest_other(test_features, held_out.labels), 4),
     }
 
 
 def ridge(train_features, test_features, digits: Dataset, held_out: Dataset, shots) -> list[float]:
-    known, asked = (each.labels.to(train_features.device) for each in (digits, held_out))
-    scores = few_shot_curve(train_features, known, test_features, asked, shots, readers=("ridge",))
+    scores = few_shot_curve(train_features, digits.labels, test_features, held_out.labels, shots,
+                            readers=("ridge",))  # fmt: skip
     return [round(score.accuracy[0], 4) for score in scores]
 
 

@@ -35,7 +35,7 @@ def mean_tokens(
 
 
 def side_by_side(
-    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 2048
+    model: nn.Module, images: UInt8[Tensor, "n channels height width"], batch_size: int = 256
 ) -> Float[Tensor, "n all_features"]:
     """All patch tokens after the last norm as one row: unlike their mean it says what is where."""
     return _in_batches(lambda *given: _patch_tokens(*given).flatten(1), model, images, batch_size)
