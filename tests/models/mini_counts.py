@@ -1,9 +1,10 @@
 """Parameters of the mini and of all that it is compared with, as sums that can be followed."""
 
-# Weights, norms and biases of one of the mini's six blocks; of one half as wide, or twice (the
-# tiny's).
+# Weights, norms and biases of one of the mini's six blocks; of one half as wide, one and a half
+# times, or twice (the tiny's).
 BLOCK = 4 * 96**2 + 2 * 96 * 192 + 4 * 96 + 96 + 192 + 96
 NARROW = 4 * 48**2 + 2 * 48 * 96 + 4 * 48 + 48 + 96 + 48
+WIDER = 4 * 144**2 + 2 * 144 * 288 + 4 * 144 + 144 + 288 + 144
 BROAD = 296_448
 # Patches, class token, places, last norm and head.
 AROUND_NARROW = 49 * 48 + 48 + 65 * 48 + 96 + 490
@@ -53,10 +54,14 @@ PARAMETERS = {
     "vit_mini_patch4_32": MINI_32,
     "vit_mini_patch8_64": MINI_64,
     "vit_mini_patch8_128": MINI_128,
+    "vit_mini_d2_patch4_32": MINI_32 - 4 * BLOCK,
     "vit_mini_d3_patch4_32": MINI_32 - 3 * BLOCK,
     "vit_mini_d12_patch4_32": MINI_32 + 6 * BLOCK,
     "vit_mini_d24_patch4_32": MINI_32 + 18 * BLOCK,
     "vit_mini_w48_patch4_32": 6 * NARROW + AROUND_NARROW,
+    "vit_mini_w144_patch4_32": 6 * WIDER + 49 * 144 + 144 + 65 * 144 + 288 + 1450,
+    "vit_mini_mlp640_patch4_32": MINI_32 + 6 * 448 * (96 + 96 + 1),
+    "vit_mini_mlp1536_patch4_32": MINI_32 + 6 * 1344 * (96 + 96 + 1),
     "vit_mini_w192_patch4_32": 2_692_426 - 3 * BROAD,  # the tiny with six of nine layers
     "vit_postnorm_mini_patch4_32": MINI_32 - 2 * 96,  # no last norm
     "vit_mini_patch2_32": MINI_32 - 36 * 96 + 192 * 96,

@@ -221,15 +221,16 @@ NANO = DIGITS | dict(body=Body(width=32, depth=2, num_heads=4, mlp_width=64))
 MICRO_PIXELS = MICRO | dict(patch_size=1)
 
 POST_NORM = dict(make_block=PostNormBlock)
-# Neighbours of the mini: other depths, widths with heads as wide, and patches.
+# Neighbours of the mini: other depths, widths with heads as wide, MLPs, and patches.
 MINI_NEIGHBOURS = (
-    {f"d{depth}_patch4_32": dict(body=replace(MINI_BODY, depth=depth)) for depth in (3, 12, 24)}
+    {f"d{depth}_patch4_32": dict(body=replace(MINI_BODY, depth=depth)) for depth in (2, 3, 12, 24)}
     | {
         f"w{width}_patch4_32": dict(
             body=replace(MINI_BODY, width=width, num_heads=width // 16, mlp_width=2 * width)
         )
-        for width in (48, 192)
+        for width in (48, 144, 192)
     }
+    | {f"mlp{m}_patch4_32": dict(body=replace(MINI_BODY, mlp_width=m)) for m in (640, 1536)}
     | {f"patch{patch}_32": dict(patch_size=patch) for patch in (2, 8)}
 )
 # Neighbours of the micro, one dimension changed at a time: about a quarter of its multiply-adds,

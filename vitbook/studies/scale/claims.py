@@ -2,12 +2,17 @@
 
 from functools import cache
 
+import torch
+
 from vitbook import runs
 from vitbook.blocks import LAST
+from vitbook.measure import count_macs
+from vitbook.models import create_model
 from vitbook.runs import Claim, Evidence, Measurement, Result, Table, get_recipe
 from vitbook.runs.planned_run import num_images
 from vitbook.runs.tables import interval
 from vitbook.studies.scale import printed
+from vitbook.training import AtScale
 
 FROZEN = "vit_small_patch14_focus"
 READERS = ("pretrained", "fresh weights", "raw pixels")
@@ -16,7 +21,7 @@ FEW = {"CIFAR-10": ("cifar10-0.2", "cifar10-0.05-8"), "TF-Flowers": ("tf_flowers
 # Bodies that learned from a share of Tiny-ImageNet, at equal steps.
 UPSTREAM = {"ResNet-20": "resnet20_64", "ViT": "vit_mini_patch8_64"}
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
-MICRO = "vit_micro_patch2_8"
+MICRO, UNCHANGED = "vit_micro_patch2_8", "unchanged"  # its role
 # Changed -> models of the digits, the cheapest first.
 SHAPES = {
     "depth": ("vit_micro_d1_patch2_8", MICRO, "vit_micro_d8_patch2_8", "vit_micro_d16_patch2_8"),
@@ -115,23 +120,25 @@ def _upstream(model: str) -> list[Result]:
     return sorted(rows, key=lambda row: row.share)
 
 
-def by_shape(costs: dict[str, printed.Number]) -> dict[str, list[tuple[printed.Number, ...]]]:
-    """What is changed -> (multiply-adds over the micro's, accuracy on digits, its lowest, highest).
+def by_shape(found: AtScale) -> dict[str, list[tuple[printed.Number, ...]]]:
+    """What is changed -> (multiply-adds over the unchanged's, accuracy in %, its lowest, highest).
 
     Without single pixels, which read so few digits that all others would lie on one line.
-
-    Args:
-        costs: multiply-adds of each model.
     """
+    costs = {}
+    for role in found.planned:
+        model = create_model(found.rows(role)[0].model).eval()
+        side = model.grid_size[0] * model.patch_size
+        costs[role] = count_macs(model, torch.zeros(1, model.spec.channels, side, side))
 
-    def point(model: str) -> tuple[printed.Number, ...]:
-        found = [100 * row.accuracy for row in digits(model)]
-        return costs[model] / costs[MICRO], sum(found) / len(found), min(found), max(found)
+    def point(role: str) -> tuple[printed.Number, ...]:
+        read = [100 * row.accuracy for row in found.rows(role)]
+        return costs[role] / costs[UNCHANGED], sum(read) / len(read), min(read), max(read)
 
-    return {
-        kind: [point(model) for model in models if model != SHAPES["patch side"][-1]]
-        for kind, models in SHAPES.items()
-    }
+    def belongs(role: str, kind: str) -> bool:
+        return role == UNCHANGED or role.partition(" ")[2] == kind
+
+    return {kind: [point(role) for role in found.planned if belongs(role, kind)] for kind in SHAPES}
 
 
 def evidence() -> Evidence:
