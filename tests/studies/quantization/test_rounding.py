@@ -84,9 +84,7 @@ class Between(nn.Module):
 
 @pytest.mark.parametrize("twice", [True, False])
 def test_a_copy_that_answers_otherwise_is_refused(twice):
-    with pytest.raises(
-        ValueError, match=r"change by \d.*%: expected a batch norm"
-    ):
+    with pytest.raises(ValueError, match=r"change by \d.*%: expected a batch norm"):
         folding.fold_batch_norms(Between(twice), IMAGES)
 
 
