@@ -5,13 +5,10 @@ which stop. Which tensors are on the device is known by their storage, so that v
 what autograd makes on its way are on it too.
 """
 
-import ast
 import json
 import os
-import re
 import sys
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -21,7 +18,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-SWITCH = re.compile(r"^([A-Z_]+) = .*# full strength.*: (\(\"\w+\", \"\w+\"\))$", re.MULTILINE)
 DEVICE = torch.device("cuda", 0)
 MIXED = "Expected all tensors to be on the same device, but found at least two, cuda:0 and cpu"
 INDEXED = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
@@ -198,41 +194,6 @@ def cut_training() -> list[int]:
     return cut
 
 
-def at_full_strength(source: str) -> str:
-    """Other data where a switch at the chapter's top names some that are on this machine."""
-
-    def switched(found: re.Match) -> str:
-        name, other = found.groups()
-        return f"{name} = {other}" if is_here(ast.literal_eval(other)[0]) else found[0]
-
-    return SWITCH.sub(switched, source)
-
-
-def is_here(name: str) -> bool:
-    from vitbook import datasets
-    from vitbook.errors import UnknownNameError
-
-    try:
-        return datasets.is_here(name)
-    except UnknownNameError:  # models to fetch
-        return False
-
-
-def cut_pictures() -> None:
-    """Of what a switch takes, as many as the chapters' own photographs and a few more."""
-    from vitbook import datasets
-
-    load = datasets.load
-
-    def load_cut(name: str, *args, **kwargs):
-        found = load(name, *args, **kwargs)
-        if name != "cifar10":
-            return found
-        return replace(found, images=found.images[:24], labels=found.labels[:24])
-
-    datasets.load = load_cut
-
-
 def stops_of(path: Path) -> list[str]:
     """Where a chapter stops on a GPU, one line a cell.
 
@@ -241,13 +202,12 @@ def stops_of(path: Path) -> list[str]:
     from IPython.core.interactiveshell import InteractiveShell
 
     shell, said, cut = InteractiveShell.instance(), [], cut_training()
-    cut_pictures()
     os.chdir(path.parent)
     with PretendedGPU():
         for number, cell in enumerate(json.loads(path.read_text())["cells"]):
             if cell["cell_type"] != "code":
                 continue
-            source = at_full_strength(shell.transform_cell("".join(cell["source"])))
+            source = shell.transform_cell("".join(cell["source"]))
             try:
                 code = compile(source, f"cell {number}", "exec", optimize=1 if cut else 0)
                 exec(code, shell.user_ns)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pretended_gpu import PretendedError, PretendedGPU, at_full_strength
+from pretended_gpu import PretendedError, PretendedGPU
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 # One that freezes a body and trains a head, one that goes back through a model, one that hooks it.
@@ -24,14 +24,12 @@ CHAPTERS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_runs_on_a_gpu_to_its_last_solution(chapter):
-    script, beside = Path(__file__).with_name("pretended_gpu.py"), BOOK.parents[1] / "shared/data"
-    data = {} if "VITBOOK_DATA" in os.environ else {"VITBOOK_DATA": str(beside)}
-    data = data if beside.is_dir() else {}  # the switches then stay as they are
+    script = Path(__file__).with_name("pretended_gpu.py")
     done = subprocess.run(
         [sys.executable, script, chapter],
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(BOOK.parent), "VITBOOK_PLOTS": "page", **data},
+        env=os.environ | {"PYTHONPATH": str(BOOK.parent), "VITBOOK_PLOTS": "page"},
     )
     assert done.returncode == 0, "\n".join(done.stdout.splitlines()[-20:]) + done.stderr[-2000:]
 
@@ -65,11 +63,3 @@ def test_the_device_goes_where_a_gpus_would():
         assert {each.device.type for each in there} == {"cuda"}
         assert {each.device.type for each in [*here, number]} == {"cpu"}
     assert layer.weight.device.type == "cpu"  # nothing outlives the block
-
-
-def test_a_switch_takes_the_data_that_it_names(monkeypatch):
-    line = 'PICTURES = ("photos", "all")  # full strength, 1 MB to fetch: ("digits", "test")'
-    assert at_full_strength(line) == 'PICTURES = ("digits", "test")'
-    gone = line.replace("digits", "tiny_imagenet")
-    monkeypatch.setattr("pretended_gpu.is_here", lambda name: name == "digits")
-    assert at_full_strength(gone) == gone
