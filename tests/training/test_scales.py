@@ -8,7 +8,7 @@ import torch
 
 from vitbook import runs
 from vitbook.errors import UnknownNameError
-from vitbook.training import TooLongError, at_scale
+from vitbook.training import TooLongError, at_scale, start_from
 from vitbook.training.scales import _shorter
 
 MODULE = sys.modules["vitbook.training.scales"]  # a function of its name hides it
@@ -82,6 +82,10 @@ def test_what_lacks_is_made_once_and_found_again(small, capsys):
     assert model.spec.name == "vit_micro_patch2_8" and not model.training
     assert model(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
     assert found.model("vit", 4, image_size=12).grid_size == (6, 6)
+    start = start_from(
+        found.weights("vit", 4), "vit_micro_patch2_8", image_size=8, num_classes=2, channels=1
+    )
+    assert torch.equal(start.prefix, model.prefix)  # another run may go on from what was made here
     again = small()
     assert "2 runs" not in capsys.readouterr().out
     assert again.rows("resnet") == found.rows("resnet") and len(again.dataset()) == 355

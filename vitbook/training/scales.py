@@ -89,6 +89,11 @@ class AtScale:
         Raises:
             UnknownNameError: no such role, or a seed whose weights are not there.
         """
+        kept = self.weights(role, seed)
+        return load_checkpoint(kept, image_size=image_size).model.to(self.device)
+
+    def weights(self, role: str, seed: int = 0) -> str | Path:
+        """The checkpoint of :meth:`model`, its name or its file, for another run to start from."""
         of_seed = {each.seed: each for each in self._runs(role)}
         if seed not in of_seed:
             raise UnknownNameError(f"seed of {role}", str(seed), map(str, of_seed))
@@ -96,14 +101,13 @@ class AtScale:
         row = self._found[wanted]
         path = self.folder / f"{row.name}.safetensors"
         if path.is_file() or is_checkpoint(row.name):
-            kept = path if path.is_file() else row.name
-            return load_checkpoint(kept, image_size=image_size).model.to(self.device)
+            return path if path.is_file() else row.name
         if self.scale == "page":
             shipped = [str(s) for s, r in of_seed.items() if is_checkpoint(self._found[r].name)]
             raise UnknownNameError(f"seed of {role} whose weights the book has", str(seed), shipped)
         print(f"The ledger has the row of {role}, seed {seed}, and not its weights: training.")
         self._make(wanted)
-        return self.model(role, seed, image_size)
+        return self.weights(role, seed)
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -10,8 +10,7 @@ from vitbook.figures import Candidate
 from vitbook.models import create_model
 from vitbook.models.weights.pretrained import Pretrained
 from vitbook.studies.fine_tuning.checkpoints import candidates
-from vitbook.studies.fine_tuning.head_first import features, odd_or_even
-from vitbook.studies.fine_tuning.head_first import tuned as tuned_digits
+from vitbook.studies.fine_tuning.head_first import Task, features
 from vitbook.studies.fine_tuning.ledger import (
     ADAPTERS,
     BODY,
@@ -28,6 +27,7 @@ __all__ = [
     "BODY",
     "FRESH_RATE",
     "NAME",
+    "Task",
     "accuracy",
     "alike",
     "block_accuracies",
@@ -37,12 +37,11 @@ __all__ = [
     "features",
     "head_first_gap",
     "last_loss",
-    "odd_or_even",
     "pairs_in_order",
     "patch_tokens",
     "probes",
     "three_runs",
-    "tuned_digits",
+    "tunings",
     "ways_of_tuning",
 ]
 
@@ -65,18 +64,25 @@ def last_loss(**changes: object) -> float:
     return tuned(**changes)[0].curve[-1]["loss"]
 
 
-def head_first_gap(way: str, other: str, rate: float) -> runs.Difference:
-    """What one way of tuning digits gains on another, on shifted digits, in points."""
-    (kept,) = runs.measurements("head_first", "digits")
-    read = {row["way"]: row["shifted"] for row in kept.rows if row["rate"] == rate}
-    return runs.difference(read[way], read[other])
+def tunings(task: Task) -> list[dict]:
+    """Ways and rates: as they were measured, or of bodies that are the reader's own, now."""
+    if task.found.scale == "page":
+        (kept,) = runs.measurements("head_first", "digits")
+        return kept.rows
+    draws, device = (8 if len(task.found.seeds) > 1 else 2), task.found.device
+    return task.rows(draws, lambda *asked: task.asked(*asked, device))
 
 
-def ways_of_tuning(kind: str) -> dict[str, list[tuple[float, float]]]:
+def head_first_gap(rows: list[dict], way: str, other: str, rate: float) -> runs.Difference:
+    """What one way of tuning gains on another, on shifted images, in points."""
+    read = {row["way"]: row["shifted"] for row in rows if row["rate"] == rate}
+    return runs.difference(read[way], read[other], finest=0.05)  # one of 2,000 test images
+
+
+def ways_of_tuning(rows: list[dict], kind: str) -> dict[str, list[tuple[float, float]]]:
     """Way -> (rate of the body, mean of "shifted", "as_they_are" or "changed")."""
-    (kept,) = runs.measurements("head_first", "digits")
     found: dict[str, list[tuple[float, float]]] = {}
-    for row in kept.rows:
+    for row in rows:
         value = row[kind] if isinstance(row[kind], float) else sum(row[kind]) / len(row[kind])
         found.setdefault(row["way"], []).append((row["rate"], value))
     return found
