@@ -62,6 +62,10 @@ def test_every_block_is_read_and_its_directions_are_those_of_its_tokens(tmp_path
     learned, fresh = row.rows[:4], row.rows[4:]
     assert [line["block"] for line in learned] == [1, 2, 3, 4]
     assert learned[-1]["ridge"][0] > 0.9 > fresh[-1]["neighbours"][0]
+    for line in learned:  # of pairs: the difference of the two shares, in a narrower interval
+        gap, low, high = line["ridge_less_last"]
+        assert gap == pytest.approx(line["ridge"][0] - learned[-1]["ridge"][0], abs=1e-4)
+        assert low <= gap <= high <= gap + 0.05
     test = datasets.load("digits", "test")
     model = vitbook.load_checkpoint("digits-vit_micro_patch2_8-digits-seed0").model.eval()
     with torch.no_grad():

@@ -1,10 +1,11 @@
 """What each block of a model holds: directions, a linear probe, the nearest neighbours."""
 
+import math
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -58,6 +59,28 @@ def most_alike(tokens: Float[Tensor, "images patches width"]) -> float:
     unit = F.normalize(tokens - tokens.flatten(0, 1).mean(0), dim=-1)
     found = torch.einsum("ipd, jqd -> ijpq", unit, unit).amax(3).mean(2)
     return found[~torch.eye(len(tokens), dtype=torch.bool)].mean().item()
+
+
+def less(
+    ours: Bool[Tensor, "images"], theirs: Bool[Tensor, "images"]
+) -> tuple[float, float, float]:
+    """One share less another of the same images, and the ends of its 95 % interval.
+
+    Only images count that one of the two alone has: of a and b, :math:`(a - b) / n` with the
+    error :math:`\\sqrt{a + b - (a - b)^2 / n} / n`, as in McNemar's test.
+
+    Example:
+        >>> import torch
+        >>> from vitbook.studies.feature_maps.blocks import less
+        >>> ours, theirs = torch.zeros(2, 100, dtype=torch.bool)
+        >>> ours[:9] = True
+        >>> less(ours, theirs)  # 9 - 0 of 100, and 1.96 times the root of 9 - 0.81
+        (0.09, 0.0339, 0.1461)
+    """
+    alone = [int((one & ~other).sum()) for one, other in ((ours, theirs), (theirs, ours))]
+    gap, n = alone[0] - alone[1], len(ours)
+    reach = 1.96 * math.sqrt(sum(alone) - gap**2 / n)
+    return tuple(round(each / n, 4) for each in (gap, gap - reach, gap + reach))
 
 
 class _Blocks:
@@ -125,13 +148,15 @@ def blocks(
         known = reader.features(train.images, f"{name}, training images")
         asked = reader.features(test.images, f"{name}, held out", count=True)
         folds = torch.arange(len(train)) % FOLDS
-        found = []
+        found, right = [], {"ridge": [], "neighbours": []}
         for number, path in enumerate(reader.paths):
             layer = RidgePath(known[path], train.labels, train.num_classes).best(folds)
             votes = neighbours(
                 known[path], train.labels, asked[path], NEIGHBOURS, train.num_classes
             )
             logits = layer.logits(asked[path])
+            for key, answers in {"ridge": logits, "neighbours": votes}.items():
+                right[key].append(answers.argmax(dim=1) == test.labels)
             found.append({
                 "weights": name, "block": number + 1, "layer": path,
                 "directions": reader.directions(path),
@@ -139,6 +164,9 @@ def blocks(
                 "ridge": accuracy_interval(logits.float(), test.labels),
                 "neighbours": accuracy_interval(votes, test.labels), "penalty": layer.penalty,
             })  # fmt: skip
+        for key, each in right.items():
+            for row, here in zip(found, each, strict=True):
+                row[f"{key}_less_last"] = less(here, each[-1])
         return found
 
     rows = []
@@ -153,5 +181,6 @@ def blocks(
         "tokens of the held-out images",
         "ridge": f"features standardised, penalty chosen on {FOLDS} folds of the training images",
         "neighbours": f"{NEIGHBOURS}, by cosine", "interval": "Wilson, 95 %",
+        "less_last": "than the last block, of the same images: pairs, 95 %",
     }  # fmt: skip
     sheet.write(subject, settings, rows)
