@@ -41,6 +41,16 @@ def by_block(what: str) -> dict[str, list[float | int]]:
     return {name: [100 * row[what][0] for row in _rows(name)] for name in MODELS}
 
 
+def less_last(name: str, what: str, block: int) -> str:
+    """Points that a block reads more than the last one, with their interval over the images.
+
+    Args:
+        what: "ridge" or "neighbours".
+        block: counted from 0.
+    """
+    return interval([100 * each for each in _rows(name)[block][f"{what}_less_last"]], "+.1f")
+
+
 def silent(weights: str, photographs: int, layers: str = "last") -> float:
     """Channels of EfficientNet-Lite0 that give 0 at every position of so many flowers, in %.
 
@@ -71,12 +81,15 @@ def _of_blocks(name: str) -> Table:
         f"{who}. {told['dataset']}, {told['image_size']} pixels, "
         f"{told['training_images']:,} photographs to fit, {told['test_images']} held out. "
         f"Features: {told['features']}. Ridge: {told['ridge']}. Neighbours: {told['neighbours']}. "
-        f"Directions: {told['directions']}. Intervals: {told['interval']}, of the held-out images.",
+        f"Directions: {told['directions']}. Intervals: {told['interval']}, of the held-out images; "
+        "less the last's: points more than the last block reads of the same images, as pairs.",
         [
             {
                 "block": str(row["block"]), "directions": f"{row['directions']} of {row['width']}",
                 "linear probe, %": interval([100 * each for each in row["ridge"]], ".1f"),
+                "less the last's": less_last(name, "ridge", row["block"] - 1),
                 "20 neighbours, %": interval([100 * each for each in row["neighbours"]], ".1f"),
+                "less the last's, too": less_last(name, "neighbours", row["block"] - 1),
             }
             for row in _rows(name)
         ],
