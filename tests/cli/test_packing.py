@@ -128,7 +128,7 @@ def made(folder, list_file, **changes):
     )  # fmt: skip
     (folder / "data" / "checkpoints").mkdir(parents=True)
     weights = folder / "data" / "checkpoints" / f"{row.name}.safetensors"
-    save_checkpoint(weights, create_model(run.model, channels=1))
+    save_checkpoint(weights, create_model(run.model, channels=1), provenance=asdict(row))
     path = runs.record(row, folder / "data" / "results")
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     return weights
@@ -139,6 +139,8 @@ def made(folder, list_file, **changes):
     [
         ({"commit": "0" * 40}, "commit 000000000000 is none of this checkout's: fetch it"),
         ({"commit": "unknown"}, "commit unknown is none of this checkout's"),
+        ({"commit": "HEAD"}, "expected all 40 digits of one"),
+        ({"wall_time_s": 2.0}, "of another training: they say another wall_time_s"),
         ({"seed": 9}, "its settings are not those that it is called after"),
         ({"accuracy": 0.6}, r"1 epochs that end at \[0.5\]: a row of another run"),
         ({"curve": []}, r"0 epochs that end at \[\]"),

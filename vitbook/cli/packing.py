@@ -4,6 +4,7 @@ The pack is this checkout cut to what the runs need. There ``vitbook experiments
 does here, with no connection and no git.
 """
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -11,8 +12,9 @@ import tarfile
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
@@ -22,13 +24,14 @@ from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.stored.shards import find_splits
-from vitbook.files import write_atomically
-from vitbook.runs import Experiment, PlannedRun
+from vitbook.files import could_not_write, write_atomically
+from vitbook.runs import Experiment, PlannedRun, read_experiments
 from vitbook.training.faults import load_checkpoint
 from vitbook.training.objectives.kept_answers import answers_file
 from vitbook.training.transfer.start import is_checkpoint
 
 MEBIBYTE = 2**20
+SUBSTITUTED = "vitbook/runs/provenance.py"  # see .gitattributes
 # What no run reads; of the rest of data/ come the files that some run names.
 LEFT_OUT = ("book", "tests", "tools", "data/checkpoints", "data/results", "data/measurements",
             "data/answers", "data/heads")  # fmt: skip
@@ -67,22 +70,25 @@ def pack(
 
     Raises:
         WorkError: no commit, nothing to pack, or it would be too heavy; then nothing is left.
+        OSError: the disk is full, or the folder not writable.
     """
-    if folder.exists():
+    if folder.exists() or folder.is_symlink():
         raise WorkError(f"{folder} is there already: choose another folder, or remove it")
     commit = runs.commit()
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
         raise WorkError(f"the checkout is at {commit}, and {NEEDED}: commit what was changed")
     wanted, left_out = _to_make(experiments, place)
-    part = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
     try:
-        _write_code(part, commit)
-        _write_data(part / "data", list_file, experiments, place, wanted)
-        total = _weigh(part, most)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as own:
+            part = Path(own) / "pack"
+            _write_code(part, commit)
+            files = dict.fromkeys([*_done(experiments, place), *_read_by(wanted)])
+            total = _weigh(part, files, most)
+            _write_data(part / "data", list_file, experiments, wanted, files)
+            part.rename(folder)
+    except OSError as error:
+        raise could_not_write(folder, error) from error
     return Packed(wanted, left_out, total)
 
 
@@ -110,11 +116,13 @@ def collect(
             if run is not None and place.is_done(run, rows):
                 continue  # it went there with the pack, or was collected before
             weights = folder / "data" / "checkpoints" / f"{row.name}.safetensors"
-            if why := _wrong(row, run, asked, weights):
+            if why := _wrong(row, run, asked, weights) or _edited(folder, row.commit):
                 stayed[path.name] = why
                 continue
+            row = replace(row, experiment=run.experiment)  # a shorter list has another first asker
             if run.ships:
-                write_atomically(place.ledger / "checkpoints" / weights.name, weights.read_bytes())
+                kept = place.ledger / "checkpoints" / f"{row.name}.safetensors"
+                write_atomically(kept, weights.read_bytes())
             runs.record(row, place.ledger / "results")
         except (runs.LedgerError, ValueError) as error:
             stayed[path.name] = str(error)
@@ -131,6 +139,8 @@ def _wrong(
         return "its settings are not those that it is called after"
     if run not in asked:
         return "no experiment of the list asks for it"
+    if not re.fullmatch(r"[0-9a-f]{40}(\+)?|unknown", row.commit):
+        return f"commit {row.commit[:40]!r}: expected all 40 digits of one, as names move on"
     try:
         git("-C", str(ROOT), "cat-file", "-e", f"{row.commit}^{{commit}}")
     except WorkError:
@@ -145,8 +155,27 @@ def _wrong(
     loaded = load_checkpoint(weights)  # of the catalogue's shapes, else it raises
     if loaded.model.spec.name != row.model:
         return f"its weights are those of {loaded.model.spec.name}"
+    told = asdict(row)
+    for key in told:
+        if key not in ("curve", "probes") and loaded.provenance.get(key) != told[key]:
+            return f"its weights are those of another training: they say another {key}"
     if not all(torch.isfinite(tensor).all() for tensor in loaded.model.state_dict().values()):
         return "its weights hold NaN or infinity"
+    return ""
+
+
+def _edited(folder: Path, commit: str) -> str:
+    """Which code of the pack is not that of the commit that its rows name; empty if none."""
+    for line in git("-C", str(ROOT), "ls-tree", "-r", commit, "--", "vitbook").splitlines():
+        about, path = line.split("\t")
+        if not (folder / path).is_file():
+            continue  # it did not come back
+        content = (folder / path).read_bytes()
+        if path == SUBSTITUTED:
+            content = content.replace(commit.encode(), b"$Format:%H$")
+        whole = hashlib.sha1(b"blob %d\0" % len(content) + content)
+        if whole.hexdigest() != about.split()[2]:
+            return f"{path} there is not that of commit {commit[:12]}, which the row names"
     return ""
 
 
@@ -154,7 +183,7 @@ def chosen_tables(text: str, names: Sequence[str]) -> str:
     """Some tables of a TOML list, each with what belongs to it, in the order of their names."""
     parts = re.split(r"(?m)^(?=\[\w+\])", text)
     by_name = {found[1]: part for part in parts if (found := re.match(r"\[(\w+)\]", part))}
-    chosen = "".join(by_name[name] for name in names)
+    chosen = "".join(by_name.get(name, "") for name in names)
     whole, now = tomllib.loads(text), tomllib.loads(chosen)
     if now != {name: whole[name] for name in names}:
         raise WorkError("each experiment of the list must stand in one place: its table, its runs")
@@ -199,12 +228,14 @@ def _write_code(folder: Path, commit: str) -> None:
     folder.mkdir(parents=True)
     words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, "--", "."]
     words += [f":(exclude){name}" for name in LEFT_OUT]
-    with (
-        subprocess.Popen(words, stdout=subprocess.PIPE) as archive,
-        tarfile.open(fileobj=archive.stdout, mode="r|") as tar,
-    ):
-        tar.extractall(folder, filter="data")
-    if archive.returncode:
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as archive:
+        try:
+            with tarfile.open(fileobj=archive.stdout, mode="r|") as tar:
+                tar.extractall(folder, filter="data")
+            whole = True
+        except tarfile.ReadError:  # git has ended early
+            whole = False
+    if archive.returncode or not whole:
         raise WorkError(f"git cannot archive {commit[:12]} of {ROOT}: see what it said above")
 
 
@@ -212,15 +243,22 @@ def _write_data(
     data: Path,
     list_file: Path,
     experiments: Sequence[Experiment],
-    place: Workplace,
     wanted: Sequence[PlannedRun],
+    files: Iterable[tuple[Path, str]],
 ) -> None:
     text = list_file.read_text(encoding="utf-8-sig")
     chosen = chosen_tables(text, [each.name for each in experiments])
     (data / "experiments.toml").write_text(chosen, encoding="utf-8")
+    cut = read_experiments(data / "experiments.toml")
+    there = {run: run.ships for each in cut for run in each.runs}
+    for run in wanted:
+        if run.ships and not there[run]:
+            raise WorkError(
+                f"{run.name} ships by an experiment that is not named, and its weights would stay "
+                "there: name that one too"
+            )
     for name in ("results", "checkpoints"):
         (data / name).mkdir()
-    files = dict.fromkeys([*_done(experiments, place), *_read_by(wanted)])
     for source, target in files:
         (data / target).parent.mkdir(exist_ok=True)
         shutil.copyfile(source, data / target)
@@ -251,13 +289,14 @@ def _read_by(wanted: Sequence[PlannedRun]) -> list[tuple[Path, str]]:
     return files
 
 
-def _weigh(folder: Path, most: float) -> float:
-    """All of its files, in MiB."""
-    files = (path for path in folder.rglob("*") if path.is_file())
-    weights = {path: path.stat().st_size / MEBIBYTE for path in files}
+def _weigh(folder: Path, files: Iterable[tuple[Path, str]], most: float) -> float:
+    """All files of the code and those that will lie below ``data``, in MiB; before they do."""
+    here = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    here |= {Path("data") / target: source for source, target in files}
+    weights = {name: path.stat().st_size / MEBIBYTE for name, path in here.items()}
     if (total := sum(weights.values())) > most:
         heavy = sorted(weights, key=weights.get, reverse=True)[:3]
-        told = ", ".join(f"{path.relative_to(folder)} {weights[path]:.1f}" for path in heavy)
+        told = ", ".join(f"{name} {weights[name]:.1f}" for name in heavy)
         raise WorkError(
             f"the pack would weigh {total:.1f} MiB, and {most:g} were allowed ({told}): name fewer "
             "experiments, or allow more by --megabytes"

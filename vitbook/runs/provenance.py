@@ -36,8 +36,11 @@ def commit() -> str:
     """Of the checkout, with a "+" where tracked files differ from it; "unknown" of a package."""
     if is_archive():
         return ARCHIVED
-    git = ["git", "-C", str(Path(__file__).resolve().parent)]
+    here = Path(__file__).resolve()
+    git = ["git", "-C", str(here.parent)]
+    own = [*git, "ls-files", "--error-unmatch", here.name]  # else it lies in a checkout of others
     try:
+        subprocess.run(own, capture_output=True, check=True)
         name = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True)
     except (OSError, subprocess.CalledProcessError):

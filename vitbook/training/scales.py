@@ -4,6 +4,9 @@ The two are experiments of the list, ``NAME`` and ``NAME_gpu``, with the same ro
 code of a chapter is the same: it asks for "plain" and "rotated", whatever these are called.
 """
 
+import hashlib
+import math
+import re
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -148,7 +151,7 @@ class AtScale:
         rows = [self._found[run] for some in self.planned.values() for run in some]
         paces = sorted(row.images_per_second for row in rows)
         minutes = sum(row.wall_time_s for row in rows) / 60
-        memory = max(row.peak_memory_mb for row in rows) / 1024
+        memory = max(row.peak_memory_mb for row in rows) * 1e6 / 2**30
         return (
             f"{minutes:.1f} minutes in all, {paces[0]:,.0f} to {paces[-1]:,.0f} images a second in "
             f"training, {memory:.1f} GiB at most"
@@ -228,7 +231,7 @@ def at_scale(
     if scale == "gpu" and budget < 1:
         roles = {role: _cut(some, budget) for role, some in roles.items()}
     place = Path(folder) if folder else (DRIVE if DRIVE.is_dir() else Path()) / "vitbook-runs"
-    place /= f"{runs.versions()['vitbook']}-{runs.commit()[:12]}"
+    place /= f"{runs.versions()['vitbook']}-{_code()}"
     found = AtScale(experiments[wanted], scale, roles, place, choose_device(device))
     if missing := found.missing:
         if scale == "page":
@@ -241,6 +244,16 @@ def at_scale(
     return found
 
 
+def _code() -> str:
+    """The commit, or a digest of the code where files differ from it or none is known."""
+    if re.fullmatch(r"[0-9a-f]{40}", commit := runs.commit()):
+        return commit[:12]
+    whole = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        whole.update(path.read_bytes())
+    return f"changed-{whole.hexdigest()[:12]}"
+
+
 def _make_all(
     found: AtScale, missing: list[PlannedRun], minutes: float | int, budget: float | int
 ) -> None:
@@ -249,10 +262,14 @@ def _make_all(
     left = sum(run.images / rates[run.model] for run in missing) / 60
     here = runs.device_name(found.device)
     if left > minutes:
+        # Of a smaller budget no run is there: all of them are made anew.
+        every = {run for some in found.planned.values() for run in some}
+        rates |= {run.model: _rate(run, found.device) for run in every if run.model not in rates}
+        whole = sum(run.images / rates[run.model] for run in every) / 60
         raise TooLongError(
             f"{len(missing)} runs of {found.experiment.name} take about {_told(left)} on {here}, "
             f"and {_told(minutes)} were asked for: choose a GPU, BUDGET = "
-            f"{budget * minutes / left * 0.8:.1g}, or minutes={left * 1.2:.0f}"
+            f"{budget * minutes / whole * 0.8:.2g}, or minutes={max(1, math.ceil(left * 1.2))}"
         )
     print(
         f"{len(missing)} run{'s' * (len(missing) > 1)}, about {_told(left)} on {here}. Kept in "

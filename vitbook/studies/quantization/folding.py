@@ -108,11 +108,12 @@ def round_layers(
         raise ValueError(f"steps {steps!r}: expected 'layer' or 'channel'")
     small = copy.deepcopy(model)
     layers = layers_of(small)
-    for path in only or ():
+    chosen = layers if only is None else (only,) if isinstance(only, str) else tuple(only)
+    for path in chosen:
         if path not in layers:
             raise UnknownNameError("layer", path, layers)
     for path, part in layers.items():
-        if only is None or path in only:
+        if path in chosen:
             axes = None if steps == "layer" else tuple(range(1, part.weight.ndim))
             part.weight.copy_(quantize(part.weight, bits, axes).values)
     return small
