@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -167,8 +168,9 @@ def pack_experiments(
     images = sum(run.images for run in packed.runs)
     say(
         f"{len(packed.runs)} runs, {images / 1e6:.1f} million images, {packed.megabytes:.1f} MiB "
-        f"in {folder}. There: cd {folder.name} && python3 -m vitbook experiments run --minutes 9. "
-        f"Here, once it is back: vitbook experiments collect {folder}"
+        f"in {folder}. There: cd {shlex.quote(folder.name)} && python3 -m vitbook experiments run "
+        "--minutes 9. Here, once it is back: vitbook experiments collect "
+        f"{shlex.quote(str(folder))}"
     )
 
 

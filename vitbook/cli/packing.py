@@ -124,7 +124,7 @@ def collect(
                 kept = place.ledger / "checkpoints" / f"{row.name}.safetensors"
                 write_atomically(kept, weights.read_bytes())
             runs.record(row, place.ledger / "results")
-        except (runs.LedgerError, ValueError) as error:
+        except (runs.LedgerError, ValueError, IsADirectoryError, FileNotFoundError) as error:
             stayed[path.name] = str(error)
         else:
             came.append(row.name)

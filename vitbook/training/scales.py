@@ -109,6 +109,7 @@ class AtScale:
             shipped = [str(s) for s, r in of_seed.items() if is_checkpoint(self._found[r].name)]
             raise UnknownNameError(f"seed of {role} whose weights the book has", str(seed), shipped)
         print(f"The ledger has the row of {role}, seed {seed}, and not its weights: training.")
+        path.with_suffix(".json").unlink(missing_ok=True)  # a row of this folder, made again whole
         self._make(wanted)
         return self.weights(role, seed)
 
