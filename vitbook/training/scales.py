@@ -7,6 +7,7 @@ code of a chapter is the same: it asks for "plain" and "rotated", whatever these
 import hashlib
 import math
 import re
+import textwrap
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from vitbook.training.transfer.start import is_checkpoint
 SCALES = ("page", "gpu")
 DRIVE = Path("/content/drive/MyDrive")  # of Colab, once it is mounted
 FEW = 0.1  # of the budget: below it, one seed of each role
+WIDE = 104  # characters of a line of output on the page
 TIMED = 32  # images of the step that is timed on a CPU
 
 
@@ -239,7 +241,7 @@ def at_scale(
             raise ValueError(f"{wanted}: {missing[0].name} was not run; see `vitbook experiments`")
         _say_others(place)
         _make_all(found, missing, minutes, budget)
-    print(f"Models: {found}")
+    print(textwrap.fill(f"Models: {found}", WIDE, subsequent_indent="  "))
     if scale == "gpu":
         print(f"Cost: {found.cost}")
     return found

@@ -48,7 +48,8 @@ def less_last(name: str, what: str, block: int) -> str:
         what: "ridge" or "neighbours".
         block: counted from 0.
     """
-    return interval([100 * each for each in _rows(name)[block][f"{what}_less_last"]], "+.1f")
+    told = interval([100 * each for each in _rows(name)[block][f"{what}_less_last"]], "+.1f")
+    return told.replace("-", "−")
 
 
 def silent(weights: str, photographs: int, layers: str = "last") -> float:
