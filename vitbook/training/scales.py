@@ -32,7 +32,7 @@ from vitbook.training.transfer.start import is_checkpoint
 SCALES = ("page", "gpu")
 DRIVE = Path("/content/drive/MyDrive")  # of Colab, once it is mounted
 FEW = 0.1  # of the budget: below it, one seed of each role
-WIDE = 104  # characters of a line of output on the page
+WIDE = 102  # characters of a line of output on the page
 TIMED = 32  # images of the step that is timed on a CPU
 
 
