@@ -153,7 +153,7 @@ def pack_experiments(
 ) -> None:
     """Write a folder for a machine that is lent: code, data, and the runs that the ledger lacks.
 
-    There `experiments run --minutes 9` works off the list, without a connection and without git:
+    There `experiments run` works off the list, without a connection and without git:
     torch, torchvision and the small packages of pyproject.toml must be there.
     """
     list_file = file or runs.data_folder() / "experiments.toml"
