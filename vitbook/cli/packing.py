@@ -13,6 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -77,13 +78,14 @@ def pack(
     commit = runs.commit()
     if not re.fullmatch(r"[0-9a-f]{40}", commit):
         raise WorkError(f"the checkout is at {commit}, and {NEEDED}: commit what was changed")
-    wanted, left_out = _to_make(experiments, place)
+    rows = place.done()
+    wanted, left_out = _to_make(experiments, place, rows)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as own:
             part = Path(own) / "pack"
             _write_code(part, commit)
-            files = dict.fromkeys([*_done(experiments, place), *_read_by(wanted)])
+            files = dict.fromkeys([*_done(experiments, place, rows), *_read_by(wanted)])
             total = _weigh(part, files, most)
             _write_data(part / "data", list_file, experiments, wanted, files)
             part.rename(folder)
@@ -109,6 +111,7 @@ def collect(
         raise WorkError(f"no {found}: expected a folder that `vitbook experiments pack` wrote")
     asked = {run: run for each in experiments for run in each.runs}
     came, stayed, rows = [], {}, place.done()
+    edited = cache(_edited)  # rows of one pack name one commit
     for path in sorted(found.glob("*.json")):
         try:
             row = runs.read_row(path)
@@ -116,7 +119,7 @@ def collect(
             if run is not None and place.is_done(run, rows):
                 continue  # it went there with the pack, or was collected before
             weights = folder / "data" / "checkpoints" / f"{row.name}.safetensors"
-            if why := _wrong(row, run, asked, weights) or _edited(folder, row.commit):
+            if why := _wrong(row, run, asked, weights) or edited(folder, row.commit):
                 stayed[path.name] = why
                 continue
             row = replace(row, experiment=run.experiment)  # a shorter list has another first asker
@@ -191,10 +194,9 @@ def chosen_tables(text: str, names: Sequence[str]) -> str:
 
 
 def _to_make(
-    experiments: Sequence[Experiment], place: Workplace
+    experiments: Sequence[Experiment], place: Workplace, rows: dict[str, runs.Result]
 ) -> tuple[tuple[PlannedRun, ...], dict[str, int]]:
     """Runs that the ledger lacks and that could be made there; and why others could not be."""
-    rows = place.done()
     missing = dict.fromkeys(
         run for each in experiments for run in each.runs if not place.is_done(run, rows)
     )
@@ -264,9 +266,11 @@ def _write_data(
         shutil.copyfile(source, data / target)
 
 
-def _done(experiments: Sequence[Experiment], place: Workplace) -> list[tuple[Path, str]]:
+def _done(
+    experiments: Sequence[Experiment], place: Workplace, rows: dict[str, runs.Result]
+) -> list[tuple[Path, str]]:
     """What is done goes along, so that it is not made twice."""
-    files, rows = [], place.done()
+    files = []
     for run in (run for each in experiments for run in each.runs if place.is_done(run, rows)):
         name = rows[run.digest].name
         files.append((place.ledger / "results" / f"{name}.json", f"results/{name}.json"))
