@@ -32,6 +32,13 @@ def test_the_block_is_its_two_equations(seed):
     assert (block(z) - expected).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("start", [1e-5, 0.1])
+def test_both_factors_of_a_block_start_alike(start):
+    block = LayerScaleBlock(SelfAttention(8, 2), MLP(8, 16), 8, start=start)
+    for scale in (block.scale1, block.scale2):
+        assert scale.factor.tolist() == pytest.approx([start] * 8)
+
+
 def test_class_token_beside_the_mean_of_the_patches():
     head = ClassAndMeanHead(2, 1)
     with torch.no_grad():

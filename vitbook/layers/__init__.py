@@ -41,6 +41,8 @@ from vitbook.layers.heads import (
 from vitbook.layers.initialization import xavier_uniform_
 from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
 from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
+from vitbook.layers.normalization import RMSNorm, layer_norm
+from vitbook.layers.patch_dropout import PatchDropout, PatchDroppingEncoder
 from vitbook.layers.performer import PerformerAttention, PerformerSelfAttention
 from vitbook.layers.positions import (
     LearnedPosition,
@@ -48,6 +50,7 @@ from vitbook.layers.positions import (
     NoPosition,
     resize_positions,
 )
+from vitbook.layers.qk_norm import QKNormSelfAttention
 from vitbook.layers.quantizers import (
     PrunedLinear,
     Quantized,
@@ -69,6 +72,7 @@ from vitbook.layers.reused_attention import (
 from vitbook.layers.rotary import RotaryPosition2D, RotarySelfAttention
 from vitbook.layers.shrinking import OnGrid, ShrinkingEncoder
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
+from vitbook.layers.swiglu import SwiGLU
 from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
 from vitbook.layers.tokens_to_tokens import TokensToTokens
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
@@ -102,6 +106,8 @@ __all__ = [
     "NoPosition",
     "OnGrid",
     "OverlappingPatches",
+    "PatchDropout",
+    "PatchDroppingEncoder",
     "PatchEmbedding",
     "PerformerAttention",
     "PerformerSelfAttention",
@@ -109,8 +115,10 @@ __all__ = [
     "PostNormBlock",
     "PreActivationBottleneck",
     "PrunedLinear",
+    "QKNormSelfAttention",
     "Quantized",
     "QuantizedLinear",
+    "RMSNorm",
     "RelativePosition",
     "RelativePosition2D",
     "RelativeSelfAttention",
@@ -129,7 +137,9 @@ __all__ = [
     "SinusoidPosition2D",
     "StandardizedConv2d",
     "StochasticDepth",
+    "SwiGLU",
     "TokensToTokens",
+    "layer_norm",
     "make_head",
     "quantize",
     "resize_positions",

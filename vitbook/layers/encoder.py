@@ -1,6 +1,6 @@
 """The Transformer encoder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitbook.layers.initialization import linear
+from vitbook.layers.normalization import layer_norm
 from vitbook.layers.shapes import Tokens
 
 
@@ -79,13 +80,20 @@ class EncoderBlock(nn.Module):
         attention: the layer that mixes tokens, for example :class:`~.attention.SelfAttention`.
         mlp: the layer that works on each token.
         width: of a token.
+        make_norm: of :mod:`.normalization`; called with ``width``.
     """
 
-    def __init__(self, attention: nn.Module, mlp: nn.Module, width: int):
+    def __init__(
+        self,
+        attention: nn.Module,
+        mlp: nn.Module,
+        width: int,
+        make_norm: Callable[[int], nn.Module] = layer_norm,
+    ):
         super().__init__()
-        self.norm1 = nn.LayerNorm(width, eps=1e-6)
+        self.norm1 = make_norm(width)
         self.attention = attention
-        self.norm2 = nn.LayerNorm(width, eps=1e-6)
+        self.norm2 = make_norm(width)
         self.mlp = mlp
         self.dropout = Dropout()
         self.drop_path = StochasticDepth()
@@ -111,16 +119,21 @@ class PostNormBlock(EncoderBlock):
 
 
 class Encoder(nn.Module):
-    """A stack of blocks and the LayerNorm after the last one (equation 4).
+    """A stack of blocks and the norm after the last one (equation 4).
 
-    A stack that ends in a :class:`PostNormBlock` has had its last LayerNorm.
+    A stack that ends in a :class:`PostNormBlock` has had its last norm.
     """
 
-    def __init__(self, blocks: Sequence[nn.Module], width: int):
+    def __init__(
+        self,
+        blocks: Sequence[nn.Module],
+        width: int,
+        make_norm: Callable[[int], nn.Module] = layer_norm,
+    ):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         normed = bool(blocks) and isinstance(blocks[-1], PostNormBlock)
-        self.norm = nn.Identity() if normed else nn.LayerNorm(width, eps=1e-6)
+        self.norm = nn.Identity() if normed else make_norm(width)
 
     # What goes out has another shape where blocks shrink the sequence, or widen the tokens.
     def forward(self, tokens: Tokens) -> Float[Tensor, "batch out_tokens out_width"]:

@@ -9,6 +9,7 @@ from vitbook.model_utilities import own_names
 
 CONSTANTS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.LayerNorm: ("eps",),
+    nn.RMSNorm: ("eps",),
     nn.GroupNorm: ("eps",),
     nn.BatchNorm2d: ("eps",),
     PerformerAttention: ("epsilon", "scale"),

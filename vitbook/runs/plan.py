@@ -80,7 +80,7 @@ def read_experiments(
     ``models``, ``dataset``, ``recipe`` with ``changes``, ``images`` shown in a run and ``epochs``
     that they are divided into (else the recipe's own epochs), ``seeds``, ``shares`` with
     ``share_seed``, ``start`` (weights), ``teacher`` (a model), ``probes`` (epochs), ``ships``; and
-    ``role``, what a chapter calls the seeds of one model.
+    ``role``, what a chapter calls the seeds of one model, in one ``[[NAME.runs]]`` or in several.
 
     Args:
         path: by default the book's own list.
@@ -124,19 +124,20 @@ def _experiment(name: str, group: dict) -> Experiment:
     twice = [run.model for run, times in Counter(runs).items() if times > 1]
     if twice:
         raise ValueError(f"the same run of {twice[0]} stands there twice: remove one")
-    called = [(entry["role"], tuple(some)) for entry, some in entries if "role" in entry]
-    for role, some in called:
-        if sum(role == other for other, _ in called) > 1 or len({run.seed for run in some}) < len(
-            some
-        ):
-            raise ValueError(f"role {role!r}: expected one model, and once, with its seeds alone")
+    called: dict[str, list[PlannedRun]] = {}
+    for entry, some in entries:
+        if "role" in entry:
+            called.setdefault(entry["role"], []).extend(some)
+    for role, some in called.items():
+        if len({replace(run, seed=0) for run in some}) > 1:
+            raise ValueError(f"role {role!r}: expected one model, and its seeds alone")
     return Experiment(
         name,
         group["question"],
         tuple(runs),
         group.get("needs", ""),
         group.get("planned"),
-        dict(called),
+        {role: tuple(some) for role, some in called.items()},
     )
 
 

@@ -11,7 +11,7 @@ from vitbook.layers.heads import POOLS
 from vitbook.layers.initialization import INITIALIZATIONS
 from vitbook.typed import typed
 
-OPTIMIZERS = ("adamw", "sgd")
+OPTIMIZERS = ("adamw", "sgd", "muon")
 DISTILLATIONS = ("soft", "hard")
 HOTTEST = 10**6  # from 1e7 on the rounding of the shares is as large as their difference
 TWO_VIEWS = ("simclr", "byol", "dino")
@@ -53,9 +53,10 @@ class Recipe:
         learning_rate: at its peak.
         final_learning_rate: at the end.
         decay: the way there from the peak, one of :data:`DECAYS`.
-        weight_decay: of AdamW apart from the gradient, of SGD as a part of it.
-        optimizer: one of :data:`OPTIMIZERS`.
-        momentum: of SGD.
+        weight_decay: of AdamW and Muon apart from the gradient, of SGD as a part of it.
+        optimizer: one of :data:`OPTIMIZERS`; "muon" is for the matrices of the blocks, AdamW for
+            the rest.
+        momentum: of SGD, and of Muon, whose authors have 0.95.
         head_learning_rate: of the head, at its peak; 0 gives it that of the rest.
         layer_decay: each block learns at so much of the rate of the block behind it, the tokenizer
             slowest (Bao et al. 2022, "BEiT", from Clark et al. 2020); 1 is one rate for all.

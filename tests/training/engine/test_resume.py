@@ -52,7 +52,12 @@ TAUGHT = replace(RECIPE, distillation="soft", temperature=3.0)
 SHUFFLED = replace(TAUGHT, shuffled_teacher=True, mixup=0.0, cutmix=0.0, repeats=1, epochs=4)
 
 
-@pytest.mark.parametrize("recipe", [RECIPE, TAUGHT, SHUFFLED], ids=["labels", "taught", "shuffled"])
+MUON = replace(RECIPE, optimizer="muon")
+
+
+@pytest.mark.parametrize(
+    "recipe", [RECIPE, TAUGHT, SHUFFLED, MUON], ids=["labels", "taught", "shuffled", "muon"]
+)
 def test_a_run_goes_on_to_the_same_bits(recipe, tmp_path):
     def reach(step, path):
         taught = vitbook.load_checkpoint(TEACHER).model if recipe.distillation else None

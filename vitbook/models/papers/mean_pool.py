@@ -6,7 +6,14 @@ from torch import nn
 
 from vitbook.layers import Encoder, LearnedPosition, MeanPoolHead, PatchEmbedding
 from vitbook.layers.shapes import Size
-from vitbook.models.papers.vit import MICRO, MICRO_PIXELS, Body, VisionTransformer, make_encoder
+from vitbook.models.papers.vit import (
+    MICRO,
+    MICRO_PIXELS,
+    MINI,
+    Body,
+    VisionTransformer,
+    make_encoder,
+)
 
 
 def of_patches_alone(
@@ -56,6 +63,10 @@ def vit_gap(
 
 
 # Settings of `vit_gap`.
-GAP_MODELS = {"vit_gap_micro_patch2_8": MICRO, "vit_gap_micro_patch1_8": MICRO_PIXELS}
+GAP_MODELS = {
+    "vit_gap_mini_patch4_32": MINI["patch4_32"],
+    "vit_gap_micro_patch2_8": MICRO,
+    "vit_gap_micro_patch1_8": MICRO_PIXELS,
+}
 
 MODELS = {vit_gap: GAP_MODELS}

@@ -17,6 +17,7 @@ from vitbook.layers import (
     PatchEmbedding,
     PostNormBlock,
     SelfAttention,
+    layer_norm,
 )
 from vitbook.layers.heads import Both
 from vitbook.layers.shapes import Images, Logits, Size, TokensOfImages
@@ -129,6 +130,7 @@ def make_encoder(
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_mlp: Callable[..., nn.Module] = MLP,
     make_block: Callable[..., nn.Module] = EncoderBlock,
+    make_norm: Callable[[int], nn.Module] = layer_norm,
 ) -> Encoder:
     """The paper's encoder: ``body.depth`` blocks alike, and the last norm.
 
@@ -136,6 +138,7 @@ def make_encoder(
         make_attention: called for each block with ``width, num_heads, qkv_bias``.
         make_mlp: called for each block with ``width, mlp_width``.
         make_block: called with ``attention, mlp, width``.
+        make_norm: of the last norm, called with ``width``; a block has its own.
     """
     blocks = [
         make_block(
@@ -145,7 +148,7 @@ def make_encoder(
         )
         for _ in range(body.depth)
     ]
-    return Encoder(blocks, body.width)
+    return Encoder(blocks, body.width, make_norm)
 
 
 def vit(
@@ -161,6 +164,7 @@ def vit(
     make_attention: Callable[..., nn.Module] = SelfAttention,
     make_mlp: Callable[..., nn.Module] = MLP,
     make_block: Callable[..., nn.Module] = EncoderBlock,
+    make_norm: Callable[[int], nn.Module] = layer_norm,
     make_head: Callable[..., nn.Module] = ClassTokenHead,
 ) -> VisionTransformer:
     """The paper's model of any size (table 1; the small bodies: Lee et al. 2021, SL-ViT code).
@@ -169,7 +173,7 @@ def vit(
         num_prefix_tokens: learned tokens in front of the patches.
         make_tokenizer: called with ``image_size, patch_size, channels, width``.
         make_position: called with ``grid_size, width, num_prefix_tokens``.
-        make_attention, make_mlp, make_block: as in :func:`make_encoder`.
+        make_attention, make_mlp, make_block, make_norm: as in :func:`make_encoder`.
         make_head: called with ``width, num_classes``.
 
     Example:
@@ -186,7 +190,7 @@ def vit(
     return VisionTransformer(
         tokenizer=tokenizer,
         position=make_position(tokenizer.grid_size, body.width, num_prefix_tokens),
-        encoder=make_encoder(body, make_attention, make_mlp, make_block),
+        encoder=make_encoder(body, make_attention, make_mlp, make_block, make_norm),
         head=make_head(body.width, num_classes),
         width=body.width,
         num_prefix_tokens=num_prefix_tokens,
