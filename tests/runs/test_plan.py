@@ -67,6 +67,29 @@ def test_what_a_list_asks_for(tmp_path):
     assert len({run.digest for run in first.runs}) == len(first.runs)
 
 
+def test_a_role_has_the_seeds_of_one_model_wherever_they_stand(tmp_path):
+    entries = "".join(
+        f'[[first.runs]]\nrole = "{role}"\nmodels = ["{model}"]\nseeds = {seeds}\nshares = [0.5]\n'
+        for seeds in ([2], [3, 4])
+        for role, model in (("plain", "vit_micro_patch2_8"), ("ResNet", "resnet8_digits"))
+    )
+    text = GOOD.replace("[later]", entries + "[later]")
+    first = read(tmp_path, text)[0]
+    roles = {role: [(run.model, run.seed) for run in some] for role, some in first.roles.items()}
+    assert roles == {
+        role: [(model, seed) for seed in (2, 3, 4)]
+        for role, model in (("plain", "vit_micro_patch2_8"), ("ResNet", "resnet8_digits"))
+    }
+    assert [run.seed for run in first.runs[-6:]] == [2, 2, 3, 4, 3, 4]
+    for old, new in (
+        ('role = "ResNet"', 'role = "plain"'),
+        ("shares = [0.5]", "shares = [0.5, 0.25]"),
+        ("seeds = [3, 4]", "seeds = [3, 4]\nchanges = { dropout = 0.1 }"),
+    ):
+        with pytest.raises(ExperimentError, match="role 'plain': expected one model, and its seed"):
+            read(tmp_path, text.replace(old, new, 1))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

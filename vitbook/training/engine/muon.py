@@ -116,6 +116,9 @@ class SideBySide:
             first = last
 
 
+AnyOptimizer = torch.optim.Optimizer | SideBySide
+
+
 def _size(optimizer: torch.optim.Optimizer) -> int:
     return sum(len(group["params"]) for group in optimizer.param_groups)
 

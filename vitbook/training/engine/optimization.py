@@ -9,11 +9,11 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from vitbook.errors import first_few
 from vitbook.runs.recipe import Recipe
-from vitbook.training.engine.muon import SideBySide, muon_and_adamw
+from vitbook.training.engine.muon import AnyOptimizer, muon_and_adamw
 from vitbook.training.engine.parts_of_models import begins_with, depths, head_of, matrices, names_of
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer | SideBySide:
+def make_optimizer(model: nn.Module, recipe: Recipe) -> AnyOptimizer:
     """AdamW, SGD with momentum, or Muon beside AdamW, over the parameters that learn."""
     groups = parameter_groups(model, recipe)
     if recipe.optimizer == "sgd":

@@ -15,6 +15,7 @@ from vitbook.extras import from_extra
 from vitbook.runs import device_name
 from vitbook.training.engine.batches import Batches
 from vitbook.training.engine.evaluation import NotFiniteError
+from vitbook.training.engine.muon import AnyOptimizer
 from vitbook.training.engine.optimization import learning_rate
 from vitbook.training.engine.processes import processes
 from vitbook.training.engine.state import load_state, save_state
@@ -49,7 +50,7 @@ class Recorder:
         self,
         model: nn.Module,
         mean: nn.Module | None,
-        optimizer: torch.optim.Optimizer,
+        optimizer: AnyOptimizer,
         batches: Batches,
         *,
         identity: dict,

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from vitbook.model_utilities import digest
 from vitbook.models.weights.renaming import check_state
 from vitbook.runs.recipe import DEFAULTS
 from vitbook.training.engine.differences import differences
+from vitbook.training.engine.muon import AnyOptimizer
 from vitbook.training.engine.tied_weights import load_unique_state, unique_state
 
 
@@ -24,7 +24,7 @@ def save_state(
     path: str | Path,
     model: nn.Module,
     mean: nn.Module | None,
-    optimizer: torch.optim.Optimizer,
+    optimizer: AnyOptimizer,
     progress: dict,
     identity: dict,
 ) -> None:
@@ -51,7 +51,7 @@ def load_state(
     path: str | Path,
     model: nn.Module,
     mean: nn.Module | None,
-    optimizer: torch.optim.Optimizer,
+    optimizer: AnyOptimizer,
     identity: dict,
 ) -> dict | None:
     """Fill model, mean and optimizer from an unfinished run, and return its progress.
