@@ -68,7 +68,7 @@ const STEPS = {
   ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
 };
 /** Call `walk(down, right, event)` for an arrow key. */
-const arrows = (walk) => (event) => {
+export const arrows = (walk) => (event) => {
   if (!STEPS[event.key]) return;
   event.preventDefault();
   walk(...STEPS[event.key], event);
