@@ -22,6 +22,7 @@ from vitbook.figures.hearing_map import hearing_map
 from vitbook.figures.layer_gradients import layer_gradients
 from vitbook.figures.learn import learn
 from vitbook.figures.locality_dial import locality_dial
+from vitbook.figures.mask_painter import mask_painter
 from vitbook.figures.masked_photograph import masked_photograph
 from vitbook.figures.panel import panel
 from vitbook.figures.parts.figure import Figure
@@ -54,6 +55,7 @@ __all__ = [
     "layer_gradients",
     "learn",
     "locality_dial",
+    "mask_painter",
     "masked_photograph",
     "panel",
     "patch_shuffle",

@@ -24,6 +24,8 @@ HANDLES = [
 ]
 # Over those of the other a mouse has only to pass.
 DRAGGED = [handle for handle in HANDLES if handle[0] != "alike_patches"]
+# Here a finger that goes down scrolls: six surfaces fill the screen of a phone.
+DRAGGED += [("mask_painter", ".vb-canvass", (60, 40))]
 SMALL = [handle for handle in HANDLES if handle[0] in ("frontier", "rounding_grid")]
 
 
@@ -84,7 +86,7 @@ def test_a_finger_takes_hold_a_little_beside_a_small_handle(touched, name, handl
 # Where a finger scrolls: beside what it drags, in figures whose drawing is as wide as the page.
 BESIDE = [("checkpoint_ranking", "li.vb-card:nth-of-type(5)"), ("frontier", ".vb-plot"),
           ("layer_gradients", "svg.vb-ladder"), ("rounding_grid", ".vb-along >> nth=3"),
-          ("soft_answers", "div.vb-answers"),
+          ("soft_answers", "div.vb-answers"), ("mask_painter", ".vb-canvass"),
           ("attention_gallery", ".vb-gallery .vb-image")]  # fmt: skip
 
 
