@@ -1,0 +1,124 @@
+"""What the chapter on dense answers shows: masks, heads on patch tokens, twins of patches."""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, UInt8
+from torch import Tensor
+
+from vitbook import runs
+from vitbook.runs import Evidence, Table
+from vitbook.runs.rows import Measurement
+from vitbook.runs.tables import interval
+from vitbook.studies.dense.heads import enlarged, fit_head, iou, patch_labels, scores
+from vitbook.studies.dense.masks import photo_masks
+from vitbook.studies.dense.measured import VIT, block_tokens, colours
+from vitbook.studies.dense.twins import apart, mirrored, most_similar
+
+__all__ = [
+    "apart",
+    "block_tokens",
+    "by_block",
+    "colours",
+    "enlarged",
+    "enlarging",
+    "evidence",
+    "fit_head",
+    "found_twins",
+    "iou",
+    "marked",
+    "mirrored",
+    "most_similar",
+    "patch_labels",
+    "photo_masks",
+    "reads",
+    "scores",
+]
+
+EDGE = (255, 194, 10)
+ROWS = {
+    ("no model", "mean colours"): "mean colours of the patch",
+    ("no model", "position alone"): "position alone",
+    ("EfficientNet-Lite0", "blocks.2"): "CNN, early maps",
+    ("EfficientNet-Lite0", "blocks.4"): "CNN, maps of as many positions",
+    ("EfficientNet-Lite0", "bn2"): "CNN, last maps",
+}
+
+
+def marked(
+    image: UInt8[Tensor, "3 height width"],
+    found: Bool[Tensor, "height width"],
+    mask: Bool[Tensor, "height width"] | None = None,
+) -> UInt8[Tensor, "3 height width"]:
+    """A photograph, dark where nothing was marked; the edge of the true mask in yellow."""
+    shown = (image.float() * (0.25 + 0.75 * found)).to(image.dtype)
+    if mask is not None:
+        grown = F.max_pool2d(mask[None].float(), 5, 1, 2)[0] > 0
+        shown[:, grown & ~mask] = image.new_tensor(EDGE)[:, None]
+    return shown
+
+
+def _kept(kind: str) -> Measurement:
+    (kept,) = runs.measurements(kind, VIT)
+    return kept
+
+
+def reads(model: str, what: str, column: str = "iou") -> list[float]:
+    """Mean IoU of flowers in percent and its interval; or points more than by colours."""
+    rows = _kept("segmentation").rows
+    (row,) = (row for row in rows if (row["model"], row["reads"]) == (model, what))
+    return [100 * each for each in row[column]]
+
+
+def by_block() -> list[float]:
+    """Mean IoU of flowers in percent, by the block whose tokens the head reads."""
+    return [reads("ViT-S/14", f"block {number}")[0] for number in range(1, 13)]
+
+
+def enlarging(tokens: str, enlarged: str, grid: str, column: str = "iou") -> list[float]:
+    """Mean IoU of flowers in percent and its interval; or points more than bilinear."""
+    asked = {"tokens": tokens, "enlarged": enlarged, "grid": grid}
+    (row,) = (row for row in _kept("enlarging").rows if row.items() >= asked.items())
+    return [100 * each for each in row[column]]
+
+
+def found_twins(weights: str, what: str = "twin") -> list[float]:
+    """Percent of patches by block: "twin" found, or the "same_position" in its place."""
+    return [100 * row[what][0] for row in _kept("twins").rows if row["weights"] == weights]
+
+
+def _told(values: list[float], form: str = ".1f") -> str:
+    return interval([100 * each for each in values], form).replace("-", "−")
+
+
+def evidence() -> Evidence:
+    heads, ways, twins = (_kept(kind) for kind in ("segmentation", "enlarging", "twins"))
+    about = heads.settings
+    return Evidence((), [
+        Table(
+            "What a head reads",
+            f"{about['dataset']}: {about['photographs']}, {about['mask_size']} pixels a side, "
+            f"shown to the ViT at {about['image_size']}. {about['draws']} draws of "
+            f"{about['fitted_masks']} photographs that fit the head. Head: {about['head']}. "
+            f"IoU: {about['each']}. Intervals: {about['interval']}.",
+            [{"model": row["model"], "reads": ROWS.get((row["model"], row["reads"]), row["reads"]),
+              "grid": row["grid"].replace("x", "×"), "IoU, %": _told(row["iou"]),
+              "less by colours": _told(row["less_colours"], "+.1f")}
+             for row in heads.rows],
+        ),
+        Table(
+            "How the map is enlarged",
+            f"The same heads, on tokens of block {ways.settings['block']}. The masks themselves: a "
+            "map that knows for every patch which share of it shows a flower.",
+            [{"tokens": row["tokens"], "grid": row["grid"].replace("x", "×"),
+              "enlarged": row["enlarged"], "IoU, %": _told(row["iou"]),
+              "less 224 pixels, bilinear": _told(row["less_bilinear"], "+.1f")}
+             for row in ways.rows],
+        ),
+        Table(
+            "Twins in the mirror",
+            f"{twins.settings['dataset']}: {twins.settings['photographs']} photographs. Twin: "
+            f"{twins.settings['twin']}. By luck alone: {100 * twins.settings['chance']:.1f} %. "
+            f"Same position: {twins.settings['same_position']}.",
+            [{"weights": row["weights"], "block": str(row["block"]), "twin, %": _told(row["twin"]),
+              "same position, %": _told(row["same_position"])} for row in twins.rows],
+        ),
+    ])  # fmt: skip
