@@ -1,4 +1,8 @@
-"""Which pixels of some photographs show the object: masks drawn by hand for this book."""
+"""Which pixels of some photographs show the object: masks that were made for this book.
+
+An outline was drawn by hand, as polygons or ellipses; GrabCut (Rother et al. 2004), which goes by
+colour, found the edge near it.
+"""
 
 import json
 import zlib
@@ -43,8 +47,7 @@ def flower_masks() -> tuple[UInt8[Tensor, "n 3 160 160"], Bool[Tensor, "n 160 16
     """Held-out photographs of TF-Flowers and which of their pixels show flower heads.
 
     Of the first 48, those whose heads an eye tells from the rest and that neither fill the
-    photograph nor are smaller than a patch. The outline was drawn as ellipses; GrabCut (Rother et
-    al. 2004), which goes by colour, found the edge inside them.
+    photograph nor are smaller than a patch.
 
     Raises:
         ValueError: a photograph is not among the held-out ones of this copy.
