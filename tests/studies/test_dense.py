@@ -171,5 +171,6 @@ def test_what_is_not_marked_is_dark_and_the_true_edge_is_yellow():
 
 def test_the_rows_behind_the_chapter_are_kept():
     assert len(dense.by_block()) == 12 and dense.reads("no model", "mean colours")[0] < 70
+    assert len(dense.unpainted("photographs", "its own saliency")) == 6
     assert max(dense.found_twins("learned")) > max(dense.found_twins("fresh"))
-    assert [len(table.lines) for table in dense.evidence().tables] == [18, 11, 24]
+    assert [len(table.lines) for table in dense.evidence().tables] == [18, 4, 11, 24]

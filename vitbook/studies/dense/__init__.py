@@ -31,6 +31,7 @@ __all__ = [
     "photo_masks",
     "reads",
     "scores",
+    "unpainted",
 ]
 
 EDGE = (255, 194, 10)
@@ -85,6 +86,17 @@ def found_twins(weights: str, what: str = "twin") -> list[float]:
     return [100 * row[what][0] for row in _kept("twins").rows if row["weights"] == weights]
 
 
+def unpainted(images: str, marks: str) -> list[float]:
+    """IoU in percent of each of the "photographs" or "flowers", without any mask to fit.
+
+    Args:
+        marks: "its own saliency", what the ViT was trained to answer; or "every pixel".
+    """
+    asked = {"images": images, "marks": marks}
+    (row,) = (row for row in _kept("unpainted").rows if row.items() >= asked.items())
+    return [100 * each for each in row["each"]]
+
+
 def _told(values: list[float], form: str = ".1f") -> str:
     return interval([100 * each for each in values], form).replace("-", "−")
 
@@ -106,6 +118,13 @@ def evidence() -> Evidence:
               "grid": row["grid"].replace("x", "×"), "IoU, %": _told(row["iou"]),
               "less by colours": _told(row["less_colours"], "+.1f")}
              for row in heads.rows],
+        ),
+        Table(
+            "Without any mask",
+            f"What the ViT was trained to answer, a saliency from 0 to 1, "
+            f"{_kept('unpainted').settings['cut']}; and every pixel.",
+            [{"images": row["images"], "marked": row["marks"], "IoU, %": _told(row["iou"])}
+             for row in _kept("unpainted").rows],
         ),
         Table(
             "How the map is enlarged",

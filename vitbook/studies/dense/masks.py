@@ -43,6 +43,13 @@ def photo_masks() -> dict[str, Bool[Tensor, "224 224"]]:
     return {line["photograph"]: mask for line, mask in zip(lines, masks, strict=True)}
 
 
+def masked_photos() -> tuple[UInt8[Tensor, "n 3 224 224"], Bool[Tensor, "n 224 224"]]:
+    """The six photographs of :func:`photo_masks`, beside their masks, in its order."""
+    photos, masks = datasets.load("photos", "all"), photo_masks()
+    which = [photos.class_names.index(name) for name in masks]
+    return photos.images[which], torch.stack(list(masks.values()))
+
+
 def flower_masks() -> tuple[UInt8[Tensor, "n 3 160 160"], Bool[Tensor, "n 160 160"]]:
     """Held-out photographs of TF-Flowers and which of their pixels show flower heads.
 

@@ -16,6 +16,7 @@ from vitbook.blocks import list_blocks
 from vitbook.datasets.resizing import resize
 from vitbook.models.catalog import fresh_twin
 from vitbook.models.weights.pretrained import Pretrained, load_pretrained
+from vitbook.models.weights.saliency import load_saliency_decoder
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.dense.heads import (
     DRAWS,
@@ -28,12 +29,13 @@ from vitbook.studies.dense.heads import (
     patch_labels,
     scores,
 )
-from vitbook.studies.dense.masks import flower_masks
+from vitbook.studies.dense.masks import flower_masks, masked_photos
 
 VIT, CNN, SIDE = "vit_small_patch14_focus", "efficientnet_lite0", 224
 # The CNN's maps at a sixteenth of the side: as many positions as the ViT has patches.
 CNN_SIDE, CNN_LAYERS = 256, ("blocks.2", "blocks.4", "bn2")
 BEST, BATCH = 10, 5
+HALF = 0.5  # of a saliency from 0 to 1
 Tokens = Float[Tensor, "n patches width"]
 
 
@@ -202,3 +204,33 @@ def segmentation(sheet: Sheet) -> None:
     }  # fmt: skip
     sheet.write(VIT, settings, rows)
     sheet.write(VIT, settings | {"block": BEST}, others, kind="enlarging")
+
+
+@measurement(unpainted={"images": "{images}", "marks": "{marks}", "iou": "{iou:.1%}"})
+def unpainted(sheet: Sheet) -> None:
+    """Mark objects without any mask: by what the ViT was trained to answer, or everywhere."""
+    sheet.expect(VIT)
+    vit = load_pretrained(VIT, image_size=SIDE)
+    decoder = load_saliency_decoder(vit.model).to(sheet.device)
+    vit.model.to(sheet.device)
+    rows = []
+    for name, (photographs, masks) in {
+        "photographs": masked_photos(),
+        "flowers": flower_masks(),
+    }.items():
+        ready = vit.normalize(resize(photographs, SIDE)).to(sheet.device)
+        with torch.no_grad():
+            maps = torch.cat([decoder(vit.model.features(each)) for each in ready.split(BATCH)])
+        own = enlarged(maps.cpu(), masks.shape[-1]) > HALF
+        for marks, found in {
+            "its own saliency": own,
+            "every pixel": torch.ones_like(masks),
+        }.items():
+            each = [round(value, 4) for value in iou(found, masks).tolist()]
+            rows.append({"images": name, "marks": marks, "iou": told(each), "each": each})
+    settings = {
+        "model": VIT, "image_size": SIDE, "cut": f"where the saliency is above {HALF}",
+        "flowers": "TF-Flowers, held-out photographs that have a mask",
+        "photographs": "the six that have a mask", "interval": "95 %, of the mean over photographs",
+    }  # fmt: skip
+    sheet.write(VIT, settings, rows)
