@@ -33,8 +33,10 @@ def test_list(data, told, monkeypatch):
     first, *lines = told("data", "list").splitlines()
     assert first == f"in {data}"
     lines = {line.split()[0]: line for line in lines}
-    embedded = ["digits", "cluttered_digits", "photos", *PLACED_DIGITS]
-    assert list(lines) == [*embedded, "cifar10", "cifar100", "tf_flowers", "tiny_imagenet"]
+    embedded = ["digits", "photos", *PLACED_DIGITS]
+    stored = ["cifar10", "cifar100", "tf_flowers", "tiny_imagenet"]
+    assert list(lines) == [*embedded, *stored, "cluttered_digits", "cluttered_cifar10"]
+    assert lines["cluttered_cifar10"].endswith("made of cifar10: needs no other file")
     assert "train 40 of 2,939 (1 file missing), test 6; 0.0 MB; CC BY 2.0" in lines["tf_flowers"]
     assert "not here, 248 MB to fetch; non-commercial" in lines["tiny_imagenet"]
     assert "needs no file" in lines["digits"]

@@ -62,7 +62,10 @@ def test_a_line_for_each_explanation_its_twin_and_the_nulls(scored):
 def test_the_numbers_are_the_librarys(scored):
     lines = {line["name"]: line for line in scored.rows}
     model = vitbook.load_checkpoint(READER).model
-    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:2]
+    data, masks = (
+        datasets.load("cluttered_digits", "test"),
+        datasets.answer_masks("cluttered_digits", "test", 2),
+    )
     images, targets = datasets.normalize(data.images[:2]), data.labels[:2]
     rollout, edges = analysis.attention_rollout(model, images), analysis.edge_maps(images, (8, 8))
     areas = [analysis.deletion(model, images, targets, map).areas for map in (rollout, edges)]
@@ -118,7 +121,10 @@ def test_a_cnn_beside_it_is_scored_on_itself(cnn, tmp_path):
     assert lines["relevance"]["pointing lead"] == [0, 0, 0]
     assert all(line["deletion lead"] is line["insertion wins"] is None for line in row.rows)
     model = vitbook.load_checkpoint(cnn).model
-    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:2]
+    data, masks = (
+        datasets.load("cluttered_digits", "test"),
+        datasets.answer_masks("cluttered_digits", "test", 2),
+    )
     images, targets = datasets.normalize(data.images[:2]), data.labels[:2]
     cam = analysis.map_grad_cam(model, images, targets)
     line = lines["Grad-CAM, small"]

@@ -58,7 +58,7 @@ def test_held_out_splits():
         name: datasets.held_out_split(name) for name in set(datasets.list_datasets()) - {"photos"}
     }
     assert held_out.pop("tiny_imagenet") == "validation"
-    assert set(held_out.values()) == {"test"} and len(held_out) == 10
+    assert set(held_out.values()) == {"test"} and len(held_out) == 11
     with pytest.raises(ValueError, match="photos has only 'all', no held-out split"):
         datasets.held_out_split("photos")
     with pytest.raises(UnknownNameError, match="unknown data set 'cifar'"):

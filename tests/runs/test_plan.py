@@ -4,6 +4,7 @@ from itertools import pairwise
 import pytest
 
 from vitbook import runs
+from vitbook.datasets.cluttered import CLUTTERED
 from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS
 from vitbook.models import default_image_size
 from vitbook.runs import ExperimentError, PlannedRun, get_recipe, read_experiments
@@ -205,7 +206,7 @@ def test_a_row_of_a_recipe_that_has_changed_answers_nothing():
 
 def test_the_books_own_list_and_the_commands_that_make_it():
     size = {"cifar10": 32, "cifar100": 32, "tiny_imagenet": 64, "tf_flowers": 128, "digits": 8}
-    size |= {"cluttered_digits": 32} | dict.fromkeys(PLACED_DIGITS, 12)
+    size |= dict.fromkeys(CLUTTERED, 32) | dict.fromkeys(PLACED_DIGITS, 12)
     experiments = read_experiments(check=check_run)
     assert {"poster", "data_size", "near_heads", "scaling"} <= {e.name for e in experiments}
     for experiment in experiments:

@@ -8,6 +8,7 @@ import typer
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS, ImageSet
+from vitbook.datasets.cluttered import source_of
 from vitbook.datasets.fetched.fetch import fetch
 from vitbook.datasets.folders import data_root, is_path
 from vitbook.datasets.own.kept import adopt, find_adopted, list_adopted
@@ -30,7 +31,7 @@ def list_data(root: Root = None) -> None:
     folder = data_root(root)
     typer.echo(f"in {folder}")
     for name in datasets.list_datasets():
-        here = _what_is_here(IMAGE_SETS[name], folder) if name in IMAGE_SETS else _EMBEDDED
+        here = _what_is_here(IMAGE_SETS[name], folder) if name in IMAGE_SETS else _fileless(name)
         typer.echo(f"{name:<16} {here}")
     for image_set in list_adopted(folder):
         parts = ", ".join(f"{split} {count:,}" for split, count in image_set.splits.items())
@@ -38,7 +39,11 @@ def list_data(root: Root = None) -> None:
         typer.echo(f"{image_set.name:<16} {parts}; {size:.1f} MB; {image_set.rule}")
 
 
-_EMBEDDED = "inside scikit-learn and scikit-image: needs no file"
+def _fileless(name: str) -> str:
+    """Where a set comes from that has no files of its own."""
+    if (source := source_of(name)) != name:
+        return f"made of {source}: needs no other file"
+    return "inside scikit-learn and scikit-image: needs no file"
 
 
 def _what_is_here(image_set: ImageSet, root: Path) -> str:
@@ -150,5 +155,5 @@ def _image_set(name: str) -> ImageSet:
     if name not in datasets.list_datasets():
         raise UnknownNameError("data set", name, IMAGE_SETS)
     if name not in IMAGE_SETS:
-        raise ValueError(f"{name} is {_EMBEDDED}; known: {', '.join(IMAGE_SETS)}")
+        raise ValueError(f"{name} is {_fileless(name)}; known: {', '.join(IMAGE_SETS)}")
     return IMAGE_SETS[name]

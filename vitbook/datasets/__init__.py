@@ -1,9 +1,9 @@
 """Real images, one face: ``load(name, split)``.
 
-Data sets that come inside packages (`embedded`), those that are `fetched` and then lie as Parquet
-(`stored`), and a folder of the reader's `own`. All become one `Dataset` of uint8 images and labels,
-checked once. What changes images while a model trains belongs in `training`; what is drawn on
-them, in `plots`.
+Sets that come inside packages (`embedded`), those that are `fetched` and then lie as Parquet
+(`stored`), a folder of the reader's `own`, and `cluttered` ones that are made of these become one
+`Dataset` of uint8 images and labels, checked once. What changes images while a model trains belongs
+in `training`; what is drawn on them, in `plots`.
 """
 
 from dataclasses import replace
@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.cluttered import CLUTTERED, answer_masks, scatter, source_of
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
-from vitbook.datasets.embedded.cluttered_digits import digit_masks, load_cluttered_digits
 from vitbook.datasets.embedded.digits import load_digits
 from vitbook.datasets.embedded.photos import load_photos
 from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS, load_placed_digits
@@ -24,7 +24,7 @@ from vitbook.errors import UnknownNameError, is_whole_number
 __all__ = [
     "Dataset",
     "DatasetError",
-    "digit_masks",
+    "answer_masks",
     "held_out_split",
     "is_here",
     "list_datasets",
@@ -37,12 +37,12 @@ __all__ = [
 # Sets that come inside packages: name -> (loader, its splits)
 _EMBEDDED = {
     "digits": (load_digits, ("train", "test")),
-    "cluttered_digits": (load_cluttered_digits, ("train", "test")),
     "photos": (load_photos, ("all",)),
 } | {name: (partial(load_placed_digits, name), ("train", "test")) for name in PLACED_DIGITS}
 _SPLITS = {name: splits for name, (_, splits) in _EMBEDDED.items()} | {
     name: tuple(image_set.splits) for name, image_set in IMAGE_SETS.items()
 }
+_SPLITS |= {name: _SPLITS[clutter.of] for name, clutter in CLUTTERED.items()}
 
 
 def list_datasets() -> tuple[str, ...]:
@@ -50,8 +50,8 @@ def list_datasets() -> tuple[str, ...]:
 
     Example:
         >>> from vitbook import datasets
-        >>> datasets.list_datasets()[:3]
-        ('digits', 'cluttered_digits', 'photos')
+        >>> datasets.list_datasets()[:2]
+        ('digits', 'photos')
     """
     return tuple(_SPLITS)
 
@@ -123,7 +123,7 @@ def is_here(name: str | Path, root: str | Path | None = None) -> bool:
         UnknownNameError: no such data set.
         DatasetError: files of it are damaged.
     """
-    name = name_of(name, root)
+    name = source_of(name_of(name, root))
     splits = _splits(name, root)
     if name not in IMAGE_SETS:
         return True
@@ -174,6 +174,9 @@ def load(
         )
     if name == "photos":  # from the whole photograph, not from its small square
         return load_photos(split, image_size)
+    if name in CLUTTERED:
+        source = load(source_of(name), split, root, CLUTTERED[name].side)
+        return _resized(scatter(name, split, source), image_size)
     if name in _EMBEDDED:
         return _resized(_EMBEDDED[name][0](split), image_size)
     # What is embedded needs none of the packages that these import.

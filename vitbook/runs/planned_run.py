@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from vitbook import datasets
 from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.cluttered import CLUTTERED
 from vitbook.runs.recipe import DEFAULTS, Recipe
 from vitbook.runs.recipes import get_recipe
 from vitbook.runs.rows import Result, experiment_run_name
@@ -133,6 +134,18 @@ class PlannedRun:
         """The same run, whether or not somebody looks into the model while it learns."""
         return replace(self, probe_epochs=()) if self.probe_epochs else self
 
+    def shorter(self, share: float | int) -> "PlannedRun":
+        """The same run with a share of its steps, one at least; warm-up and epochs likewise."""
+        steps, recipe = max(1, round(self.steps * share)), self.recipe
+        epochs = min(max(1, round(recipe.epochs * share)), steps)  # each is evaluated
+        changed = replace(
+            recipe,
+            epochs=epochs,
+            epoch_images=steps // epochs * recipe.batch_size,
+            warmup_epochs=recipe.warmup_epochs * epochs / recipe.epochs,
+        )
+        return replace(self, recipe=changed)
+
     @property
     def settings(self) -> dict:
         """All that decides it, by name."""
@@ -184,6 +197,9 @@ def _training_images(dataset: str) -> int:
 
 
 def num_images(dataset: str, split: str) -> int:
+    if dataset in CLUTTERED:
+        clutter = CLUTTERED[dataset]
+        return clutter.copies[split] * num_images(clutter.of, split)
     if dataset in IMAGE_SETS:
         return IMAGE_SETS[dataset].splits[split]
     return len(datasets.load(dataset, split))  # inside a package, and small

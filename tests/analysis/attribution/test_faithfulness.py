@@ -179,7 +179,7 @@ def test_on_digits_whose_place_is_known():
     model = vitbook.load_checkpoint("cluttered_digits-vit_micro_r5_s4_32-cluttered-seed0").model
     data = datasets.load("cluttered_digits", "test")
     images, targets = datasets.normalize(data.images[:24]), data.labels[:24]
-    masks = datasets.digit_masks("test")[:24]
+    masks = datasets.answer_masks("cluttered_digits", "test", 24)
     real = integrated_gradients(model, images, targets, steps=8)
     nulls = random_maps(24, (8, 8)), centre_maps(24, (8, 8))
     assert pointing(real, masks).mean() > 0.85

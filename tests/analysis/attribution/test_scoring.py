@@ -142,7 +142,10 @@ def test_grad_cam_place_by_place_by_hand():
 
 def test_every_explanation_by_name_explains_a_reader_of_digits():
     model = vitbook.load_checkpoint(READER).model
-    data, masks = datasets.load("cluttered_digits", "test"), datasets.digit_masks("test")[:12]
+    data, masks = (
+        datasets.load("cluttered_digits", "test"),
+        datasets.answer_masks("cluttered_digits", "test", 12),
+    )
     images, targets = datasets.normalize(data.images[:12]), data.labels[:12]
     for name in set(EXPLANATIONS) - {"integrated gradients", "occlusion", "Grad-CAM, no mean"}:
         maps = EXPLANATIONS[name](model, images, targets)

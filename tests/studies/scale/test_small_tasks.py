@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitbook.datasets import digit_masks, load
+from vitbook.datasets import answer_masks, load
 from vitbook.studies.scale.small_tasks import CELLS, make_task, turned_squares
 
 
@@ -13,7 +13,7 @@ def test_a_digit_begins_in_the_cell_that_its_label_names():
     assert "drawn" in task.provenance["rule"] and task.provenance["name"] == "digit_place"
     whole = load("cluttered_digits", "train")
     rows = torch.randperm(len(whole), generator=torch.Generator().manual_seed(0))[:300]
-    masks = digit_masks("train")
+    masks = answer_masks("cluttered_digits", "train", len(whole))
     for row, image, label in zip(rows[:50], task.images[:50], task.labels[:50], strict=True):
         assert torch.equal(image, whole.images[row].expand(3, -1, -1))
         top, left = masks[row].nonzero()[0].tolist()

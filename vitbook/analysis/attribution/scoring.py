@@ -28,6 +28,7 @@ from vitbook.extras import from_extra
 from vitbook.model_utilities import evaluating
 
 SCORES = ("pointing", "deletion", "insertion")
+TWIN = "untrained twin"  # behind the name of an explanation
 _AT_ONCE = 32
 
 
@@ -230,6 +231,25 @@ def rank_correlation(
     ]
     one, other = (each - each.mean(1, keepdim=True) for each in ranks)
     return ((one * other).sum(1) / (one.norm(dim=1) * other.norm(dim=1))).float()
+
+
+def beside_twin(
+    explain: Explanation,
+    model: nn.Module,
+    twin: nn.Module,
+    images: Float[Tensor, "batch channels height width"],
+    targets: Int64[Tensor, "batch"],
+) -> tuple[tuple[Float[Tensor, "batch rows columns"], Tensor], list[float] | None]:
+    """Maps of a model and of its twin with fresh weights, and how alike their cells are ranked.
+
+    Returns:
+        Both maps; the mean of :func:`rank_correlation` with signs left out, as
+        :func:`mean_interval` gives it, or None where a map of every image is even.
+    """
+    own, fresh = explain(model, images, targets), explain(twin, images, targets)
+    alike = rank_correlation(own.abs(), fresh.abs())
+    alike = alike[alike.isfinite()]
+    return (own, fresh), mean_interval(alike) if len(alike) else None
 
 
 def mean_interval(values: Float[Tensor, "images"]) -> list[float]:

@@ -10,14 +10,15 @@ from vitbook import datasets
 from vitbook.analysis.attribution.outside import as_explanation, load_explainer
 from vitbook.analysis.attribution.scoring import (
     SCORES,
+    TWIN,
+    beside_twin,
     explanations_of,
-    mean_interval,
     null_explanations,
-    rank_correlation,
     score_explanations,
     score_rows,
 )
 from vitbook.colors import OURS, colors_of
+from vitbook.datasets.cluttered import CLUTTERED
 from vitbook.errors import UnknownNameError
 from vitbook.models.catalog import fresh_twin
 from vitbook.runs.measuring import Sheet, measurement
@@ -25,10 +26,8 @@ from vitbook.training.asked import SomeImages, check_each_once, stem
 from vitbook.training.engine.evaluation import as_pixels
 from vitbook.training.faults import load_checkpoint
 
-MASKS = {"cluttered_digits": datasets.digit_masks}
 STEPS = 16
 REMOVED = ("black", "mean", "blur", "imputed")
-TWIN = "untrained twin"
 
 
 @measurement(
@@ -83,8 +82,9 @@ def score(
     models, learned = _of_one_data_set(asked)
     device = sheet.device
     split = datasets.held_out_split(learned)
-    held_out, masks = datasets.load(learned, split), MASKS[learned](split)[:num_images]
+    held_out = datasets.load(learned, split)
     images = as_pixels(held_out.images[:num_images], models[0].to(device))
+    masks = datasets.answer_masks(learned, split, len(images))
     targets = held_out.labels[:num_images].to(device)
     nulls = null_explanations(images, masks.to(device), models[0].grid_size)
     for file, model in zip(asked, models, strict=True):
@@ -103,11 +103,8 @@ def score(
         maps = {}
         for name, explain in explained[of].items():
             typer.echo(f"{name}{of} of {len(images)} images", err=True)
-            learnt, twins = explain(model, images, targets), explain(fresh, images, targets)
-            maps |= {f"{name}{of}": learnt, f"{name}{of}, {TWIN}": twins}
-            alike = rank_correlation(learnt.abs(), twins.abs())
-            alike = alike[alike.isfinite()]
-            likeness[f"{name}{of}"] = mean_interval(alike) if len(alike) else None
+            both, likeness[f"{name}{of}"] = beside_twin(explain, model, fresh, images, targets)
+            maps |= dict(zip((f"{name}{of}", f"{name}{of}, {TWIN}"), both, strict=True))
         maps |= nulls if model is models[0] else {}
         scores |= score_explanations(
             model, images, targets, masks, maps, removed=removed, steps=STEPS
@@ -153,10 +150,10 @@ def _of_one_data_set(checkpoints: list[str]) -> tuple[list[nn.Module], str]:
     for checkpoint in checkpoints:
         loaded = load_checkpoint(checkpoint)
         learned = loaded.provenance.get("dataset", "what it does not say")
-        if learned not in MASKS:
+        if learned not in CLUTTERED:
             raise ValueError(
                 f"{checkpoint} learned from {learned}, whose images do not say where their answer "
-                f"lies: expected a checkpoint of {', '.join(MASKS)}"
+                f"lies: expected a checkpoint of {', '.join(CLUTTERED)}"
             )
         models.append(loaded.model)
         sources.append(learned)

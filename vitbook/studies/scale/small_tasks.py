@@ -15,8 +15,8 @@ from einops import repeat
 from jaxtyping import UInt8
 from torch import Tensor
 
-from vitbook.datasets import Dataset, digit_masks, load
-from vitbook.datasets.embedded.cluttered_digits import CANVAS, DIGIT
+from vitbook.datasets import Dataset, answer_masks, load
+from vitbook.datasets.cluttered import CLUTTERED
 from vitbook.errors import UnknownNameError
 
 CELLS = 4  # of the canvas, a side
@@ -74,10 +74,10 @@ def _as_they_are(whole: Dataset, rows: Tensor) -> Dataset:
 
 def _digit_place(whole: Dataset, rows: Tensor) -> Dataset:
     """The cell of the canvas in which a digit begins, among about as many places in each."""
-    masks = digit_masks("train")[rows]
+    masks = answer_masks("cluttered_digits", "train", len(whole))[rows]
     # The first row and the first column that the mask reaches.
     top, left = (masks.any(dim=axis).int().argmax(dim=1) for axis in (2, 1))
-    places = CANVAS - DIGIT + 1
+    places = CLUTTERED["cluttered_digits"].places
     return replace(
         whole,
         images=repeat(whole.images[rows], "n 1 h w -> n c h w", c=3),
