@@ -18,10 +18,8 @@ from vitbook.cli import experiments, worker
 from vitbook.cli.rates import Rates
 from vitbook.cli.worker import Worker
 from vitbook.cli.workplace import WorkError, Workplace
-from vitbook.models import create_model
 from vitbook.published_counts import macs
 from vitbook.runs import PlannedRun, read_experiments
-from vitbook.training import save_checkpoint
 
 RUNS = """
 [trial]
@@ -192,25 +190,16 @@ def test_no_room(machine, refused, monkeypatch):
     assert "MB are free in" in said and "free some space" in said
 
 
-def finished(machine):
+@pytest.fixture
+def finished(machine, made):
     """A planned run whose files wait in the workplace to be carried into the ledger."""
     (planned,) = machine.asks()
     folder = machine.work / ("0" * 12)
-    folder.mkdir(parents=True)
-    row = runs.Result(
-        model=planned.model, parameters=1, dataset="digits", recipe=asdict(planned.recipe),
-        seed=0, accuracy=0.5, curve=[], probes=[], data_passes=1.0, wall_time_s=1.0,
-        images_per_second=1.0, peak_memory_mb=1, precision="float32", processes=1, device="d",
-        versions={}, commit="c", command="x", provenance={"name": "digits"},
-        experiment="trial", definition=planned.digest,
-    )  # fmt: skip
-    runs.record(row, folder)
-    save_checkpoint(folder / f"{row.name}.safetensors", create_model(planned.model, channels=1))
-    return planned, row, folder
+    return planned, made(planned, folder)[0], folder
 
 
-def test_a_look_changes_nothing_and_a_row_that_waits_is_done(machine, told):
-    planned, row, folder = finished(machine)
+def test_a_look_changes_nothing_and_a_row_that_waits_is_done(machine, told, finished):
+    planned, row, folder = finished
     listed = told("experiments", "list", *machine.options)
     assert re.search(r"^trial +1 +1 +0 +0 +0 ", listed, re.M)
     assert len(list(folder.iterdir())) == 2 and not machine.ledger.exists()
@@ -223,8 +212,8 @@ def test_a_look_changes_nothing_and_a_row_that_waits_is_done(machine, told):
 
 
 @pytest.mark.parametrize("damage", ["row", "weights", "no weights"])
-def test_a_damaged_file_stops_its_own_run_alone(machine, damage, capsys):
-    planned, row, folder = finished(machine)
+def test_a_damaged_file_stops_its_own_run_alone(machine, damage, capsys, finished):
+    planned, row, folder = finished
     path = folder / f"{row.name}.{'json' if damage == 'row' else 'safetensors'}"
     path.unlink() if damage == "no weights" else path.write_text("")
     assert Worker(machine.place, folder, (), 0.0).make(planned) == "failed"
@@ -254,8 +243,8 @@ def test_a_run_goes_on_by_the_words_that_began_it(machine, tmp_path):
     assert worker.command_of(planned, None, tmp_path) == first
 
 
-def test_hours_come_from_measured_rates(machine):
-    _, row, _ = finished(machine)
+def test_hours_come_from_measured_rates(machine, finished):
+    row = finished[1]
     (planned,) = machine.asks(images=6400)
     row = replace(row, device="Chip, 1 thread", recipe=asdict(planned.recipe), wall_time_s=64.0)
     left = {planned: 6400 / 2}  # at 100 images a second
@@ -279,13 +268,7 @@ def test_hours_come_from_measured_rates(machine):
     assert rates.hours([other], {other: 3.6e8}) == f"{3.6e8 / (1e6 * ratio) / 3600:.1f}"
 
 
-def git(folder, *words):
-    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    done = subprocess.run(["git", "-C", folder, *who, *words], capture_output=True, check=True)
-    return done.stdout.decode().strip()
-
-
-def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch):
+def test_the_code_is_that_of_the_commit(tmp_path, monkeypatch, git):
     root, folder = tmp_path / "root", tmp_path / "work"
     root.mkdir()
     monkeypatch.setattr(worker, "ROOT", root)

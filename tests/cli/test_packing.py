@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from safetensors.torch import save_file
 
 from vitbook import runs
 from vitbook.cli import packing
+from vitbook.cli.collecting import collect
 from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.models import create_model
 from vitbook.runs import read_experiments
@@ -67,14 +67,8 @@ def vitbook(*words, cwd, code=0, **environment):
     return done.stdout + done.stderr
 
 
-def git(folder, *words):
-    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    done = subprocess.run(["git", "-C", folder, *who, *words], capture_output=True, check=True)
-    return done.stdout.decode()
-
-
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
+def checkout(tmp_path_factory, git):
     """This one as it stands, committed."""
     folder = tmp_path_factory.mktemp("checkout") / "vitbook"
     subprocess.run(["git", "clone", "-q", ROOT, folder], check=True)
@@ -89,7 +83,7 @@ def checkout(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_list_goes_there_and_back(checkout, list_file, tmp_path):
+def test_a_list_goes_there_and_back(checkout, list_file, tmp_path, git):
     there, ledger = tmp_path / "there", tmp_path / "ledger"
     options = ["--file", list_file, "--ledger", ledger, "--work", tmp_path / "work"]
     said = vitbook("pack", there, "tuned", "toy", *options, cwd=checkout)
@@ -100,7 +94,7 @@ def test_a_list_goes_there_and_back(checkout, list_file, tmp_path):
     begun = vitbook("run", "--threads", 1, cwd=there)
     assert re.findall(r"(\S+): begins", begun) == [run.name for run in asked]
     rows = runs.read_all(there / "data" / "results")
-    commit = git(checkout, "rev-parse", "HEAD").strip()
+    commit = git(checkout, "rev-parse", "HEAD")
     assert {row.commit for row in rows} == {commit} and len(rows) == 3
     assert "3 rows came in" in vitbook("collect", there, *options, cwd=checkout)
     assert runs.read_all(ledger / "results") == rows
@@ -115,23 +109,18 @@ def test_a_list_goes_there_and_back(checkout, list_file, tmp_path):
     assert "1 made, 0 failed, 0 of 3 still missing" in vitbook("run", cwd=second)
 
 
-def made(folder, list_file, **changes):
-    """A pack in which the first run of the list was made, as it claims."""
-    run = read_experiments(list_file)[0].runs[0]
-    row = runs.Result(
-        model=run.model, parameters=1, dataset="digits", recipe=asdict(run.recipe), seed=0,
-        accuracy=0.5, curve=[{"epoch": 1, "loss": 1.0, "accuracy": 0.5}], probes=[],
-        data_passes=1.0, wall_time_s=1.0, images_per_second=1.0, peak_memory_mb=1,
-        precision="float32", processes=1, device="d", versions={},
-        commit=git(ROOT, "rev-parse", "HEAD").strip(), command="x",
-        provenance={"name": "digits"}, experiment="toy", definition=run.digest,
-    )  # fmt: skip
-    (folder / "data" / "checkpoints").mkdir(parents=True)
-    weights = folder / "data" / "checkpoints" / f"{row.name}.safetensors"
-    save_checkpoint(weights, create_model(run.model, channels=1), provenance=asdict(row))
-    path = runs.record(row, folder / "data" / "results")
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    return weights
+@pytest.fixture
+def packed(tmp_path, list_file, made, git):
+    """A pack in which the first run of the list was made, as it claims; gives its weights."""
+
+    def make(**changes):
+        run, data = read_experiments(list_file)[0].runs[0], tmp_path / "pack" / "data"
+        commit = git(ROOT, "rev-parse", "HEAD")
+        _, path, weights = made(run, data / "results", data / "checkpoints", commit)
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+        return weights
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -147,17 +136,17 @@ def made(folder, list_file, **changes):
         ({"accuracy": "high"}, "is no row of the ledger"),
     ],
 )
-def test_a_row_that_cannot_be_stays_there(changes, why, tmp_path, list_file, place):
-    made(tmp_path / "pack", list_file, **changes)
-    came, stayed = packing.collect(tmp_path / "pack", read_experiments(list_file), place)
+def test_a_row_that_cannot_be_stays_there(changes, why, packed, tmp_path, list_file, place):
+    packed(**changes)
+    came, stayed = collect(tmp_path / "pack", read_experiments(list_file), place)
     assert not came and not place.ledger.exists()
     (said,) = stayed.values()
     assert re.search(why, said)
 
 
 @pytest.mark.parametrize("damage", ["gone", "another model", "not a number", "no file of ours"])
-def test_weights_that_cannot_be_stay_there(damage, tmp_path, list_file, place):
-    weights = made(tmp_path / "pack", list_file)
+def test_weights_that_cannot_be_stay_there(damage, packed, tmp_path, list_file, place):
+    weights = packed()
     if damage == "gone":
         weights.unlink()
     elif damage == "another model":
@@ -169,18 +158,20 @@ def test_weights_that_cannot_be_stay_there(damage, tmp_path, list_file, place):
         save_file(state, weights, about)
     else:
         weights.write_text("")
-    came, stayed = packing.collect(tmp_path / "pack", read_experiments(list_file), place)
+    came, stayed = collect(tmp_path / "pack", read_experiments(list_file), place)
     assert not came and len(stayed) == 1 and not place.ledger.exists()
 
 
-def test_a_good_row_comes_in_once_and_one_that_nobody_asks_for_stays(tmp_path, list_file, place):
-    made(tmp_path / "pack", list_file)
+def test_a_good_row_comes_in_once_and_one_that_nobody_asks_for_stays(
+    packed, tmp_path, list_file, place
+):
+    packed()
     toy, tuned = read_experiments(list_file)
-    _, stayed = packing.collect(tmp_path / "pack", [tuned], place)
+    _, stayed = collect(tmp_path / "pack", [tuned], place)
     assert list(stayed.values()) == ["no experiment of the list asks for it"]
-    came, stayed = packing.collect(tmp_path / "pack", [toy], place)
+    came, stayed = collect(tmp_path / "pack", [toy], place)
     assert len(came) == 1 and not stayed and place.is_done(toy.runs[0], place.done())
-    assert packing.collect(tmp_path / "pack", [toy], place) == ([], {})
+    assert collect(tmp_path / "pack", [toy], place) == ([], {})
 
 
 def test_tables_are_cut_out_whole_in_their_order():
@@ -191,7 +182,7 @@ def test_tables_are_cut_out_whole_in_their_order():
         packing.chosen_tables(LIST + '\n[[toy.runs]]\nmodels = ["resnet8_digits"]\n', ["toy"])
 
 
-def test_what_cannot_be_packed_is_said(tmp_path, list_file, place, monkeypatch, refused):
+def test_what_cannot_be_packed_is_said(tmp_path, list_file, place, monkeypatch, refused, git):
     options = ["--file", list_file, "--ledger", place.ledger, "--work", place.folder]
     said = refused("experiments", "pack", tmp_path / "new", "toi", *options)
     assert said.startswith("vitbook: unknown experiment 'toi': did you mean toy")
@@ -200,7 +191,7 @@ def test_what_cannot_be_packed_is_said(tmp_path, list_file, place, monkeypatch, 
     monkeypatch.setattr(runs, "commit", lambda: "unknown")
     said = refused("experiments", "pack", tmp_path / "new", "toy", *options)
     assert "the checkout is at unknown" in said and "commit what was changed" in said
-    monkeypatch.setattr(runs, "commit", lambda: git(ROOT, "rev-parse", "HEAD").strip())
+    monkeypatch.setattr(runs, "commit", lambda: git(ROOT, "rev-parse", "HEAD"))
     said = refused("experiments", "pack", tmp_path / "new", "toy", "--megabytes", 1, *options)
     assert "and 1 were allowed (" in said and "--megabytes" in said
     monkeypatch.setenv("VITBOOK_DATA", str(tmp_path / "empty"))

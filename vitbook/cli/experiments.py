@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from vitbook import datasets, runs
-from vitbook.cli import packing
+from vitbook.cli import collecting, packing
 from vitbook.cli.options import Device, Threads
 from vitbook.cli.rates import Rates
 from vitbook.cli.worker import ROOT, Worker, code_of_commit, say
@@ -183,7 +183,7 @@ def collect_experiments(
 ) -> None:
     """Carry the rows that were made in a pack into the ledger, each after a check."""
     experiments, place = read_experiments(file, _check), _place(ledger, work)
-    came, stayed = packing.collect(folder, experiments, place)
+    came, stayed = collecting.collect(folder, experiments, place)
     for name, why in stayed.items():
         say(f"{name} stays there: {why}")
     say(f"{len(came)} rows came in")

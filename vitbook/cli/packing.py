@@ -1,38 +1,33 @@
-"""Runs for a machine that is lent for half an hour: packed here, made there, collected here.
+"""Runs for a machine that is lent for half an hour: packed here, made there.
 
 The pack is this checkout cut to what the runs need. There ``vitbook experiments run`` works as it
-does here, with no connection and no git.
+does here, with no connection and no git; `collecting` carries its rows back.
 """
 
-import hashlib
 import re
 import shutil
 import subprocess
 import tarfile
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
 from vitbook import datasets, runs
-from vitbook.cli.worker import NEEDED, ROOT, git
+from vitbook.cli.worker import NEEDED, ROOT
 from vitbook.cli.workplace import WorkError, Workplace
 from vitbook.datasets.catalog import IMAGE_SETS
+from vitbook.datasets.cluttered import source_of
 from vitbook.datasets.folders import data_root
 from vitbook.datasets.stored.shards import find_splits
-from vitbook.files import could_not_write, write_atomically
+from vitbook.files import could_not_write
 from vitbook.runs import Experiment, PlannedRun, read_experiments
-from vitbook.training.faults import load_checkpoint
 from vitbook.training.objectives.kept_answers import answers_file
 from vitbook.training.transfer.start import is_checkpoint
 
 MEBIBYTE = 2**20
-SUBSTITUTED = "vitbook/runs/provenance.py"  # see .gitattributes
 # What no run reads; of the rest of data/ come the files that some run names.
 LEFT_OUT = ("book", "tests", "tools", "data/checkpoints", "data/results", "data/measurements",
             "data/answers", "data/heads")  # fmt: skip
@@ -94,94 +89,6 @@ def pack(
     return Packed(wanted, left_out, total)
 
 
-def collect(
-    folder: Path, experiments: Iterable[Experiment], place: Workplace
-) -> tuple[list[str], dict[str, str]]:
-    """Carry rows that were made in a pack into the ledger, each after a check.
-
-    Returns:
-        Names of the rows that came in; of those that did not -> why.
-
-    Raises:
-        WorkError: no pack.
-        OSError: the disk is full.
-    """
-    found = folder / "data" / "results"
-    if not found.is_dir():
-        raise WorkError(f"no {found}: expected a folder that `vitbook experiments pack` wrote")
-    asked = {run: run for each in experiments for run in each.runs}
-    came, stayed, rows = [], {}, place.done()
-    edited = cache(_edited)  # rows of one pack name one commit
-    for path in sorted(found.glob("*.json")):
-        try:
-            row = runs.read_row(path)
-            run = asked.get(of_row := PlannedRun.of(row), of_row)  # it knows whether it ships
-            if run is not None and place.is_done(run, rows):
-                continue  # it went there with the pack, or was collected before
-            weights = folder / "data" / "checkpoints" / f"{row.name}.safetensors"
-            if why := _wrong(row, run, asked, weights) or edited(folder, row.commit):
-                stayed[path.name] = why
-                continue
-            row = replace(row, experiment=run.experiment)  # a shorter list has another first asker
-            if run.ships:
-                kept = place.ledger / "checkpoints" / f"{row.name}.safetensors"
-                write_atomically(kept, weights.read_bytes())
-            runs.record(row, place.ledger / "results")
-        except (runs.LedgerError, ValueError, IsADirectoryError, FileNotFoundError) as error:
-            stayed[path.name] = str(error)
-        else:
-            came.append(row.name)
-    return came, stayed
-
-
-def _wrong(
-    row: runs.Result, run: PlannedRun | None, asked: Collection[PlannedRun], weights: Path
-) -> str:
-    """What speaks against a row; empty if nothing."""
-    if run is None or run.digest != row.definition:
-        return "its settings are not those that it is called after"
-    if run not in asked:
-        return "no experiment of the list asks for it"
-    if not re.fullmatch(r"[0-9a-f]{40}(\+)?|unknown", row.commit):
-        return f"commit {row.commit[:40]!r}: expected all 40 digits of one, as names move on"
-    try:
-        git("-C", str(ROOT), "cat-file", "-e", f"{row.commit}^{{commit}}")
-    except WorkError:
-        return f"commit {row.commit[:12]} is none of this checkout's: fetch it"
-    scores = [point["accuracy"] for point in row.curve if "accuracy" in point]
-    if len(row.curve) != run.recipe.epochs or (scores and scores[-1] != row.accuracy):
-        return f"{len(row.curve)} epochs that end at {scores[-1:]}: a row of another run"
-    if not run.ships:
-        return ""
-    if not weights.is_file():
-        return f"{weights.name} is not beside it, which ships"
-    loaded = load_checkpoint(weights)  # of the catalogue's shapes, else it raises
-    if loaded.model.spec.name != row.model:
-        return f"its weights are those of {loaded.model.spec.name}"
-    told = asdict(row)
-    for key in told:
-        if key not in ("curve", "probes") and loaded.provenance.get(key) != told[key]:
-            return f"its weights are those of another training: they say another {key}"
-    if not all(torch.isfinite(tensor).all() for tensor in loaded.model.state_dict().values()):
-        return "its weights hold NaN or infinity"
-    return ""
-
-
-def _edited(folder: Path, commit: str) -> str:
-    """Which code of the pack is not that of the commit that its rows name; empty if none."""
-    for line in git("-C", str(ROOT), "ls-tree", "-r", commit, "--", "vitbook").splitlines():
-        about, path = line.split("\t")
-        if not (folder / path).is_file():
-            continue  # it did not come back
-        content = (folder / path).read_bytes()
-        if path == SUBSTITUTED:
-            content = content.replace(commit.encode(), b"$Format:%H$")
-        whole = hashlib.sha1(b"blob %d\0" % len(content) + content)
-        if whole.hexdigest() != about.split()[2]:
-            return f"{path} there is not that of commit {commit[:12]}, which the row names"
-    return ""
-
-
 def chosen_tables(text: str, names: Sequence[str]) -> str:
     """Some tables of a TOML list, each with what belongs to it, in the order of their names."""
     parts = re.split(r"(?m)^(?=\[\w+\])", text)
@@ -210,7 +117,8 @@ def _to_make(
 def _lacks(run: PlannedRun) -> str:
     """Why it could not be made there; empty if it could."""
     if not datasets.is_here(run.dataset):
-        return f"{run.dataset} is not here: `vitbook data fetch {run.dataset}`, or set VITBOOK_DATA"
+        name = source_of(run.dataset)
+        return f"{name} is not here: `vitbook data fetch {name}`, or set VITBOOK_DATA"
     for name in (run.start, run.teacher):
         if name and not name.startswith("fresh:") and _file_of(name) is None:
             return f"{name} is no file of the book's own, and its package may not be there"
@@ -286,10 +194,10 @@ def _read_by(wanted: Sequence[PlannedRun]) -> list[tuple[Path, str]]:
         for name in (run.start, run.teacher):
             if name and (path := _file_of(name)) is not None:
                 files.append((path, f"{path.parent.name}/{path.name}"))
-        if run.dataset in IMAGE_SETS:
-            splits = ("train", datasets.held_out_split(run.dataset))
-            for shards in find_splits(data_root() / run.dataset, splits).values():
-                files += [(each.path, f"{run.dataset}/{each.path.name}") for each in shards.found]
+        if (name := source_of(run.dataset)) in IMAGE_SETS:
+            splits = ("train", datasets.held_out_split(name))
+            for shards in find_splits(data_root() / name, splits).values():
+                files += [(each.path, f"{name}/{each.path.name}") for each in shards.found]
     return files
 
 
