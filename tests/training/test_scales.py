@@ -1,17 +1,15 @@
 """A chapter's switch: the same roles at both scales, made where they lack, and never in silence."""
 
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
 from vitbook import runs
+from vitbook.datasets.cluttered import source_of
 from vitbook.errors import UnknownNameError
-from vitbook.training import TooLongError, at_scale, start_from
-from vitbook.training.scales import _shorter
+from vitbook.training import TooLongError, at_scale, roles, start_from
 
-MODULE = sys.modules["vitbook.training.scales"]  # a function of its name hides it
 EXPERIMENTS = {each.name: each for each in runs.read_experiments()}
 PAIRS = [name for name in EXPERIMENTS if f"{name}_gpu" in EXPERIMENTS]
 BUDGET = 1e-9  # a step
@@ -53,7 +51,7 @@ def small(monkeypatch, tmp_path):
 def test_both_scales_have_the_same_roles_and_the_page_has_all_its_rows(name):
     page, strong = EXPERIMENTS[name], EXPERIMENTS[f"{name}_gpu"]
     assert page.roles.keys() == strong.roles.keys() and page.roles
-    assert {run.dataset for run in strong.runs} == {"cifar10"}
+    assert {source_of(run.dataset) for run in strong.runs} == {"cifar10"}
     assert not at_scale(name).missing
     steps = [sum(run.steps for run in each.runs) for each in (page, strong)]
     assert steps[0] < steps[1]
@@ -113,7 +111,7 @@ def test_weights_that_only_a_row_speaks_of_are_made_when_asked_for(small, tmp_pa
 
 
 def test_what_was_cut_off_goes_on_with_what_is_left(small, monkeypatch):
-    whole, calls = MODULE.run, []
+    whole, calls = roles.run, []
 
     def cut(*args, **kwargs):
         calls.append(args[0])
@@ -121,7 +119,7 @@ def test_what_was_cut_off_goes_on_with_what_is_left(small, monkeypatch):
             raise KeyboardInterrupt
         return whole(*args, **kwargs)
 
-    monkeypatch.setattr(MODULE, "run", cut)
+    monkeypatch.setattr(roles, "run", cut)
     with pytest.raises(KeyboardInterrupt):
         small()
     assert not small().missing
@@ -187,7 +185,7 @@ def test_what_the_book_shows_stops_and_what_is_trained_here_is_told(capsys):
 @pytest.mark.parametrize("budget", [1e-9, 0.001, 0.03, 0.5])
 def test_a_budget_cuts_steps_and_nothing_else(name, budget):
     for run in EXPERIMENTS[f"{name}_gpu"].runs:
-        cut = _shorter(run, budget)
+        cut = run.shorter(budget)
         assert cut.steps == pytest.approx(max(1, run.steps * budget), rel=0.2, abs=1)
         assert cut.recipe.warmup_epochs * cut.images / cut.recipe.epochs <= run.images
         numbers = {"epochs", "epoch_images", "warmup_epochs"}

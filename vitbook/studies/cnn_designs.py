@@ -15,9 +15,9 @@ from vitbook.analysis.capture.outputs import outputs_of
 from vitbook.devices import to_float64
 from vitbook.runs import Claim, Evidence, Result, Table, get_recipe
 from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training import AtScale
 from vitbook.training.asked import Checkpoints, OtherData, Split, rows_of_checkpoints
 from vitbook.training.engine.evaluation import as_pixels
-from vitbook.training.scales import AtScale
 
 # What the chapter calls a design -> its model of equal cost, behind "vit_" or "t2t_vit_".
 DESIGNS = {

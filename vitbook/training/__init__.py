@@ -25,7 +25,9 @@ from vitbook.training.objectives.distillation import (
 )
 from vitbook.training.objectives.teachers import TeacherError, load_teacher
 from vitbook.training.one_run import RunInUseError, check_run, run
-from vitbook.training.scales import AtScale, TooLongError, at_scale
+from vitbook.training.pace import TooLongError
+from vitbook.training.roles import AtScale
+from vitbook.training.scales import at_scale
 from vitbook.training.transfer.sparse_autoencoder import (
     SparseAutoencoder,
     SparseFit,

@@ -14,7 +14,7 @@ from vitbook.studies.self_supervision.measured import (
     learned,
     read_all_bodies,
 )
-from vitbook.training.scales import AtScale
+from vitbook.training import AtScale
 
 __all__ = ["curves", "evidence", "few", "first_images", "learned", "traces", "worth"]
 

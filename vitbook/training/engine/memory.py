@@ -49,7 +49,7 @@ def largest_fitting_batch(
     largest = 0
     for size in reversed([below >> i for i in range(1, below.bit_length())]):
         try:
-            _step(model, image.expand(size, *image.shape), teacher)
+            trial_step(model, image.expand(size, *image.shape), teacher)
         except Exception as error:
             if is_out_of_memory(error):
                 break
@@ -63,8 +63,15 @@ def largest_fitting_batch(
     return largest
 
 
-def _step(model: nn.Module, images: Tensor, teacher: nn.Module | None) -> None:
-    """In a function of its own, whose end lets go of the logits and of all that led to them."""
+def trial_step(model: nn.Module, images: Tensor, teacher: nn.Module | None = None) -> None:
+    """A step of any objective up to its gradients; every buffer stays as it came.
+
+    Args:
+        model: what :func:`~.questions.make_learner` gives.
+        images: as the model takes them.
+        teacher: that answers the same images.
+    """
+    # In a function of its own, whose end lets go of the logits and of all that led to them.
     # Batch norm counts these images in copies, and BYOL's slow weights follow in copies.
     followers = model.followers if isinstance(model, Learner) else ()
     slow = (pair for pair in model.named_parameters() if pair[0].startswith(followers))
