@@ -77,10 +77,10 @@ def alike_on_ink(
     rows, columns = model.grid_size
     cells = reduce(images, "b c (r y) (s x) -> b (r s)", "max", r=rows, s=columns)
     trained, fresh = (
-        patch_occlusion(each, images, targets).abs().flatten(1)
-        for each in (model, fresh_twin(model))
+        patch_occlusion(each, images, targets).abs().flatten(1).cpu()
+        for each in (model, fresh_twin(model).to(images.device))
     )
-    ink = cells > images.min()
+    ink = (cells > images.min()).cpu()
     found = [spearmanr(a[k], b[k])[0] for a, b, k in zip(trained, fresh, ink, strict=True)]
     return float(sum(found) / len(found))
 
