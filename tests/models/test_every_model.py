@@ -74,7 +74,10 @@ def small(name):
     with torch.device("meta"):
         side = 2 * vitbook.create_model(name).patch_size
     settings = settings | {"image_size": (side, side), "num_classes": 3}
+    shallow = {"stages": tuple(replace(stage, depth=2) for stage in settings.get("stages", ()))}
     for cut in (
+        shallow | {"window_size": 2},
+        shallow,
         {"depths": (2, 1)},
         {"stage_depths": (1,) * len(settings.get("stage_depths", ())), "width_factor": 1},
         {"num_keys": 2},

@@ -20,6 +20,7 @@ from vitbook.layers.block_attention import (
     BlockLocalSelfAttention,
 )
 from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv2d
+from vitbook.layers.convolutional_mlp import ConvolutionalMLP
 from vitbook.layers.convolutional_stem import ConvolutionalStem
 from vitbook.layers.encoder import (
     MLP,
@@ -60,6 +61,7 @@ from vitbook.layers.quantizers import (
 from vitbook.layers.relative_attention import (
     RelativePosition,
     RelativePosition2D,
+    RelativePositionBias,
     RelativeSelfAttention,
 )
 from vitbook.layers.reused_attention import (
@@ -70,10 +72,12 @@ from vitbook.layers.reused_attention import (
     SharingSelfAttention,
 )
 from vitbook.layers.rotary import RotaryPosition2D, RotarySelfAttention
-from vitbook.layers.shrinking import OnGrid, ShrinkingEncoder
+from vitbook.layers.shifted_windows import WindowSelfAttention
+from vitbook.layers.shrinking import OnGrid, PatchMerging, PyramidEncoder, ShrinkingEncoder
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
+from vitbook.layers.spatial_reduction import SpatialReductionAttention
 from vitbook.layers.swiglu import SwiGLU
-from vitbook.layers.tokenizers import OverlappingPatches, PatchEmbedding
+from vitbook.layers.tokenizers import NormedPatches, OverlappingPatches, PatchEmbedding
 from vitbook.layers.tokens_to_tokens import TokensToTokens
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
 
@@ -87,6 +91,7 @@ __all__ = [
     "ClassAndMeanHead",
     "ClassToken",
     "ClassTokenHead",
+    "ConvolutionalMLP",
     "ConvolutionalStem",
     "DistilledHead",
     "Dropout",
@@ -104,23 +109,27 @@ __all__ = [
     "LowRankLinear",
     "MeanPoolHead",
     "NoPosition",
+    "NormedPatches",
     "OnGrid",
     "OverlappingPatches",
     "PatchDropout",
     "PatchDroppingEncoder",
     "PatchEmbedding",
+    "PatchMerging",
     "PerformerAttention",
     "PerformerSelfAttention",
     "PositionedEncoder",
     "PostNormBlock",
     "PreActivationBottleneck",
     "PrunedLinear",
+    "PyramidEncoder",
     "QKNormSelfAttention",
     "Quantized",
     "QuantizedLinear",
     "RMSNorm",
     "RelativePosition",
     "RelativePosition2D",
+    "RelativePositionBias",
     "RelativeSelfAttention",
     "ReusingBlock",
     "ReusingEncoder",
@@ -135,10 +144,12 @@ __all__ = [
     "ShrinkingEncoder",
     "SinusoidPosition",
     "SinusoidPosition2D",
+    "SpatialReductionAttention",
     "StandardizedConv2d",
     "StochasticDepth",
     "SwiGLU",
     "TokensToTokens",
+    "WindowSelfAttention",
     "layer_norm",
     "make_head",
     "quantize",

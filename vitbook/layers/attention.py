@@ -105,6 +105,15 @@ def _refuse_mask(mask: Mask | None) -> None:
         raise ValueError("a mask came, but even attention weighs all keys alike: use None")
 
 
+def check_heads(width: int, num_heads: int) -> None:
+    """Refuse heads that cannot be equally wide."""
+    if width % num_heads:
+        raise ValueError(
+            f"width {width} is not divisible by {num_heads} heads: "
+            f"use a width that is a multiple of {num_heads}"
+        )
+
+
 class SelfAttention(nn.Module):
     r"""Multi-head self-attention, :math:`[\mathrm{SA}_1(z);\ldots;\mathrm{SA}_h(z)]\,U`.
 
@@ -126,11 +135,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = True):
         super().__init__()
-        if width % num_heads:
-            raise ValueError(
-                f"width {width} is not divisible by {num_heads} heads: "
-                f"use a width that is a multiple of {num_heads}"
-            )
+        check_heads(width, num_heads)
         self.num_heads = num_heads
         self.qkv = linear(width, 3 * width, bias=qkv_bias)
         self.core = Attention()

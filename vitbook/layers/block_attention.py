@@ -6,7 +6,7 @@ from einops import rearrange
 from torch import nn
 
 from vitbook.errors import UnknownNameError
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention import Mask, SelfAttention
 from vitbook.layers.shapes import Size, Tokens
 from vitbook.layers.tokenizers import pair
 
@@ -18,7 +18,8 @@ class BlockLocalSelfAttention(SelfAttention):
     linear in the tokens for blocks of one size. Local attention in blocks is Weissenborn et
     al. 2019's ("Scaling autoregressive video models"), named in the ViT paper's section 2 beside
     the Sparse Transformer (Child et al. 2019), whose pattern is another one. Swin (Liu et al.
-    2021) shifts its blocks from layer to layer; here they stay.
+    2021) shifts its blocks from layer to layer; here they stay, and
+    :class:`~.shifted_windows.WindowSelfAttention` moves them.
 
     The tokens are the patches, row by row, and no others: a prefix token lies in no block. The
     captured map is "(batch blocks) heads tokens_of_a_block tokens_of_a_block", blocks row by row.
@@ -48,18 +49,23 @@ class BlockLocalSelfAttention(SelfAttention):
                 f"use a block with {_divisors(rows)} rows and {_divisors(columns)} columns"
             )
 
-    def forward(self, tokens: Tokens) -> Tokens:
+    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
+        self.check_tokens(tokens)
         (rows, columns), (down, across) = self.grid_size, self.block_size
+        sizes = dict(r=rows // down, c=columns // across, p=down, q=across)
+        blocks = rearrange(tokens, "b (r p c q) d -> (b r c) (p q) d", **sizes)
+        mixed = super().forward(blocks, mask)
+        return rearrange(mixed, "(b r c) (p q) d -> b (r p c q) d", **sizes)
+
+    def check_tokens(self, tokens: Tokens) -> None:
+        """Refuse tokens that are not those of the grid."""
+        rows, columns = self.grid_size
         if tokens.shape[1] != rows * columns:
             raise ValueError(
                 f"{tokens.shape[1]} tokens came, but a grid of {rows}x{columns} has "
                 f"{rows * columns} patches: blocks, rows and columns hold no prefix token, so "
                 "build the model without one and pool the patches (MeanPoolHead)"
             )
-        sizes = dict(r=rows // down, c=columns // across, p=down, q=across)
-        blocks = rearrange(tokens, "b (r p c q) d -> (b r c) (p q) d", **sizes)
-        mixed = super().forward(blocks)
-        return rearrange(mixed, "(b r c) (p q) d -> b (r p c q) d", **sizes)
 
 
 class AxialSelfAttention(BlockLocalSelfAttention):

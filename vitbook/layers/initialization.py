@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 # A linear layer of these names holds the queries', keys' and values' layers one upon another.
-FUSED = {"qkv": 3, "kqv": 3}
+FUSED = {"qkv": 3, "kqv": 3, "kv": 2}
 
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:

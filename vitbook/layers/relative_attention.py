@@ -4,6 +4,7 @@ from functools import reduce
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -127,6 +128,36 @@ class RelativePosition2D(RelativePosition):
             table = resize_positions(old, (len(old), 1), (2 * sides - 1, 1), 0, method)
             setattr(self, name, nn.Parameter(table.clone()))
         self._place_on(grid_size)
+
+
+class RelativePositionBias(nn.Module):
+    r"""How many rows and columns a key stands from a query: one number for each head, added.
+
+    .. math:: \mathrm{softmax}\Big(\frac{q_i \cdot k_j}{\sqrt{d}} + B_{y_i - y_j,\, x_i - x_j}\Big)
+
+    Swin (Liu et al. 2021, section 3.2, equation 4). No query is asked: unlike
+    :class:`RelativePosition2D` the same number is added whatever a token shows, and every *pair*
+    of offsets has its own.
+
+    Args:
+        grid_size: (rows, columns) of the tokens that attend to each other, as of a window.
+        num_heads: each has a table of its own.
+    """
+
+    def __init__(self, grid_size: tuple[int, int], num_heads: int):
+        super().__init__()
+        rows, columns = self.grid_size = tuple(grid_size)
+        across = 2 * columns - 1
+        self.table = nn.Parameter(torch.empty((2 * rows - 1) * across, num_heads))
+        nn.init.trunc_normal_(self.table, std=0.02)
+        y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+        pairs = _offsets(y.flatten()) * across + _offsets(x.flatten())
+        self.register_buffer("pairs", pairs, persistent=False)
+
+    def forward(self) -> Float[Tensor, "heads tokens tokens"]:
+        """What is added to the scores of (query, key)."""
+        # Indexing would add up its gradients in an order of its own; an embedding does not.
+        return rearrange(F.embedding(self.pairs, self.table), "q k h -> h q k")
 
 
 def _offsets(positions: Int[Tensor, " patches"]) -> Int[Tensor, "patches patches"]:

@@ -192,3 +192,40 @@ class OverlappingPatches(PatchEmbedding):
         windows = torch.nn.functional.unfold(wide, self.projection.kernel_size, stride=self.patch)
         kernel = rearrange(self.projection.weight, "d c p q -> d (c p q)")
         return torch.nn.functional.linear(windows.mT, kernel, self.projection.bias)
+
+
+class NormedPatches(PatchTokenizer):
+    r"""Patches whose tokens pass a LayerNorm at once; their windows may lean over.
+
+    Swin's (Liu et al. 2021, code) and, with a window that begins ``lean`` pixels above and to the
+    left of its patch, PVT v2's (Wang et al. 2022, section 3.2, figure 1): 7 x 7 pixels for a
+    patch of 4. Beyond the image is zero.
+
+    Args:
+        image_size, patch_size, channels, width: as in :class:`PatchEmbedding`.
+        lean: pixels, fewer than the patch has; 0 cuts patches that do not overlap.
+    """
+
+    def __init__(
+        self, image_size: Size, patch_size: Size, channels: int, width: int, *, lean: int = 0
+    ):
+        super().__init__(image_size, patch_size, channels)
+        if not 0 <= lean < min(self.patch):
+            raise ValueError(
+                f"windows that lean over by {lean} pixels: expected 0 to {min(self.patch) - 1}, "
+                f"as the patch is {_by(self.patch)}"
+            )
+        kernel = tuple(side + lean for side in self.patch)
+        self.projection = nn.Conv2d(
+            channels, width, kernel_size=kernel, stride=self.patch, padding=lean
+        )
+        nn.init.trunc_normal_(
+            self.projection.weight, std=(channels * kernel[0] * kernel[1]) ** -0.5
+        )
+        nn.init.zeros_(self.projection.bias)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, images: Images) -> TokensOfImages:
+        check_images(images, self.channels, self.image_size)
+        maps = self.projection(images)
+        return self.norm(rearrange(maps, "b d rows columns -> b (rows columns) d"))

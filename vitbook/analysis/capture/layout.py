@@ -161,8 +161,9 @@ def check_square(shape: tuple[int, ...]) -> None:
     if queries != keys:
         raise ValueError(
             f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
-            "Linformer attention mixes all the patches and has no place of its own, and a head "
-            "that pools by attention asks with a query that is no token"
+            "Linformer attention mixes all the patches and has no place of its own, one of PVT's "
+            "is a token of a smaller map, and a head that pools by attention asks with a query "
+            "that is no token"
         )
 
 

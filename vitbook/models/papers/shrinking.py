@@ -14,6 +14,7 @@ from vitbook.layers import (
     ShrinkingEncoder,
 )
 from vitbook.layers.shapes import Size
+from vitbook.layers.shrinking import halved
 from vitbook.models.papers.mean_pool import of_patches_alone
 from vitbook.models.papers.vit import (
     MICRO_BODY,
@@ -70,13 +71,11 @@ def shrinking_vit(
         ValueError: a grid with an odd side.
     """
     tokenizer = PatchEmbedding(image_size, patch_size, channels, body.width)
-    rows, columns = tokenizer.grid_size
-    if rows % 2 or columns % 2:
-        raise ValueError(f"a grid of {rows}x{columns} tokens: expected even sides, to be halved")
+    smaller = halved(tokenizer.grid_size)
     half, wide = body.depth // 2, body.width * widening
     shrink = make_shrink(tokenizer.grid_size, body.width, wide)
     if tells_places:
-        positions = LearnedPosition((rows // 2, columns // 2), wide, num_prefix_tokens=0)
+        positions = LearnedPosition(smaller, wide, num_prefix_tokens=0)
         # By its name it is a table of positions, which does not decay.
         shrink = nn.Sequential(OrderedDict(shrink=shrink, position=positions))
     early = make_encoder(replace(body, depth=half)).blocks

@@ -9,7 +9,9 @@ from vitbook.extras import from_extra
 from vitbook.layers.positions import resize_positions
 from vitbook.model_utilities import own_state, unwrapped
 from vitbook.models.papers.bit import ResNetV2
+from vitbook.models.papers.pyramid import PyramidTransformer
 from vitbook.models.weights.names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES, Names
+from vitbook.models.weights.pyramid_names import timm_pyramid_names
 from vitbook.models.weights.renaming import load_renamed
 
 # Names that timm has and we have not.
@@ -28,9 +30,9 @@ def load_timm(
 ) -> nn.Module:
     """Copy the weights of a timm model into ours; the logits are then the same.
 
-    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, and BiT. Positions are resized if the
-    grids differ. A timm model without a head (``num_classes=0``) leaves ours as it is. Nothing is
-    copied unless everything fits.
+    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, BiT, Swin and PVT v2. Positions
+    are resized if the grids differ. A timm model without a head (``num_classes=0``) leaves ours as
+    it is. Nothing is copied unless everything fits.
 
     Args:
         model: one of ours, for example ``create_model("vit_base_patch16_224")``.
@@ -54,7 +56,7 @@ def load_timm(
             "dict is loaded by load_deit of vitbook.models.weights.authors"
         )
     patches = getattr(unwrapped(source), "patch_embed", None)
-    grid = None if patches is None else tuple(unwrapped(patches).grid_size)
+    grid = getattr(unwrapped(patches), "grid_size", None)
     load_state(model, own_state(source), grid, resize_method, "the timm model")
     if (colors := colors_of(source)) is not None:
         say_colors(model, colors.mean, colors.std)
@@ -111,4 +113,9 @@ def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Mod
 
 
 def _names_for(model: nn.Module) -> Names:
-    return TIMM_BIT_NAMES if isinstance(unwrapped(model), ResNetV2) else TIMM_TRANSFORMER_NAMES
+    body = unwrapped(model)
+    if isinstance(body, ResNetV2):
+        return TIMM_BIT_NAMES
+    if isinstance(body, PyramidTransformer):
+        return timm_pyramid_names(body)
+    return TIMM_TRANSFORMER_NAMES
