@@ -56,7 +56,7 @@ def load_timm(
             "dict is loaded by load_deit of vitbook.models.weights.authors"
         )
     patches = getattr(unwrapped(source), "patch_embed", None)
-    grid = getattr(unwrapped(patches), "grid_size", None)
+    grid = None if patches is None else getattr(unwrapped(patches), "grid_size", None)
     load_state(model, own_state(source), grid, resize_method, "the timm model")
     if (colors := colors_of(source)) is not None:
         say_colors(model, colors.mean, colors.std)
