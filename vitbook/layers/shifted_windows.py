@@ -1,7 +1,7 @@
 """Attention inside windows of the grid that move from layer to layer."""
 
 import torch
-from einops import rearrange, repeat
+from einops import rearrange
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -59,9 +59,10 @@ class WindowSelfAttention(BlockLocalSelfAttention):
         bias = self.bias()
         if not any(self.shift):
             return super().forward(tokens, bias)
-        masked = bias.masked_fill(~self.neighbours, float("-inf"))
-        mask = repeat(masked, "windows h q k -> (b windows) h q k", b=len(tokens))
         self.check_tokens(tokens)
+        masked = bias.masked_fill(~self.neighbours, float("-inf"))
+        # An exported model takes any batch: einops would write this one's size into the file.
+        mask = masked.expand(tokens.shape[0], *masked.shape).flatten(0, 1)
         down, across = self.shift
         mixed = super().forward(self._rolled(tokens, -down, -across), mask)
         return self._rolled(mixed, down, across)
