@@ -12,6 +12,7 @@ from vitbook.layers import (
     ConvolutionalMLP,
     EncoderBlock,
     NormedPatches,
+    OverlappingMerging,
     PatchMerging,
     PyramidEncoder,
     RelativePositionBias,
@@ -134,6 +135,21 @@ def test_merging_is_that_of_loops_and_without_its_norm_a_convolution():
     kernel = layer.reduction.weight.view(7, 2, 2, 5).permute(0, 3, 2, 1)
     maps = tokens.mT.reshape(3, 5, 2, 4)
     assert torch.allclose(layer(tokens).mT.view(3, 7, 1, 2), F.conv2d(maps, kernel, stride=2))
+
+
+@torch.no_grad()
+def test_merged_windows_overlap_by_a_token():
+    torch.manual_seed(0)
+    layer = far_from_its_start(OverlappingMerging((2, 4), 5, 7))
+    tokens, kernel = torch.randn(3, 8, 5), layer.convolution.layer
+    normed, merged = layer.last(tokens), []
+    for column in (0, 2):  # of the token in the middle of a window of 3 x 3
+        spots = [(y, x) for y in (0, 1) for x in (column - 1, column, column + 1) if x >= 0]
+        parts = [
+            normed[:, 4 * y + x] @ kernel.weight[..., y + 1, x - column + 1].T for y, x in spots
+        ]
+        merged.append(sum(parts) + kernel.bias)
+    assert torch.allclose(layer(tokens), layer.norm(torch.stack(merged, 1)), atol=1e-5)
 
 
 @pytest.mark.parametrize("reduction", [1, 2])

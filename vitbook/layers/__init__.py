@@ -73,7 +73,13 @@ from vitbook.layers.reused_attention import (
 )
 from vitbook.layers.rotary import RotaryPosition2D, RotarySelfAttention
 from vitbook.layers.shifted_windows import WindowSelfAttention
-from vitbook.layers.shrinking import OnGrid, PatchMerging, PyramidEncoder, ShrinkingEncoder
+from vitbook.layers.shrinking import (
+    OnGrid,
+    OverlappingMerging,
+    PatchMerging,
+    PyramidEncoder,
+    ShrinkingEncoder,
+)
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
 from vitbook.layers.spatial_reduction import SpatialReductionAttention
 from vitbook.layers.swiglu import SwiGLU
@@ -111,6 +117,7 @@ __all__ = [
     "NoPosition",
     "NormedPatches",
     "OnGrid",
+    "OverlappingMerging",
     "OverlappingPatches",
     "PatchDropout",
     "PatchDroppingEncoder",

@@ -96,6 +96,41 @@ class ShrinkingEncoder(Encoder):
     shrinks = True  # no patch has a token of its own behind it
 
 
+class OverlappingMerging(nn.Module):
+    r"""The norm of the stage that ends, a convolution of 3 x 3 tokens and stride 2, another norm.
+
+    PVT v2 (Wang et al. 2022, section 3.2): merged windows overlap by a token.
+
+    Args:
+        grid_size, width, out_width: as in :class:`PatchMerging`.
+    """
+
+    def __init__(self, grid_size: Sequence[int], width: int, out_width: int):
+        super().__init__()
+        halved(grid_size)
+        layer = nn.Conv2d(width, out_width, kernel_size=3, stride=2, padding=1)
+        nn.init.trunc_normal_(layer.weight, std=(9 * width) ** -0.5)
+        nn.init.zeros_(layer.bias)
+        self.last = layer_norm(width)
+        self.convolution = OnGrid(grid_size, layer)
+        self.norm = nn.LayerNorm(out_width)
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
+        return self.norm(self.convolution(self.last(tokens)))
+
+
+class ShrinkingBlock(nn.Module):
+    """The first block of a stage, behind what makes its map."""
+
+    def __init__(self, shrink: nn.Module, block: nn.Module):
+        super().__init__()
+        self.shrink = shrink
+        self.block = block
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
+        return self.block(self.shrink(tokens))
+
+
 class PyramidEncoder(ShrinkingEncoder):
     """Stages of blocks; between two stages the map shrinks and its tokens widen.
 
@@ -119,7 +154,7 @@ class PyramidEncoder(ShrinkingEncoder):
     ):
         blocks = list(stages[0])
         for shrink, (first, *rest) in zip(shrinks, stages[1:], strict=True):
-            blocks += [nn.Sequential(shrink, first), *rest]
+            blocks += [ShrinkingBlock(shrink, first), *rest]
         super().__init__(blocks, width, make_norm)
         self.depths = tuple(map(len, stages))
         self.grid_size = grid_size

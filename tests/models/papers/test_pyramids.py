@@ -7,7 +7,8 @@ from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from timm.models.swin_transformer import SwinTransformer
 
 import vitbook
-from vitbook.analysis import attention_rollout, capture_attention
+from vitbook.analysis import attention_rollout, capture_attention, token_grad_cam
+from vitbook.blocks import list_blocks
 from vitbook.devices import autocast
 from vitbook.measure import count_macs
 from vitbook.models.papers.pvt import pvt_v2
@@ -209,10 +210,23 @@ def test_the_map_shrinks_and_widens(name):
 def test_what_shrinks_keeps_tokens_about_as_long():
     torch.manual_seed(0)
     for name in PYRAMID_VIT_MODELS:
-        shrink = vitbook.create_model(name).encoder.blocks[4][0]
+        shrink = vitbook.create_model(name).encoder.blocks[4].shrink
         lengths = shrink(torch.randn(8, 64, 64)).std()
         # The mean of four tokens that have nothing in common is half as long.
         assert lengths == pytest.approx(0.5 if "mean" in name else 1.0, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["pvt_v2_b0", *COMPARED])
+def test_blocks_are_listed_in_their_order(name):
+    with torch.device("meta"):
+        model = vitbook.create_model(name)
+    names = [f"encoder.blocks.{number}" for number in range(len(model.encoder.blocks))]
+    assert list_blocks(model) == tuple(names)
+
+
+def test_the_last_map_is_asked_where_it_looked():
+    cams = token_grad_cam(our_swin(), torch.randn(2, 3, 32, 64))
+    assert cams.shape == (2, 4, 8)
 
 
 SMALL = dict(num_classes=3, channels=1, patch_size=1)

@@ -1,6 +1,5 @@
 """PVT v2: a pyramid in which every token sees the whole image, coarsely (Wang et al. 2022)."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 
@@ -10,9 +9,8 @@ from vitbook.layers import (
     ConvolutionalMLP,
     NoPosition,
     NormedPatches,
-    OnGrid,
+    OverlappingMerging,
     SpatialReductionAttention,
-    layer_norm,
 )
 from vitbook.layers.shapes import Size
 from vitbook.models.papers.pyramid import Grid, PyramidTransformer, grids_of_stages, pyramid
@@ -43,7 +41,7 @@ def pvt_v2(
         tokenizer,
         NoPosition(tokenizer.grid_size, widths[0], num_prefix_tokens=0),
         [pvt_blocks(*sizes) for sizes in zip(stages, grids, reductions, strict=True)],
-        list(map(by_overlapping, grids[:-1], widths[:-1], widths[1:])),
+        list(map(OverlappingMerging, grids[:-1], widths[:-1], widths[1:])),
         widths,
         num_classes,
     )
@@ -57,17 +55,6 @@ def pvt_blocks(body: Body, grid_size: Grid, reduction: int) -> list[nn.Module]:
         make_mlp=partial(ConvolutionalMLP, grid_size=grid_size),
     )
     return list(encoder.blocks)
-
-
-def by_overlapping(grid_size: Grid, width: int, out_width: int) -> nn.Module:
-    """The norm of the stage that ends, a convolution of 3 x 3 tokens and stride 2, a norm."""
-    layer = nn.Conv2d(width, out_width, kernel_size=3, stride=2, padding=1)
-    nn.init.trunc_normal_(layer.weight, std=(9 * width) ** -0.5)
-    nn.init.zeros_(layer.bias)
-    parts = dict(
-        last=layer_norm(width), shrink=OnGrid(grid_size, layer), norm=nn.LayerNorm(out_width)
-    )
-    return nn.Sequential(OrderedDict(parts))
 
 
 def _imagenet(widths: Sequence[int], depths: Sequence[int], ratios=(8, 8, 4, 4)) -> dict:

@@ -147,7 +147,7 @@ def _widening(width: int, out_width: int) -> nn.Linear:
 
 
 # 64 tokens, then 16, then 4, as wide as 64, 128, 256. A fourth stage, 512 wide, would have one
-# token, which attends to nobody; a fifth, 1,024 wide, takes images of at least 64 pixels. The
+# token, which attends to nobody; a fifth, 1,024 wide, has four tokens in images of 128 pixels. The
 # multiply-adds are those of `vit_gap_mini_patch4_32`, 96 wide and 6 deep; the parameters are seven
 # times as many, as late weights are used for few tokens. The second plain model, as deep as the
 # pyramid and as wide as its first stage, tells depth from shape.

@@ -30,7 +30,7 @@ _PVT_BLOCK = _BLOCK | {
     "attention.reduced.norm": "attn.norm",
     "mlp.convolution.layer": "mlp.dwconv",
 }
-_PVT_BETWEEN = {"shrink.layer": "downsample.proj", "norm": "downsample.norm"}
+_PVT_BETWEEN = {"convolution.layer": "downsample.proj", "norm": "downsample.norm"}
 _AROUND = {"tokenizer.projection": "patch_embed.proj", "tokenizer.norm": "patch_embed.norm"}
 
 
@@ -45,7 +45,7 @@ def timm_pyramid_names(model: PyramidTransformer) -> Names:
         around = _AROUND | {"encoder.norm": last, "head.classifier": "head"}
         # What ends a stage stands in front of the next one here.
         around |= {
-            f"encoder.blocks.{first}.0.last": f"stages.{stage}.norm"
+            f"encoder.blocks.{first}.shrink.last": f"stages.{stage}.norm"
             for stage, first in enumerate(accumulate(depths[:-1]))
         }
         inside = _in_stages(depths, "stages", _PVT_BLOCK, _PVT_BETWEEN)
@@ -63,11 +63,11 @@ def _in_stages(
             number = f"encoder.blocks.{sum(depths[:stage]) + place}"
             # The first block of a later stage stands behind what shrinks.
             shrinks = stage > 0 and place == 0
-            here = f"{number}.1" if shrinks else number
+            here = f"{number}.block" if shrinks else number
             for ours, theirs in block.items():
                 names[f"{here}.{ours}"] = f"{stages}.{stage}.blocks.{place}.{theirs}"
             for ours, theirs in between.items() if shrinks else ():
-                names[f"{number}.0.{ours}"] = f"{stages}.{stage}.{theirs}"
+                names[f"{number}.shrink.{ours}"] = f"{stages}.{stage}.{theirs}"
     return names
 
 
