@@ -12,7 +12,7 @@ class ConvolutionalMLP(MLP):
 
     .. math:: z' = W_2\,\mathrm{GELU}(\mathrm{DWConv}(W_1 z))
 
-    PVT v2 (Wang et al. 2022, section 3.3). The zeros around the grid tell a token how near the
+    PVT v2 (Wang et al. 2022, section 3). The zeros around the grid tell a token how near the
     border it stands (Islam et al. 2020), so that the model has no other positions.
 
     Args:

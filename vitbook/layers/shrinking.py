@@ -99,7 +99,7 @@ class ShrinkingEncoder(Encoder):
 class OverlappingMerging(nn.Module):
     r"""The norm of the stage that ends, a convolution of 3 x 3 tokens and stride 2, another norm.
 
-    PVT v2 (Wang et al. 2022, section 3.2): merged windows overlap by a token.
+    PVT v2 (Wang et al. 2022, section 3): merged windows overlap by a token.
 
     Args:
         grid_size, width, out_width: as in :class:`PatchMerging`.

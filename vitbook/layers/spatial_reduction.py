@@ -16,7 +16,7 @@ class SpatialReductionAttention(nn.Module):
     .. math:: \mathrm{softmax}(q(z)\,k(\tilde z)^\top/\sqrt{d})\,v(\tilde z), \qquad
               \tilde z = \mathrm{LN}(\mathrm{Conv}_{R \times R,\,\text{stride } R}(z))
 
-    Wang et al. 2021, PVT, section 3.3, equations 2 to 4; kept in PVT v2 (Wang et al. 2022). Every
+    Wang et al. 2021, PVT, section 3.3; kept in PVT v2 (Wang et al. 2022). Every
     query sees the whole image, coarsely; R squared fewer scores are computed. As in Linformer a key
     is a mixture of tokens, but of R x R neighbours and by the same weights everywhere. The captured
     map is "batch heads tokens keys".

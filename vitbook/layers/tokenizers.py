@@ -198,7 +198,7 @@ class NormedPatches(PatchTokenizer):
     r"""Patches whose tokens pass a LayerNorm at once; their windows may lean over.
 
     Swin's (Liu et al. 2021, code) and, with a window that begins ``lean`` pixels above and to the
-    left of its patch, PVT v2's (Wang et al. 2022, section 3.2, figure 1): 7 x 7 pixels for a
+    left of its patch, PVT v2's (Wang et al. 2022, section 3): 7 x 7 pixels for a
     patch of 4. Beyond the image is zero.
 
     Args:
