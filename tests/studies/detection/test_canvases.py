@@ -50,7 +50,9 @@ def test_digits_hardly_cover_one_another_and_are_once_to_twice_as_large(canvases
         boxes = torch.cat([centre - size / 2, centre + size / 2], dim=1).tolist()
         assert size[:, 1].min() >= 7 and size.max() <= 16
         for place, box in enumerate(boxes):
-            assert all(_covered(box, other) <= COVERED + 1e-5 for other in boxes[:place])
+            assert all(
+                _covered(tuple(box), tuple(other)) <= COVERED + 1e-5 for other in boxes[:place]
+            )
 
 
 def test_held_out_canvases_show_held_out_digits_alone(monkeypatch):

@@ -7,7 +7,7 @@ from vitbook.studies.detection.canvases import Canvases, Objects, make_canvases
 from vitbook.studies.detection.detector import Answers, DecoderBlock, Detector, make_detector
 from vitbook.studies.detection.drawings import boxes_on, query_attention
 from vitbook.studies.detection.kept import load_detector
-from vitbook.studies.detection.set_loss import costs, match_best, set_loss
+from vitbook.studies.detection.matching import costs, match_best, set_loss
 
 __all__ = [
     "Answers",

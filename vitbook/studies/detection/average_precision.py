@@ -92,7 +92,7 @@ class Judged:
         wanted = times[self._wanted_in]
         of_classes = []
         for label in np.unique(self._wanted):
-            number = wanted[self._wanted == label].sum()
+            number = float(wanted[self._wanted == label].sum())
             if number:
                 mine = np.flatnonzero(self._labels == label)
                 mine = mine[np.argsort(-self._scores[mine], kind="stable")]
@@ -122,13 +122,12 @@ def _right(found: Found, there: Objects) -> Bool[Tensor, "answers thresholds"]:
         return right
     shared, _ = overlaps(corners(found.boxes.double())[:, None], corners(there.boxes.double()))
     shared = shared.where(found.labels[:, None] == there.labels, -1.0).numpy()
-    for column, least in enumerate(THRESHOLDS):
-        free = np.ones(len(there), bool)
-        for answer in (-found.scores).argsort(stable=True).tolist():
-            mine = np.where(free, shared[answer], -1.0)
-            best = int(mine.argmax())
-            if mine[best] >= least:
-                right[answer, column], free[best] = True, False
+    free = np.ones((len(THRESHOLDS), len(there)), bool)
+    for answer in (-found.scores).argsort(stable=True).tolist():
+        mine = np.where(free, shared[answer], -1.0)
+        hit, best = mine.max(axis=1) >= THRESHOLDS, mine.argmax(axis=1)
+        right[answer] = torch.from_numpy(hit)
+        free[hit, best[hit]] = False
     return right
 
 

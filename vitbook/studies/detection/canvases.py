@@ -25,16 +25,16 @@ class Objects:
     What comes is checked once, here.
 
     Attributes:
-        boxes: centre x, centre y, width and height, in shares of the canvas.
-        labels: what lies in each.
+        boxes: "objects 4", centre x, centre y, width and height, in shares of the canvas.
+        labels: "objects", what lies in each.
 
     Raises:
         ValueError: boxes of another shape, outside the canvas or without area; labels that are
             negative, or not one for each box.
     """
 
-    boxes: Float[Tensor, "objects 4"]
-    labels: Int64[Tensor, "objects"]
+    boxes: Float[Tensor, "..."]
+    labels: Int64[Tensor, "..."]
 
     def __post_init__(self):
         if self.boxes.ndim != 2 or self.boxes.shape[1] != 4:

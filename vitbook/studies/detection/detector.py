@@ -122,7 +122,7 @@ class Detector(nn.Module):
 
     Carion et al. 2020, "End-to-end object detection with Transformers" (DETR), figure 2. Patches
     stand where the paper has a convolutional network. Queries are learned vectors; which object a
-    query tells, the loss decides (:func:`~.set_loss.set_loss`).
+    query tells, the loss decides (:func:`~.matching.set_loss`).
 
     Args:
         tokenizer: images to patch tokens.

@@ -14,7 +14,7 @@ from vitbook.model_utilities import evaluating
 from vitbook.studies.detection.average_precision import Found, Judged, duplicates, found_by
 from vitbook.studies.detection.canvases import Canvases
 from vitbook.studies.detection.detector import Detector, make_detector
-from vitbook.studies.detection.set_loss import (
+from vitbook.studies.detection.matching import (
     NO_OBJECT,
     Match,
     match_best,
@@ -50,8 +50,8 @@ ARMS = {
     "queries do not meet": Arm(partial(make_detector, mixing=False)),
     "no object counts nothing": Arm(no_object=0.0),
     "three queries": Arm(partial(make_detector, num_queries=3), most=3),
-    "reference points": Arm(partial(make_detector, referenced=True)),
     "deformable attention": Arm(partial(make_detector, deformable=True)),
+    "reference points": Arm(partial(make_detector, referenced=True)),
 }
 
 
