@@ -186,18 +186,17 @@ class Detector(nn.Module):
 def make_detector(
     num_queries: int = NUM_QUERIES,
     mixing: bool = True,
-    referenced: bool = False,
     deformable: bool = False,
 ) -> Detector:
     """The chapter's detector, for canvases of 40 x 40 pixels.
 
     Args:
         mixing: whether queries attend to one another.
-        referenced: boxes are told from reference points, for which ``deformable`` asks anyway.
-        deformable: whether queries read a few points instead of all tokens.
+        deformable: whether queries read a few points around a reference point of their own, from
+            which their boxes are told too, instead of all tokens.
     """
     tokenizer = OverlappingPatches(SIDE, PATCH, 1, WIDTH)
-    places = ReferencePoints(num_queries) if deformable or referenced else None
+    places = ReferencePoints(num_queries) if deformable else None
 
     def reads_image() -> nn.Module:
         if deformable:

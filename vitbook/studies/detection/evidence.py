@@ -35,8 +35,9 @@ def _curves(found: Measurement) -> Table:
     steps = [point["step"] for point in found.rows[0]["curve"]]
     return Table(
         "AP50 by steps",
-        "On the held-out canvases, after so many steps. Reference points: dense attention, but "
-        "boxes told from a learned point of each query, as deformable attention has them too.",
+        "On the held-out canvases, after so many steps. The rate was chosen for the set loss. "
+        "Deformable attention comes with learned reference points, from which boxes are told too: "
+        "its lead is that of both.",
         [
             {"arm": row["arm"], "seed": str(row["seed"])}
             | {

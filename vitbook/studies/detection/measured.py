@@ -25,7 +25,7 @@ SHOWN = {
 @measurement(detection=SHOWN)
 def detection(
     sheet: Sheet,
-    steps: Annotated[int, typer.Option(min=1, help="Of each arm.")] = 2000,
+    steps: Annotated[int, typer.Option(min=1, help="Of each arm.")] = 3000,
     seeds: Annotated[int, typer.Option(min=1, help="Of each arm, from 0 on.")] = 1,
     canvases: Annotated[int, typer.Option(min=1, help="To learn from.")] = 16_000,
     held_out: Annotated[int, typer.Option(min=1, help="Canvases to ask.")] = 500,

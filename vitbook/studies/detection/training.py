@@ -24,7 +24,7 @@ from vitbook.studies.detection.matching import (
 
 BATCH, RATE, DECAY, CLIP = 32, 2e-3, 1e-2, 1.0
 WARM_UP, COOL_DOWN = 0.05, 0.4  # shares of the steps
-SEEN_AT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the steps, for the curve
+SEEN_AT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the steps, for the curve
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,9 @@ ARMS = {
     "set loss": Arm(),
     "no matching, from left to right": Arm(match=match_from_left),
     "queries do not meet": Arm(partial(make_detector, mixing=False)),
+    "deformable attention": Arm(partial(make_detector, deformable=True)),
     "no object counts nothing": Arm(no_object=0.0),
     "three queries": Arm(partial(make_detector, num_queries=3), most=3),
-    "deformable attention": Arm(partial(make_detector, deformable=True)),
-    "reference points": Arm(partial(make_detector, referenced=True)),
 }
 
 
