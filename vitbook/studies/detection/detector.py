@@ -165,10 +165,6 @@ class Detector(nn.Module):
     def num_queries(self) -> int:
         return len(self.queries)
 
-    @property
-    def num_classes(self) -> int:
-        return self.class_head.out_features - 1
-
     def answers(self, images: Images) -> list[Answers]:
         """What the queries say behind each block of the decoder, by the same two heads.
 

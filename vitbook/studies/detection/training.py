@@ -103,7 +103,7 @@ def learn(
 
 
 def _share_of_rate(step: int, steps: int) -> float:
-    return min(1, step / (WARM_UP * steps), (steps - step + 1) / (COOL_DOWN * steps))
+    return min(1.0, step / (WARM_UP * steps), (steps - step + 1) / (COOL_DOWN * steps))
 
 
 def outcome(model: Detector, held_out: Canvases) -> dict:

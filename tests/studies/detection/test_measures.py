@@ -5,7 +5,7 @@ import torch
 
 from vitbook import runs
 from vitbook.studies import detection as study
-from vitbook.studies.detection import measured, training
+from vitbook.studies.detection import measures, training
 from vitbook.studies.detection.average_precision import Found, Judged
 from vitbook.studies.detection.canvases import make_canvases
 from vitbook.studies.detection.evidence import evidence
@@ -23,9 +23,9 @@ def few():
 
 def test_a_row_for_each_arm_and_the_detector_beside(monkeypatch, tmp_path):
     arms = {"set loss": Arm(), "left": Arm(match=match_from_left)}
-    for module in (training, measured):
+    for module in (training, measures):
         monkeypatch.setattr(module, "ARMS", arms)
-    (row,) = measured.detection(
+    (row,) = measures.detection(
         steps=2, canvases=8, held_out=4, seeds=2, device="cpu", out=tmp_path
     )
     assert [(each["arm"], each["seed"]) for each in row.rows] == [
