@@ -16,6 +16,11 @@ from vitbook.studies.detection.training import ARMS, Arm, detect, learn, outcome
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(training, "BATCH", 8)
+
+
 @pytest.fixture(scope="module")
 def few():
     return make_canvases("train", 12), make_canvases("test", 6, seed=2)
@@ -48,7 +53,7 @@ def test_a_seed_decides_what_is_learned(few):
 def test_it_learns_what_it_is_shown(few):
     """Twelve canvases by heart: the loss falls far below what it begins with."""
     one = few[0].with_at_most(2)
-    _, curve = learn(Arm(), one, few[1], 60, 0, CPU)
+    _, curve = learn(Arm(), one, few[1], 40, 0, CPU)
     assert curve[-1]["loss"] < 0.7 * curve[0]["loss"]
 
 
