@@ -49,8 +49,8 @@ def test_the_wheel_is_whole(wheel):
         for path in (ROOT / "vitbook").rglob(f"*.{suffix}")
     ]
     assert set(sources) <= set(names)
-    for path in (ROOT / "data" / "checkpoints").iterdir():
-        assert f"vitbook/_data/checkpoints/{path.name}" in names
+    checkpoints = (ROOT / "data" / "checkpoints").rglob("*.safetensors")
+    assert {f"vitbook/_{path.relative_to(ROOT).as_posix()}" for path in checkpoints} <= set(names)
     for kind in ("results", "measurements"):  # a file each in the checkout, one for all in a wheel
         packed = json.loads(lzma.decompress(archive.read(f"vitbook/_data/{kind}.json.xz")))
         files = (ROOT / "data" / kind).glob("*.json")

@@ -1,0 +1,47 @@
+"""A set of answers: the detector of the chapter, its loss, its score, and how they are drawn."""
+
+from vitbook import runs
+from vitbook.studies.detection.average_precision import Judged, duplicates, found_by
+from vitbook.studies.detection.boxes import corners, overlaps
+from vitbook.studies.detection.canvases import Canvases, Objects, make_canvases
+from vitbook.studies.detection.detector import Answers, DecoderBlock, Detector, make_detector
+from vitbook.studies.detection.drawings import boxes_on, query_attention
+from vitbook.studies.detection.kept import load_detector
+from vitbook.studies.detection.matching import costs, match_best, set_loss
+
+__all__ = [
+    "Answers",
+    "Canvases",
+    "DecoderBlock",
+    "Detector",
+    "Judged",
+    "Objects",
+    "boxes_on",
+    "corners",
+    "costs",
+    "duplicates",
+    "found_by",
+    "learning_curves",
+    "load_detector",
+    "make_canvases",
+    "make_detector",
+    "match_best",
+    "measured",
+    "overlaps",
+    "query_attention",
+    "set_loss",
+]
+
+
+def measured(seed: int = 0) -> dict[str, dict]:
+    """Arm -> its row of the measurement, of one seed."""
+    (found,) = runs.measurements("detection")
+    return {row["arm"]: row for row in found.rows if row["seed"] == seed}
+
+
+def learning_curves(seed: int = 0) -> dict[str, list[tuple[int, float]]]:
+    """Arm -> (step, AP50) of held-out canvases, as ``vitbook.plots.trends`` draws them."""
+    return {
+        arm: [(point["step"], point["ap50"]) for point in row["curve"]]
+        for arm, row in measured(seed).items()
+    }
