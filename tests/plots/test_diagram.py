@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 import torch
 
 from vitbook.plots import Diagram
@@ -44,3 +45,9 @@ def test_ways_inside_ways_are_told_each_time():
     inner = Diagram(["turn"], "rotary")
     told = {repr(Diagram(["in", [["a", inner], [["b"], inner]], "out"])) for _ in range(200)}
     assert len(told) == 1
+
+
+def test_two_lines_without_a_list_around_them_are_refused():
+    diagram = Diagram([["tokens", "→ 17", "out"], ["queries", "keys"]])
+    with pytest.raises(TypeError, match="'tokens' stands where a way was expected"):
+        diagram._repr_html_()

@@ -82,6 +82,11 @@ def _part(part: Part) -> str:
         small = f"<small>{'<br>'.join(more)}</small>" if more else ""
         kind = "vb-box vb-sum" if part == "+" else "vb-box"
         return f'<div class="{kind}">{name}{small}</div>'
+    if odd := [way for way in part if isinstance(way, str)]:
+        raise TypeError(
+            f"{odd[0]!r} stands where a way was expected: ways beside each other are a list of "
+            "lists, as [[...], [...]] among the parts"
+        )
     return f'<div class="vb-fork">{"".join(map(_way, part))}</div>'
 
 
