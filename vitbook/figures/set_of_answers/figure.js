@@ -70,7 +70,7 @@ export function render(root, data) {
       placed: [...state.placed, freest(sizes, side, state.placed, i, USUAL)], held: state.placed.length,
     }),
   });
-  tray.element.classList.add("vb-chooser");
+  tray.element.classList.add("vb-chooser", "vb-tray");
   tray.cells.forEach((cell, i) => {
     const face = canvas(), { height, width, pixels } = sizes[i][LARGEST - SMALLEST];
     paint(face, side / 2, side / 2, (_, row, column) => {
@@ -169,7 +169,7 @@ export function render(root, data) {
   function answerFor(name, query, found) {
     if (query < 0) return `No query answers for the dashed ${name}. `;
     const { label, chance } = bestOf(found.chances[query]);
-    return `q${query} answers for the dashed ${name}: ${classes[label]}, ${shareTold(chance)}. `;
+    return `q${query} answers for the dashed ${name} and says ${classes[label]}, ${shareTold(chance)}. `;
   }
 
   function draw({ placed, held, query }) {
