@@ -15,7 +15,14 @@ from vitbook.analysis import capture_attention
 from vitbook.figures import set_of_answers
 from vitbook.figures.set_of_answers.canvas import enlarged, laid
 from vitbook.figures.set_of_answers.detector import detector_weights
-from vitbook.studies.detection import canvases, corners, make_canvases, make_detector, overlaps
+from vitbook.studies.detection import (
+    canvases,
+    corners,
+    load_detector,
+    make_canvases,
+    make_detector,
+    overlaps,
+)
 
 SIDE = canvases.SIDE
 START = ((1, 3, 4, 1.7), (0, 20, 10, 1.0), (1, 24, 22, 2.0))
@@ -261,6 +268,9 @@ def test_who_answers_for_a_digit(js):
     for tellers, wanted in [([-1, 0, 1], 0), ([4, -1, -1], -1), ([0, 1, 2], -1)]:
         found = js("set_of_answers/canvas", "overlooked(cuts, t)", cuts=apart, t=tellers)
         assert found == wanted
+    for right, wanted in [(0.395, 0), (0.375, -1)]:  # 7.5 and 17.5 % of the first are covered
+        cuts = [[0, 0, 0.2, 0.2], [right - 0.21, 0, right, 0.2]]
+        assert js("set_of_answers/canvas", "overlooked(cuts, [-1, 0])", cuts=cuts) == wanted
 
 
 def test_the_task_is_reached_by_a_digit_that_no_query_tells(page):
@@ -277,6 +287,26 @@ def test_the_task_is_reached_by_a_digit_that_no_query_tells(page):
     assert reached(page) == bool((shared.max(0).values < 0.5).any())
     assert "No query answers for the dashed <one>. " in said(page)
     assert "There are 3 digits and 10 queries." in said(page)
+
+
+def test_the_chapters_detector_hands_a_digit_over_and_cannot_tell_eight(show):
+    images = datasets.load("digits", "test").images[[50, 21, 57, 133, 75, 30, 12, 15, 53, 87]]
+    figure = set_of_answers(load_detector()[0], images)
+    assert len(figure.pieces[0]) * 0.75 < 350_000
+    page = show(figure)
+    tellers = "document.querySelector('.vitbook-figure').tellers"
+    told = []
+    for _ in range(6):
+        shown(page)
+        told += page.evaluate(tellers)[:1]
+        press(page, "digits", "Shift+ArrowDown")
+    assert len(set(told) - {-1}) > 1, "each query has its region"
+    page.click("[data-control=reset]")
+    for digit in range(5):
+        assert not reached(page), f"{3 + digit} digits are told"
+        page.locator("[data-control=tray] button").nth(digit).click()
+        shown(page)
+    assert len(placed_in(page)) == 8 and reached(page)
 
 
 def test_another_task_is_not_checked(show):

@@ -16,8 +16,8 @@ _SURE = 0.5  # from here on a query tells a digit, as in canvas.js
 _MOST_DIGITS = 12  # as in canvas.js
 _COLORS = (*OKABE_ITO, "#ffffff", "#b58ce8")
 _TASK = (
-    "Drag a digit across the canvas: which queries answer for it? Then add digits that do not "
-    "meet, until no query answers for one of them."
+    "Drag a digit across the canvas: which queries answer for it? Then add digits that hardly "
+    "overlap, until no query answers for one of them."
 )
 
 
@@ -50,8 +50,8 @@ def set_of_answers(
         names: of the digits; by default numbered from 0.
         start: of each digit on the canvas at first: which one, its left and top in pixels, and how
             many times as large as it comes: from 1 to 2, in tenths.
-        task: by default to add digits until no query answers for one that meets no other, which the
-            page then checks.
+        task: by default to add digits until no query answers for one that overlaps others by
+            at most a tenth of the smaller box, which the page then checks.
 
     Raises:
         ValueError: a model that the page does not compute, digits that do not fit on its canvas,

@@ -5,6 +5,7 @@ import { stated } from "../parts/address.js";
 export const SMALLEST = 10, LARGEST = 20; // as in canvas.py
 export const MOST_DIGITS = 12; // more than there are queries
 const SIZES = LARGEST - SMALLEST + 1;
+const COVERED = 0.1; // of the smaller of two digits' boxes: so much is hardly
 const SURE = 0.5; // from here on a query tells a digit, and a box is the digit's: as in __init__.py
 
 /** The digits at each size, as Python enlarged them. */
@@ -68,21 +69,25 @@ export function tellersOf(cuts, { chances, boxes }) {
       ? query : found, -1));
 }
 
-/** The first digit that meets no other and for which no query answers; -1 if there is none. */
-export const overlooked = (cuts, tellers) => cuts.findIndex((cut, i) =>
-  tellers[i] < 0 && cuts.every((other, j) => i === j || shared(cut, other) === 0));
+/** The first digit that is hardly covered and for which no query answers; -1 if there is none. */
+export const overlooked = (cuts, tellers) => cuts.findIndex((cut, i) => tellers[i] < 0 &&
+  cuts.every((other, j) => i === j ||
+    shared(cut, other) <= COVERED * Math.min(shared(cut, cut), shared(other, other))));
 
-/** Where a digit covers least of the others, and is nearest to the middle. */
+/** Between two boxes; below zero where they overlap. */
+const gapOf = (a, b) => Math.max(a[0] - b[2], b[0] - a[2], a[1] - b[3], b[1] - a[3]);
+
+/** Where a digit is farthest from the others, and of such places nearest to the middle. */
 export function freest(sizes, side, placed, which, tenths) {
   const { width, height } = patchOf(sizes, [which, 0, 0, tenths]);
   const cuts = placed.map((one) => cutOf(sizes, side, one));
-  let best, least = Infinity;
+  let best, most = -side, nearest = Infinity;
   for (let top = 0; top <= side - height; top++) {
     for (let left = 0; left <= side - width; left++) {
-      const cut = cutOf(sizes, side, [which, left, top, tenths]);
+      const one = [which, left, top, tenths], cut = cutOf(sizes, side, one);
+      const gap = Math.min(side, ...cuts.map((other) => Math.round(side * gapOf(cut, other)))); // in pixels
       const away = Math.hypot(left + width / 2 - side / 2, top + height / 2 - side / 2);
-      const cost = cuts.reduce((sum, other) => sum + shared(cut, other), 0) + away / side ** 3;
-      if (cost < least) [best, least] = [[which, left, top, tenths], cost];
+      if (gap > most || gap === most && away < nearest) [best, most, nearest] = [one, gap, away];
     }
   }
   return best;

@@ -121,7 +121,7 @@ export function render(root, data) {
       placed: state.placed.map((one, i) => i === state.held ? resized(sizes, side, one, tenths) : one),
     },
   });
-  const off = figure.button("remove", "Take it off", () => state.held >= 0 && remove(state.held));
+  const off = figure.button("remove", "Take the dashed one off", () => state.held >= 0 && remove(state.held));
   const link = node("a", { class: "vb-link" }, "Link to this canvas");
 
   const lines = grid({
@@ -207,7 +207,7 @@ export function render(root, data) {
       says: `${placed.length} ${many}; ${sure} of ${queries} queries say one. ` +
         (held < 0 ? "" : answerFor(names[placed[held][0]], tellers[held], found)),
       named, told: { pixels, said: found, tellers },
-      reached: data.goal && missed >= 0 && `no query answers for the ${names[placed[missed][0]]}, and it meets no other digit. ` +
+      reached: data.goal && missed >= 0 && `no query answers for the ${names[placed[missed][0]]}, and it hardly overlaps another one. ` +
         `There are ${placed.length} digits and ${queries} queries.`,
     };
   }
