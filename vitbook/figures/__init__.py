@@ -31,6 +31,7 @@ from vitbook.figures.photo_reader import photo_reader
 from vitbook.figures.place_waves import place_waves
 from vitbook.figures.rollout_map import rollout_map
 from vitbook.figures.rounding_grid import rounding_grid
+from vitbook.figures.set_of_answers import set_of_answers
 from vitbook.figures.soft_answers import soft_answers
 from vitbook.figures.soft_lookup import soft_lookup
 from vitbook.figures.swapped_tokens import swapped_tokens
@@ -63,6 +64,7 @@ __all__ = [
     "place_waves",
     "rollout_map",
     "rounding_grid",
+    "set_of_answers",
     "soft_answers",
     "soft_lookup",
     "swapped_tokens",

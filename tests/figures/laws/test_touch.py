@@ -20,6 +20,7 @@ HANDLES = [
     ("deletion_curves", ".vb-mask-pad", (60, 60)),
     ("digit_reader", ".vb-pad", (60, 60)),
     ("hearing_map", ".vb-mask-pad", (60, 50)),
+    ("set_of_answers", ".vb-digit", (60, 50)),
     ("swapped_tokens", ".vb-mask-pad", (60, 60)),
 ]
 # Over those of the other a mouse has only to pass.

@@ -3,7 +3,7 @@ import { paint } from "../parts/paint.js";
 import { bytes, inWords, inside, place, signed } from "../parts/numbers.js";
 import { canvas, div, frame, grid, image, label, labelled, legend, note, photo, term } from "../parts/parts.js";
 import { live } from "../parts/live.js";
-import { shelf, turned, unpack } from "../parts/pieces.js";
+import { notFetched, shelf, turned, unpack } from "../parts/pieces.js";
 import { atlas, order, veil } from "./atlas.js";
 import { likeness } from "./likeness.js";
 import { address, linkTo, parse, restored, tell } from "../parts/address.js";
@@ -60,9 +60,7 @@ export function render(root, data) {
   let trouble = "";
   const figure = live(root, data, data.start), { state, change } = figure;
   const ask = shelf(root, () => change({}), (reason) => {
-    trouble = "DecompressionStream" in window
-      ? `The maps could not be fetched (${reason}): start \`make serve\` and open the book there.`
-      : "This browser cannot unpack the maps: a newer one can.";
+    trouble = notFetched(reason, "maps");
     change({});
   });
 

@@ -4,7 +4,7 @@ import { argmax, bytes, inWords, softmax } from "../parts/numbers.js";
 import { canvas, div, image, label, term, word } from "../parts/parts.js";
 import { cellPad, repainted } from "../parts/cell_pad.js";
 import { live } from "../parts/live.js";
-import { shelf } from "../parts/pieces.js";
+import { notFetched, shelf } from "../parts/pieces.js";
 import { load, read } from "../parts/vision_transformer.js";
 
 const WIDE = 320, TALL = 210, LEFT = 26, TOP = 8, FOOT = 36;
@@ -38,9 +38,7 @@ export function render(root, data) {
   const figure = live(root, data, data.start), { state, change } = figure;
   let trouble = "", last = {};
   const ask = shelf(root, () => change({}), (reason) => {
-    trouble = "DecompressionStream" in window
-      ? `The model could not be fetched (${reason}): start \`make serve\` and open the book there.`
-      : "This browser cannot unpack the model: a newer one can.";
+    trouble = notFetched(reason);
     change({});
   });
 

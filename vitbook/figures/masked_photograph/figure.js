@@ -4,7 +4,7 @@ import { bytes, inWords, shareTold } from "../parts/numbers.js";
 import { canvas, div, frame, image, label, labelled, term, track } from "../parts/parts.js";
 import { cellPad, repainted } from "../parts/cell_pad.js";
 import { live } from "../parts/live.js";
-import { shelf } from "../parts/pieces.js";
+import { notFetched, shelf } from "../parts/pieces.js";
 import { address, linkTo, restored, stated } from "../parts/address.js";
 import { encode, linear, load } from "../parts/vision_transformer.js";
 import {
@@ -41,9 +41,7 @@ export function render(root, data) {
   const figure = live(root, data, data.start), { state, change } = figure;
   let trouble = "";
   const ask = shelf(root, () => change({}), (reason) => {
-    trouble = "DecompressionStream" in window
-      ? `The model could not be fetched (${reason}): start \`make serve\` and open the book there.`
-      : "This browser cannot unpack the model: a newer one can.";
+    trouble = notFetched(reason);
     change({});
   });
 

@@ -94,3 +94,8 @@ export function shelf(root, arrived, failed) {
     return kept.get(key);
   };
 }
+
+/** What a figure says whose model, or what else it fetches, did not come. */
+export const notFetched = (reason, what = "model") => "DecompressionStream" in window
+  ? `The ${what} could not be fetched (${reason}): start \`make serve\` and open the book there.`
+  : `This browser cannot unpack the ${what}: a newer one can.`;

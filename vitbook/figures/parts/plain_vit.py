@@ -87,47 +87,76 @@ def count_heads(model: nn.Module) -> int:
 
 @torch.no_grad()
 def encode(
-    weights: dict[str, Tensor], num_heads: int, images: Tensor, masked: Tensor | None = None
+    weights: dict[str, Tensor],
+    num_heads: int,
+    images: Tensor,
+    masked: Tensor | None = None,
+    step: tuple[int, int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """What `vision_transformer.js` computes, in float32.
 
     Args:
         images: uint8 "b c h w".
         masked: bool "b patches": where the weight "mask" stands in the embedding's place.
+        step: pixels from patch to patch, of patches that overlap.
 
     Returns:
         Tokens after the last norm "b tokens width", prefix first, and attention
         "layers b heads queries keys".
     """
-    w = {name: value.float() for name, value in weights.items()}
-
-    def linear(x: Tensor, name: str) -> Tensor:
-        return F.linear(x, w[f"{name}.weight"], w[f"{name}.bias"])
-
-    def norm(x: Tensor, name: str) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w[f"{name}.bias"], 1e-6)
-
-    kernel = w["tokenizer.projection.weight"]
+    kernel = weights["tokenizer.projection.weight"].float()
+    sides = kernel.shape[2:]
+    step = sides if step is None else step
+    beyond = [(side - one) // 2 for side, one in zip(sides, step, strict=True)]
     pixels = (images.float() / 255 - 0.5) / 0.5
-    x = F.conv2d(pixels, kernel, w["tokenizer.projection.bias"], kernel.shape[2:])
+    x = F.conv2d(pixels, kernel, weights["tokenizer.projection.bias"].float(), step, beyond)
     x = rearrange(x, "b width rows columns -> b (rows columns) width")
     if masked is not None:
-        x = torch.where(masked[..., None], w["mask"], x)
-    prefix = w["prefix"].reshape(-1, x.shape[-1])
-    x = torch.cat([repeat(prefix, "n d -> b n d", b=len(x)), x], dim=1) + w["position.table"]
+        x = torch.where(masked[..., None], weights["mask"].float(), x)
+    prefix = weights["prefix"].float().reshape(-1, x.shape[-1])
+    x = torch.cat([repeat(prefix, "n d -> b n d", b=len(x)), x], dim=1)
+    x = x + weights["position.table"].float()
     maps = []
-    for i in range(sum(name.endswith("qkv.bias") for name in w)):
+    for i in range(count_blocks(weights, "encoder")):
         block = f"encoder.blocks.{i}"
-        qkv = linear(norm(x, f"{block}.norm1"), f"{block}.attention.qkv")
-        q, k, v = rearrange(qkv, "b n (three h d) -> three b h n d", three=3, h=num_heads)
-        maps += [(q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)]
-        mixed = rearrange(maps[-1] @ v, "b h n d -> b n (h d)")
-        x = x + linear(mixed, f"{block}.attention.projection")
-        hidden = F.gelu(linear(norm(x, f"{block}.norm2"), f"{block}.mlp.expand"))
-        x = x + linear(hidden, f"{block}.mlp.contract")
-    return norm(x, "encoder.norm"), torch.stack(maps)
+        mixed, looked = attention(weights, block, num_heads, norm(weights, f"{block}.norm1", x))
+        x = x + mixed
+        x = x + mlp(weights, block, norm(weights, f"{block}.norm2", x))
+        maps.append(looked)
+    return norm(weights, "encoder.norm", x), torch.stack(maps)
+
+
+def count_blocks(weights: dict[str, Tensor], where: str) -> int:
+    return sum(bool(re.fullmatch(rf"{where}\.blocks\.\d+\.norm1\.bias", name)) for name in weights)
 
 
 def answer(weights: dict[str, Tensor], layer: str, tokens: Tensor) -> Tensor:
     """One linear layer behind the tokens, in float32."""
     return F.linear(tokens, weights[f"{layer}.weight"].float(), weights[f"{layer}.bias"].float())
+
+
+def norm(weights: dict[str, Tensor], layer: str, tokens: Tensor) -> Tensor:
+    scale, shift = (weights[f"{layer}.{kind}"].float() for kind in ("weight", "bias"))
+    return F.layer_norm(tokens, tokens.shape[-1:], scale, shift, 1e-6)
+
+
+def mlp(weights: dict[str, Tensor], block: str, tokens: Tensor) -> Tensor:
+    hidden = F.gelu(answer(weights, f"{block}.mlp.expand", tokens))
+    return answer(weights, f"{block}.mlp.contract", hidden)
+
+
+def attention(
+    weights: dict[str, Tensor], block: str, num_heads: int, tokens: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Among the tokens themselves: what each is given, and the map "b heads queries keys"."""
+    parts = answer(weights, f"{block}.attention.qkv", tokens).chunk(3, dim=-1)
+    return attend(weights, f"{block}.attention.projection", num_heads, *parts)
+
+
+def attend(
+    weights: dict[str, Tensor], projection: str, num_heads: int, q: Tensor, k: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Queries read keys and values, all "b n width": what each is given, and the map."""
+    q, k, v = (rearrange(each, "b n (h d) -> b h n d", h=num_heads) for each in (q, k, v))
+    looked = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    return answer(weights, projection, rearrange(looked @ v, "b h n d -> b n (h d)")), looked

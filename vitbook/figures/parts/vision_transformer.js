@@ -29,7 +29,7 @@ export function linear(x, rows, { weight, bias }) {
 }
 
 /** Every token to mean 0 and variance 1, then scaled and shifted. */
-function layerNorm(x, rows, { weight, bias }) {
+export function layerNorm(x, rows, { weight, bias }) {
   const width = weight.length, y = new Float32Array(x.length);
   for (let r = 0; r < rows; r++) {
     const token = x.subarray(r * width, (r + 1) * width);
@@ -49,47 +49,61 @@ function gelu(x) {
   return x * (x < 0 ? tail / 2 : 1 - tail / 2);
 }
 
-const add = (a, b) => a.map((value, i) => value + b[i]);
+export const add = (a, b) => a.map((value, i) => value + b[i]);
 
-/** Each head lets every token take a weighted mean of the values of all tokens. */
-function attention(x, rows, heads, parts) {
-  const qkv = linear(x, rows, parts.qkv);
-  const width = qkv.length / rows / 3, size = width / heads;
-  const at = (row, which, head) => row * 3 * width + which * width + head * size;
+/** Each head lets every query take a weighted mean of the values, by how alike it is to their keys. */
+export function attend([queries, keys, values], heads, projection) {
+  const width = projection.bias.length, size = width / heads;
+  const rows = queries.length / width, others = keys.length / width;
   const mixed = new Float32Array(rows * width), maps = [];
   for (let head = 0; head < heads; head++) {
-    const map = [];
+    const map = [], from = head * size;
     // One number of all values in a row, so that each mean is one pass.
-    const values = Float32Array.from({ length: size * rows }, (_, i) =>
-      qkv[at(i % rows, 2, head) + Math.floor(i / rows)]);
+    const turned = Float32Array.from({ length: size * others }, (_, i) =>
+      values[(i % others) * width + from + Math.floor(i / others)]);
     for (let row = 0; row < rows; row++) {
-      const query = at(row, 0, head), to = row * width + head * size;
-      const scores = new Float64Array(rows);
-      for (let other = 0; other < rows; other++) {
-        scores[other] = dot(qkv, query, qkv, at(other, 1, head), size) / Math.sqrt(size);
+      const at = row * width + from, scores = new Float64Array(others);
+      for (let other = 0; other < others; other++) {
+        scores[other] = dot(queries, at, keys, other * width + from, size) / Math.sqrt(size);
       }
       const weights = softmax(scores), shares = Float32Array.from(weights);
-      for (let i = 0; i < size; i++) mixed[to + i] = dot(shares, 0, values, i * rows, rows);
+      for (let i = 0; i < size; i++) mixed[at + i] = dot(shares, 0, turned, i * others, others);
       map.push(weights);
     }
     maps.push(map);
   }
-  return { output: linear(mixed, rows, parts.projection), maps };
+  return { output: linear(mixed, rows, projection), maps };
 }
 
-/** The image, channel by channel, cut into patches: one row of numbers each. */
-function patchify(pixels, [height, width], [high, wide]) {
-  const patches = [], area = height * width;
-  for (let top = 0; top < height; top += high) {
-    for (let left = 0; left < width; left += wide) {
+/** Attention among the tokens themselves, by the layers `attention` of a block. */
+export function attention(x, rows, heads, block) {
+  const { weight, bias } = block("attention.qkv"), width = bias.length / 3, count = weight.length / 3;
+  const parts = [0, 1, 2].map((i) => linear(x, rows, {
+    weight: weight.subarray(i * count, (i + 1) * count), bias: bias.subarray(i * width, (i + 1) * width),
+  }));
+  return attend(parts, heads, block("attention.projection"));
+}
+
+/** The two layers `mlp` of a block, on each token. */
+export const mlp = (x, rows, block) =>
+  linear(linear(x, rows, block("mlp.expand")).map(gelu), rows, block("mlp.contract"));
+
+/** The image, channel by channel, cut into patches: one row of numbers each, 0 beyond its edges. */
+function patchify(pixels, [height, width], [high, wide], [down, across]) {
+  const patches = [], area = height * width, over = (high - down) / 2, beside = (wide - across) / 2;
+  for (let top = -over; top < height - over; top += down) {
+    for (let left = -beside; left < width - beside; left += across) {
       for (let channel = 0; channel < pixels.length; channel += area) {
-        for (let r = 0; r < high; r++) {
-          for (let c = 0; c < wide; c++) patches.push(pixels[channel + (top + r) * width + left + c]);
+        for (let row = top; row < top + high; row++) {
+          for (let column = left; column < left + wide; column++) {
+            const inside = row >= 0 && row < height && column >= 0 && column < width;
+            patches.push(inside ? (pixels[channel + row * width + column] / 255 - 0.5) / 0.5 : 0);
+          }
         }
       }
     }
   }
-  return Float32Array.from(patches, (pixel) => (pixel / 255 - 0.5) / 0.5);
+  return Float32Array.from(patches);
 }
 
 /**
@@ -97,20 +111,18 @@ function patchify(pixels, [height, width], [high, wide]) {
  * [layer][head][query][key]. In the place of the patches in `masked` the model sees its [mask].
  */
 export function encode(pixels, model, masked = []) {
-  const { size, patch, heads, depth, parts } = model, prefix = parts("prefix");
-  const count = (size[0] / patch[0]) * (size[1] / patch[1]);
-  const patches = linear(patchify(pixels, size, patch), count, parts("tokenizer.projection"));
+  const { size, patch, step, heads, depth, parts } = model, prefix = parts("prefix");
+  const count = (size[0] / step[0]) * (size[1] / step[1]);
+  const patches = linear(patchify(pixels, size, patch, step), count, parts("tokenizer.projection"));
   const width = patches.length / count, rows = count + prefix.length / width;
   for (const each of masked) patches.set(parts("mask"), each * width);
   let x = add(Float32Array.from([...prefix, ...patches]), parts("position.table"));
   const maps = [];
   for (let i = 0; i < depth; i++) {
     const block = (name) => parts(`encoder.blocks.${i}.${name}`);
-    const looked = attention(layerNorm(x, rows, block("norm1")), rows, heads,
-      { qkv: block("attention.qkv"), projection: block("attention.projection") });
+    const looked = attention(layerNorm(x, rows, block("norm1")), rows, heads, block);
     x = add(x, looked.output);
-    const hidden = linear(layerNorm(x, rows, block("norm2")), rows, block("mlp.expand")).map(gelu);
-    x = add(x, linear(hidden, rows, block("mlp.contract")));
+    x = add(x, mlp(layerNorm(x, rows, block("norm2")), rows, block));
     maps.push(looked.maps);
   }
   return { tokens: layerNorm(x, rows, parts("encoder.norm")), maps };
@@ -128,7 +140,10 @@ function half(bits) {
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
 }
 
-/** The weights by name: `parts("encoder.norm")` is {weight, bias}, `parts("prefix")` a table. */
+/**
+ * The weights by name, with what else `encode` asks for; `step` is from patch to patch, where they overlap.
+ * `parts("encoder.norm")` is {weight, bias}, `parts("prefix")` a table.
+ */
 export function load(data, raw = bytes(data.values)) {
   const stored = new Uint16Array(raw.buffer), tables = {};
   let from = 0;
@@ -138,5 +153,5 @@ export function load(data, raw = bytes(data.values)) {
   }
   const parts = (name) =>
     tables[name] ?? { weight: tables[`${name}.weight`], bias: tables[`${name}.bias`] };
-  return { size: data.size, patch: data.patch, heads: data.heads, depth: data.depth, parts };
+  return { size: data.size, patch: data.patch, step: data.step ?? data.patch, heads: data.heads, depth: data.depth, parts };
 }

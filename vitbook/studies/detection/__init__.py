@@ -7,7 +7,7 @@ from vitbook.studies.detection.canvases import Canvases, Objects, make_canvases
 from vitbook.studies.detection.detector import Answers, DecoderBlock, Detector, make_detector
 from vitbook.studies.detection.drawings import boxes_on, query_attention
 from vitbook.studies.detection.kept import load_detector
-from vitbook.studies.detection.matching import costs, match_best, set_loss
+from vitbook.studies.detection.matching import costs, match_best, match_from_left, set_loss
 
 __all__ = [
     "Answers",
@@ -26,6 +26,7 @@ __all__ = [
     "make_canvases",
     "make_detector",
     "match_best",
+    "match_from_left",
     "measured",
     "overlaps",
     "query_attention",
