@@ -1,4 +1,4 @@
-"""A canvas of digits: it is the study's, and what the page's queries say is what torch says."""
+"""A canvas of digits: it is laid out as in Python, and its queries say what torch says."""
 
 from functools import cache
 
@@ -7,38 +7,24 @@ import pytest
 import torch
 from reading import FIGURE, middle, press, put, reached, said, state
 from reading import parts as words
-from small_inputs import loud, seeded
+from small_detector import Detector, loud_detector
+from small_inputs import seeded
 from torch import nn
+from torchvision.ops import box_convert, box_iou
 
 from vitbook import datasets
 from vitbook.analysis import capture_attention
 from vitbook.figures import set_of_answers
 from vitbook.figures.set_of_answers.canvas import enlarged, laid
 from vitbook.figures.set_of_answers.detector import detector_weights
-from vitbook.studies.detection import (
-    canvases,
-    corners,
-    load_detector,
-    make_canvases,
-    make_detector,
-    overlaps,
-)
 
-SIDE = canvases.SIDE
+SIDE = 40
 START = ((1, 3, 4, 1.7), (0, 20, 10, 1.0), (1, 24, 22, 2.0))
 
 
 @cache
 def detector():
-    """Weights so large that its queries differ and some are sure, as float16 holds them."""
-    model = loud(make_detector(), 3)
-    with torch.no_grad():
-        model.class_head.weight.mul_(2)
-        model.class_head.bias[10] += 2
-        model.queries.mul_(8)
-        for value in model.parameters():
-            value.copy_(value.half())
-    return model
+    return loud_detector()
 
 
 @cache
@@ -89,38 +75,19 @@ def check_answers(page, model):
     return wanted
 
 
-class Script(np.random.Generator):
-    """Dice that fall as told."""
-
-    def __init__(self, *falls):
-        super().__init__(np.random.PCG64())
-        self.falls = list(falls)
-
-    def integers(self, *_):
-        return self.falls.pop(0)
-
-    uniform = integers
-
-
-def test_the_pages_canvas_is_the_studys(show, monkeypatch):
-    laid_down = [(3, 2, 5, 1.3), (0, 30, 1, 1.1), (2, 10, 16, 2.0), (3, 22, 25, 1.5)]
-    falls = [fall for which, left, top, size in laid_down for fall in (which, size, left, top)]
-    monkeypatch.setattr(canvases.np.random, "default_rng", lambda seed: Script(4, *falls))
-    ((canvas,),) = make_canvases("test", 1).images
-    page = show(set_of_answers(detector(), digits(), start=laid_down))
-    pixels, _ = shown(page)
-    assert (pixels == canvas.numpy()).all() and canvas.any()
+def test_the_canvas_is_drawn_as_the_model_gets_it(page):
+    press(page, "digits", "Shift+ArrowRight", "Shift+ArrowRight", "ArrowDown")
+    sizes = enlarged(digits().numpy())
+    naive = np.zeros((SIDE, SIDE), int)
+    for which, left, top, tenths in placed_in(page):
+        for (row, column), light in np.ndenumerate(sizes[which][tenths - 10]):
+            at = top + row, left + column
+            naive[at] = max(naive[at], light)
     drawn = page.locator(".vb-table canvas").evaluate(
         "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
     )
-    assert (np.array(drawn).reshape(SIDE, SIDE, 4)[..., 0] == canvas.numpy()).all()
-
-
-def test_digits_of_all_sizes_are_the_studys():
-    images = datasets.load("digits", "test").images[:40]
-    for digit, sizes in zip(images, enlarged(images.numpy()), strict=True):
-        for tenths, ours in enumerate(sizes, start=10):
-            assert (ours == canvases._enlarged(canvases._ink(digit[0]), tenths / 10)).all()
+    assert (np.array(drawn).reshape(SIDE, SIDE, 4)[..., :3] == naive[..., None]).all()
+    assert (shown(page)[0] == naive).all() and naive.any()
 
 
 def test_the_pages_answers_are_torchs_whatever_lies_there(page):
@@ -258,7 +225,7 @@ def test_who_answers_for_a_digit(js):
         boxes = middles.repeat(3, 1) + 0.06 * torch.randn(9, 4, generator=generator)
         chances = (4 * torch.randn(9, 3, generator=generator)).softmax(-1)
         best, label = chances.max(-1)
-        shared, _ = overlaps(corners(boxes), cuts[:, None])
+        shared = box_iou(cuts, box_convert(boxes, "cxcywh", "xyxy"))
         counts = torch.where((shared >= 0.5) & (best >= 0.5) & (label < 2), best, 0)
         wanted = [int(line.argmax()) if line.any() else -1 for line in counts]
         said = {"chances": chances.tolist(), "boxes": boxes.tolist()}
@@ -283,30 +250,10 @@ def test_the_task_is_reached_by_a_digit_that_no_query_tells(page):
     for which, left, top, tenths in placed_in(page):
         height, width = sizes[which][tenths - 10].shape
         cuts.append((left, top, left + width, top + height))
-    shared, _ = overlaps(corners(boxes[sure])[:, None], torch.tensor(cuts) / SIDE)
+    shared = box_iou(box_convert(boxes[sure], "cxcywh", "xyxy"), torch.tensor(cuts) / SIDE)
     assert reached(page) == bool((shared.max(0).values < 0.5).any())
     assert "No query answers for the dashed <one>. " in said(page)
     assert "There are 3 digits and 10 queries." in said(page)
-
-
-def test_the_chapters_detector_hands_a_digit_over_and_cannot_tell_eight(show):
-    images = datasets.load("digits", "test").images[[50, 21, 57, 133, 75, 30, 12, 15, 53, 87]]
-    figure = set_of_answers(load_detector()[0], images)
-    assert len(figure.pieces[0]) * 0.75 < 350_000
-    page = show(figure)
-    tellers = "document.querySelector('.vitbook-figure').tellers"
-    told = []
-    for _ in range(6):
-        shown(page)
-        told += page.evaluate(tellers)[:1]
-        press(page, "digits", "Shift+ArrowDown")
-    assert len(set(told) - {-1}) > 1, "each query has its region"
-    page.click("[data-control=reset]")
-    for digit in range(5):
-        assert not reached(page), f"{3 + digit} digits are told"
-        page.locator("[data-control=tray] button").nth(digit).click()
-        shown(page)
-    assert len(placed_in(page)) == 8 and reached(page)
 
 
 def test_another_task_is_not_checked(show):
@@ -360,34 +307,34 @@ class ReLU(nn.Module):
 
 
 def bent():
-    model = loud(make_detector(), 3)
-    for block in (*model.encoder.blocks, *model.decoder.blocks):
+    model = loud_detector()
+    for block in (*model.encoder.blocks, *model.decoder["blocks"]):
         block.mlp.activation = ReLU()
+    return model
+
+
+def without_mixing():
+    model = Detector()
+    del model.decoder["blocks"][1].attention
+    return model
+
+
+def with_references():
+    model = Detector()
+    model.box_head["references"] = nn.Linear(2, 2)
     return model
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (
-            lambda: make_detector(deformable=True),
-            r"'box_head.references.logits' is extra, expected a",
-        ),
-        (
-            lambda: make_detector(mixing=False),
-            r"attention.projection.bias' is missing, expected a det",
-        ),
-        (
-            lambda: make_detector(num_queries=2000),
-            r"has 31\d,\d\d\d weights, expected at most 220,000",
-        ),
-        (
-            lambda: nn.Linear(2, 2),
-            "the page does not know Linear: 'box_head.layers.0.bias' is missing",
-        ),
+        (with_references, r"'box_head.references.bias' is extra, expected a detector whose"),
+        (without_mixing, r"blocks.1.attention.projection.bias' is missing, expected a detector"),
+        (lambda: Detector(num_queries=2000), r"has 31\d,\d\d\d weights, expected at most 220,000"),
+        (lambda: nn.Linear(2, 2), "does not know Linear: 'box_head.layers.0.bias' is missing"),
         (bent, "the page's answers of Detector differ from the model's by"),
     ],
-    ids=["deformable", "without mixing", "many weights", "no detector", "ReLU"],
+    ids=["other parts", "without mixing", "many weights", "no detector", "ReLU"],
 )
 def test_models_that_the_page_does_not_compute_are_refused(make, words):
     with pytest.raises(ValueError, match=words):

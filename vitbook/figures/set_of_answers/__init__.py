@@ -130,7 +130,11 @@ def _placed(start: Sequence, sizes: list[list[np.ndarray]], side: int) -> list[l
 def _finding(names: list[str], said: Said) -> str:
     best = said.chances.argmax(1)
     sure = np.flatnonzero((best < said.chances.shape[1] - 1) & (said.chances.max(1) >= _SURE))
-    told = "; ".join(f"q{i} a {best[i]} with {100 * said.chances[i, best[i]]:.0f} %" for i in sure)
+    chances = said.chances[sure, best[sure]]
+    told = "; ".join(
+        f"q{i} says {best[i]} with {100 * chance:.0f} %"
+        for i, chance in zip(sure, chances, strict=True)
+    )
     return (
         f"The digits {', '.join(names)} lie on the canvas. Of {len(best)} queries {len(sure)} say "
         f"a digit{': ' if told else ''}{told}."

@@ -72,7 +72,7 @@ def detector_weights(model: nn.Module) -> dict[str, Tensor]:
         raise ValueError(
             f"the page does not know {type(model).__name__}: {odd[0]!r} is "
             f"{'missing' if odd[0] in wanted else 'extra'}, expected a detector whose queries "
-            "attend to one another and to all tokens: pass make_detector()'s, not a deformable one"
+            "attend to one another, and to all tokens rather than to a few points"
         )
     if (count := sum(value.numel() for value in found.values())) > MOST:
         raise ValueError(

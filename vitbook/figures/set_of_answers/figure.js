@@ -217,6 +217,6 @@ export function render(root, data) {
     div("vb-controls", size, off, figure.reset, link),
     div("vb-answered",
       div("", label("Drag the digits"), pad),
-      div("", label(`What the ${queries} queries say: one box each, or no object`), lines.element, where)));
+      div("", label(`What queries q0 to q${queries - 1} say: one box each, or no object`), lines.element, where)));
   restored(root, "answers", (text) => answersState(text, sizes, side, queries), change);
 }
