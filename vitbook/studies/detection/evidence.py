@@ -20,7 +20,8 @@ def _arms(found: Measurement) -> Table:
         f"{about['objects_held_out']:,} objects. AP as COCO counts it; brackets are 95 % intervals "
         "by a bootstrap over held-out canvases, and say nothing of other seeds. Duplicates: "
         "answers of a probability of 0.5 or more to an object beyond its first, of any class, with "
-        "an IoU of 0.5 or more. Three queries learned from the canvases with at most three objects, and were asked of all.",
+        "an IoU of 0.5 or more. Three queries learned from the canvases with at most three "
+        "objects, and were asked of all.",
         [
             {"arm": row["arm"], "seed": str(row["seed"]), "AP50": interval(row["ap50"], ".2f"),
              "AP": interval(row["ap"], ".2f"),
