@@ -35,6 +35,34 @@ def test_iou_is_that_of_the_sets_of_pixels(side, seed):
         assert share == pytest.approx(len(sets[0] & sets[1]) / len(either) if either else 1)
 
 
+def test_masks_that_are_no_masks_are_refused():
+    found, mask = torch.zeros(2, 2, 4, 4, dtype=torch.bool).unbind()
+    for wrong in (255 * mask.to(torch.uint8), mask.float()):
+        with pytest.raises(TypeError, match="expected bool, masks > 0"):
+            heads.iou(found, wrong)
+        with pytest.raises(TypeError, match="expected bool, masks > 0"):
+            heads.patch_labels(wrong, (2, 2))
+    with pytest.raises(ValueError, match="expected one for each"):
+        heads.iou(found[:1], mask)  # which would be compared with every mask
+
+
+def test_tokens_of_another_grid_are_refused():
+    tokens, labels = torch.randn(4, 16, 3, generator=seeded(0)), torch.arange(64).view(4, 16) % 2
+    head = heads.fit_head(tokens, labels)
+    with pytest.raises(ValueError, match="16 tokens .* a grid of 8x8: expected 64"):
+        heads.scores(head, tokens, (8, 8))  # as many numbers: one map of four photographs
+    with pytest.raises(ValueError, match="labels of shape"):
+        heads.fit_head(tokens, labels.view(8, 8))
+
+
+@pytest.mark.parametrize("number", [0, -1, 5])
+def test_a_block_that_is_not_there_is_refused(number):
+    with pytest.raises(ValueError, match=f"block {number}: expected 1 to 4"):
+        measured.block_tokens(
+            create_model("vit_micro_patch2_8"), torch.zeros(1, 1, 8, 8), (number,)
+        )
+
+
 def test_a_direction_of_the_tokens_becomes_the_mask():
     tokens = torch.randn(3, 16, 5, generator=seeded(0))
     labels = (tokens @ torch.tensor([1.0, -2, 0, 0, 0]) > 0).long()

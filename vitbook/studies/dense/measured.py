@@ -42,8 +42,14 @@ Tokens = Float[Tensor, "n patches width"]
 def block_tokens(
     model: nn.Module, normalized: Float[Tensor, "n c h w"], blocks: tuple[int, ...] | None = None
 ) -> dict[str, Tokens]:
-    """Patch tokens behind blocks, counted from 1, each token at mean 0 and variance 1."""
+    """Patch tokens behind blocks, counted from 1, each token at mean 0 and variance 1.
+
+    Raises:
+        ValueError: a block that the model has not.
+    """
     paths = list_blocks(model)
+    if missing := [n for n in blocks or () if not 1 <= n <= len(paths)]:
+        raise ValueError(f"block {missing[0]}: expected 1 to {len(paths)}")
     asked = {paths[n - 1]: f"block {n}" for n in blocks or range(1, len(paths) + 1)}
     found: dict[str, list[Tensor]] = {name: [] for name in asked.values()}
 
