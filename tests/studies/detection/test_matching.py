@@ -164,6 +164,35 @@ def test_what_comes_is_checked_once_at_the_door():
         set_loss(Answers(answers.logits[..., :4], answers.boxes), [high, objects[1]])
 
 
+@pytest.mark.parametrize("ask", [costs, match_best, set_loss])
+def test_objects_that_no_query_can_tell_are_refused(ask):
+    answers, objects = some(2, 5)
+    with pytest.raises(ValueError, match="5 objects on a canvas and 4 queries"):
+        ask(Answers(*(part[:, :4] for part in answers)), objects)
+    with pytest.raises(ValueError, match="objects of 1 images for 2"):
+        ask(answers, objects[:1])
+    none = Objects(objects[0].boxes, torch.tensor([4, 0]))
+    with pytest.raises(ValueError, match="label 4: expected 0 to 3"):
+        ask(answers, [none, objects[1]])
+
+
+def test_answers_that_are_not_finite_are_refused():
+    answers, objects = some(2)
+    with pytest.raises(ValueError, match="answers hold NaN or infinity"):
+        set_loss(Answers(answers.logits * float("nan"), answers.boxes), objects)
+
+
+def test_half_precision_is_matched():
+    answers, objects = some(2, 5)
+    half = Answers(*(part.bfloat16() for part in answers))
+    exact = Answers(*(part.float() for part in half))
+    pairs = [each.tolist() for each in match_best(half, objects)]
+    assert pairs == [each.tolist() for each in match_best(exact, objects)]
+    assert set_loss(half, objects).item() == pytest.approx(
+        set_loss(exact, objects).item(), rel=0.02
+    )
+
+
 def test_scipy_comes_with_the_data_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.optimize", None)
     answers, objects = some(1)

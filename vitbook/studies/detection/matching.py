@@ -32,28 +32,55 @@ def costs(
 
     Carion et al. 2020, section 3.1 and appendix A.4; the constant 1 of the loss of GIoU, which all
     pairs have, is left out.
+
+    Raises:
+        ValueError: as :func:`check_set`.
     """
-    shares = answers.logits.softmax(dim=-1)
+    check_set(answers, objects)
+    # scipy knows no bfloat16, and half precision would tie costs that differ.
+    exact = torch.promote_types(answers.logits.dtype, torch.float32)
+    shares = answers.logits.softmax(dim=-1, dtype=exact)
     most = max(map(len, objects), default=0)
     if not most:
         return [answers.logits.new_zeros(answers.logits.shape[1], 0) for _ in objects]
     labels = pad_sequence([each.labels for each in objects], batch_first=True).to(shares.device)
     boxes = pad_sequence([each.boxes for each in objects], batch_first=True).to(shares)
     of_class = shares.gather(2, labels[:, None].expand(-1, shares.shape[1], -1))
-    ours, theirs = answers.boxes[:, :, None], boxes[:, None]
+    ours, theirs = answers.boxes[:, :, None].to(shares), boxes[:, None]
     apart = (ours - theirs).abs().sum(dim=-1)
     _, shared = overlaps(corners(ours), corners(theirs))
     every = BOX * apart - of_class - GIOU * shared
     return [cost[:, : len(each)] for cost, each in zip(every, objects, strict=True)]
 
 
+def check_set(answers: Answers, objects: Sequence[Objects]) -> None:
+    """Refuse objects that these answers cannot tell.
+
+    Raises:
+        ValueError: as :func:`~.canvases.check_objects`, or not one list of objects for each image.
+    """
+    images, queries, kinds = answers.logits.shape
+    if len(objects) != images:
+        raise ValueError(f"objects of {len(objects)} images for {images}: expected as many")
+    check_objects(objects, queries, kinds - 1)
+
+
 def match_best(answers: Answers, objects: Sequence[Objects]) -> Pairs:
-    """The one-to-one matching whose costs add up to the least, by the Hungarian algorithm."""
+    """The one-to-one matching whose costs add up to the least, by the Hungarian algorithm.
+
+    Raises:
+        ValueError: as :func:`check_set`, or answers that are NaN or infinite.
+    """
     with from_extra("data"):  # scikit-learn brings it
         from scipy.optimize import linear_sum_assignment
     found = []
-    for cost in costs(answers, objects):
-        queries, which = (torch.from_numpy(i) for i in linear_sum_assignment(cost.cpu().numpy()))
+    for cost in map(Tensor.cpu, costs(answers, objects)):
+        if not cost.isfinite().all():
+            raise ValueError(
+                "answers hold NaN or infinity, and no query can be matched: look for it in images "
+                "or weights; a lower learning rate may help"
+            )
+        queries, which = (torch.from_numpy(i) for i in linear_sum_assignment(cost.numpy()))
         found.append(queries[which.argsort()])
     return found
 
@@ -83,18 +110,16 @@ def set_loss(
         match: says which query tells which object.
 
     Raises:
-        ValueError: as :func:`~.canvases.check_objects`, or not one list of objects for each image.
+        ValueError: as :func:`check_set`, and as ``match``.
     """
+    check_set(answers, objects)
     logits, boxes = answers
-    if len(objects) != len(logits):
-        raise ValueError(f"objects of {len(objects)} images for {len(logits)}: expected as many")
-    check_objects(objects, logits.shape[1], logits.shape[2] - 1)
     device = logits.device
     queries = torch.cat(match(answers, objects)).to(device)
     images = torch.arange(len(objects)).repeat_interleave(torch.tensor([*map(len, objects)]))
     images = images.to(device)
     targets = torch.full(logits.shape[:2], logits.shape[2] - 1, device=device)
-    targets[images, queries] = torch.cat([each.labels for each in objects]).to(device)
+    targets[images, queries] = torch.cat([each.labels for each in objects]).to(targets)
     weights = logits.new_ones(logits.shape[2])
     weights[-1] = no_object
     loss = _weighted_mean(logits, targets, weights)
