@@ -171,6 +171,11 @@ def test_positions_stay_with_their_patches_in_the_encoder():
     assert encoder.eval()(tokens).shape == (1, 5, 4)
 
 
+def test_without_a_patch_there_is_nothing_to_drop():
+    with pytest.raises(ValueError, match="3 tokens came, 3 of them prefix: expected at least one"):
+        PatchDropout(0.5, 3).train()(torch.zeros(2, 3, 4))
+
+
 @pytest.mark.parametrize("bad", [dict(rate=1.0), dict(rate=-0.1), dict(num_prefix_tokens=-1)])
 def test_what_is_no_rate_or_number(bad):
     with pytest.raises(ValueError, match="expected a (rate from 0|whole number, at least 0)"):

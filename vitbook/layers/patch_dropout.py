@@ -24,7 +24,7 @@ class PatchDropout(nn.Module):
         num_prefix_tokens: tokens before the patches, which always stay.
 
     Raises:
-        ValueError: no such rate, or no such number.
+        ValueError: no such rate, no such number, or, when called, no patch.
 
     Example:
         >>> import torch
@@ -45,6 +45,11 @@ class PatchDropout(nn.Module):
     def forward(self, tokens: Tokens) -> Float[Tensor, "batch kept_tokens width"]:
         if not self.training or self.rate == 0:
             return tokens
+        if tokens.shape[1] <= self.num_prefix_tokens:
+            raise ValueError(
+                f"{tokens.shape[1]} tokens came, {self.num_prefix_tokens} of them prefix: expected "
+                "at least one patch behind the prefix"
+            )
         prefix, patches = tokens.tensor_split([self.num_prefix_tokens], dim=1)
         batch, number, width = patches.shape
         kept = max(round(number * (1 - self.rate)), 1)
@@ -60,6 +65,8 @@ class PatchDroppingEncoder(Encoder):
         blocks, width: as in :class:`~.encoder.Encoder`.
         rate, num_prefix_tokens: as in :class:`PatchDropout`.
     """
+
+    shrinks = True  # while it trains, no patch is sure of a token behind it
 
     def __init__(
         self,

@@ -235,6 +235,8 @@ REFUSED = [
     ("mae", "sl_vit_micro_patch2_8", "a masked autoencoder of a model with .*: expected a Vision"),
     ("mae", "linformer_vit_micro_patch2_8", "encoder that does not take 5 of its tokens"),
     ("mae", "vit_relpos_micro_patch2_8", "encoder that does not take 5 of its tokens"),
+    ("mae", "vit_patchdropout_micro_patch2_8", "encoder that does not take 5 of its tokens"),
+    ("masked_patches", "vit_patchdropout_micro_patch2_8", "gives fewer tokens than it takes"),
     ("mae", "vit_micro_patch1_8", "normalized patches of one number.*: set normalized=False"),
     ("mae", one_patch, "a share of 0.75 of 1 patches is 1: expected some .* smaller patches"),
 ]

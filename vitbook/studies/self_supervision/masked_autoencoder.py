@@ -183,8 +183,9 @@ def _check_takes_fewer(model: nn.Module, visible: int) -> None:
             taken = model.encoder(tokens.to(model.prefix)).shape[1] == tokens.shape[1]
     except (ValueError, TypeError, RuntimeError):
         taken = False
-    if not taken:
+    if not taken or getattr(model.encoder, "shrinks", False):
         raise ValueError(
             f"a masked autoencoder of an encoder that does not take {tokens.shape[1]} of its "
-            "tokens: expected attention that takes any number, such as that of vit_micro_patch2_8"
+            "tokens and keep them: expected attention that takes any number, such as that of "
+            "vit_micro_patch2_8"
         )
