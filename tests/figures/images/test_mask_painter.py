@@ -280,6 +280,9 @@ def test_a_start_without_paint_says_so():
         (dict(painted={0: ([(4, 0)], [])}), r"patch \(4, 0\): the grid has 4 rows and 6 columns"),
         (dict(painted={0: ([(1, 0)], [(1, 0)])}), r"patch \(1, 0\) of photograph 0 is pai"),
         (dict(painted={}), "the goal counts paint on the photographs of the start: paint some"),
+        (dict(painted={i: ([(0, 0)], []) for i in range(3)}), "not painted .*, and all are"),
+        (dict(goal=(50, 4)), r"goal \(50, 4\): expected a mean IoU above 0, at most 1"),
+        (dict(goal=(0.5, 1)), "and 2 patches or more, one of each kind"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said(change, words):

@@ -53,8 +53,8 @@ def mask_painter(
 
     Raises:
         ValueError: more tokens than a page holds, not as many photographs, masks, names or patches
-            as expected, tokens that are not finite, an empty mask, or a patch that is not there or
-            painted twice.
+            as expected, tokens that are not finite, an empty mask, a patch that is not there or
+            painted twice, or a goal that nobody can reach.
     """
     images = as_images(images)
     names = named("names", names, [""] * len(images))
@@ -68,9 +68,8 @@ def mask_painter(
         )
     kept = _small_masks(masks, names)
     marks = _marks(painted, len(images), grid_size)
-    if goal and not marks.any():
-        raise ValueError("the goal counts paint on the photographs of the start: paint some, or "
-                         "leave the goal out")  # fmt: skip
+    if goal:
+        _check_goal(goal, marks.any(1))
     first, levels = next(iter(sources.items()))
     data = {
         "photos": [[name, jpeg(image)] for name, image in zip(names, images, strict=True)],
@@ -138,6 +137,21 @@ def _marks(painted: Mapping, photos: int, grid_size: tuple[int, int]) -> np.ndar
                                      "twice: expected each at most once")  # fmt: skip
                 marks[number, cell] = kind
     return marks
+
+
+def _check_goal(goal: tuple[Number, int], is_painted: np.ndarray) -> None:
+    if not is_painted.any():
+        raise ValueError("the goal counts paint on the photographs of the start: paint some, or "
+                         "leave the goal out")  # fmt: skip
+    if is_painted.all():
+        raise ValueError("the goal is a mean IoU of photographs that are not painted at the start, "
+                         "and all are: leave one without paint, or the goal out")  # fmt: skip
+    least, most = goal
+    if not 0 < least <= 1 or most < 2:
+        raise ValueError(
+            f"goal {tuple(goal)}: expected a mean IoU above 0, at most 1, and 2 patches or more, "
+            "one of each kind"
+        )
 
 
 def _found(name: str, levels, marks, masks, grid_size: tuple[int, int]) -> str:
