@@ -237,11 +237,11 @@ SMALL = dict(num_classes=3, channels=1, patch_size=1)
     [
         (
             lambda: our_swin(window_size=3),
-            "a grid of 16x32 is not divisible into blocks of 3x3: use a block with",
+            "a grid of 16x32 tokens is not divisible into windows of 3x3: use images",
         ),
         (
             lambda: vitbook.create_model("swin_tiny_patch4_window7_224", image_size=256),
-            "a grid of 64x64 is not divisible into blocks of 7x7: use a block with",
+            "windows of 7x7: use images whose height is a multiple of 224 pixels and",
         ),
         (lambda: our_pvt(reductions=(3, 2, 1)), "8x16 tokens is not divisible by reduction 3: use"),
         (
@@ -249,9 +249,9 @@ SMALL = dict(num_classes=3, channels=1, patch_size=1)
                 **SMALL, image_size=(4, 6), make_shrink=by_convolution,
                 stages=doubling(Body(8, 1, num_heads=2, mlp_width=8), (1, 1, 1)),
             ),
-            "a grid of 2x3 tokens: expected even sides, to be halved",
+            "a grid of 4x6 tokens, to be halved 2 times: expected sides that 4 divides",
         ),
-        (lambda: our_swin(image_size=30), "a grid of 15x15 tokens: expected even sides"),
+        (lambda: our_swin(image_size=30), "a grid of 15x15 tokens, to be halved .* use images of"),
     ],
 )  # fmt: skip
 def test_sizes_that_cannot_be(make, words):

@@ -69,9 +69,15 @@ def grids_of_stages(grid_size: Grid, number: int) -> list[Grid]:
     """The grid of each stage: every one is half of the one before, in both directions.
 
     Raises:
-        ValueError: a grid with an odd side that is to be halved.
+        ValueError: a grid that cannot be halved so often.
     """
-    grids = [tuple(grid_size)]
+    rows, columns = grid_size
+    if rows % (step := 2 ** (number - 1)) or columns % step:
+        raise ValueError(
+            f"a grid of {rows}x{columns} tokens, to be halved {number - 1} times: expected sides "
+            f"that {step} divides; use images of a multiple of {step} patches in either direction"
+        )
+    grids = [(rows, columns)]
     while len(grids) < number:
         grids.append(halved(grids[-1]))
     return grids

@@ -42,10 +42,14 @@ def swin(
     Args:
         stages: sizes of the encoder of each stage.
         window_size: in tokens; where the grid is no larger, the window is the grid and stays.
+
+    Raises:
+        ValueError: a grid that windows do not divide, or that cannot be halved so often.
     """
     widths = [stage.width for stage in stages]
     tokenizer = NormedPatches(image_size, patch_size, channels, widths[0])
     grids, window = grids_of_stages(tokenizer.grid_size, len(stages)), pair(window_size, "window")
+    _check_windows(grids, window, tokenizer.patch)
     return pyramid(
         tokenizer,
         NoPosition(tokenizer.grid_size, widths[0], num_prefix_tokens=0),
@@ -61,6 +65,19 @@ def swin(
         num_classes,
         nn.LayerNorm,
     )
+
+
+def _check_windows(grids: Sequence[Grid], window: Grid, patch: Grid) -> None:
+    for grid in grids:
+        if any(side > one and side % one for side, one in zip(grid, window, strict=True)):
+            (rows, columns), (high, wide) = grid, window
+            # The last grid is then whole windows, and so are those before it.
+            fit = [a * b * 2 ** (len(grids) - 1) for a, b in zip(patch, window, strict=True)]
+            raise ValueError(
+                f"a grid of {rows}x{columns} tokens is not divisible into windows of {high}x"
+                f"{wide}: use images whose height is a multiple of {fit[0]} pixels and whose width "
+                f"is one of {fit[1]}, or another window"
+            )
 
 
 def swin_block(body: Body, grid_size: Grid, window: Grid, shifted: bool) -> EncoderBlock:
