@@ -119,3 +119,5 @@ def test_sets_and_splits_that_are_not_there():
         answer_masks("cluttered_digits", "all", 1)
     with pytest.raises(UnknownNameError, match="whose answers have a place 'digits'"):
         answer_masks("digits", "test", 1)
+    with pytest.raises(ValueError, match="number -1: expected a whole number, 1 or more"):
+        answer_masks("cluttered_digits", "test", -1)

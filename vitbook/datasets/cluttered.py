@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.errors import UnknownNameError
+from vitbook.errors import UnknownNameError, check_count
 
 CANVAS = 32  # pixels a side
 NUM_PIECES = 8
@@ -93,6 +93,7 @@ def answer_masks(name: str, split: str, number: int) -> Bool[Tensor, "{number} h
 
     Raises:
         UnknownNameError: another set or split.
+        ValueError: no number of images.
 
     Example:
         >>> from vitbook.datasets import answer_masks
@@ -103,6 +104,7 @@ def answer_masks(name: str, split: str, number: int) -> Bool[Tensor, "{number} h
         raise UnknownNameError("data set whose answers have a place", name, CLUTTERED)
     if split not in SEEDS:
         raise UnknownNameError(f"split of {name}", split, SEEDS)
+    check_count("number", number)
     masks = np.zeros((number, CANVAS, CANVAS), bool)
     places = _places(_draws(split, number), CLUTTERED[name])
     masks[_squares(np.arange(number), *places, CLUTTERED[name].side)] = True

@@ -106,3 +106,15 @@ def test_drawings_take_results(few):
     drawn = study.query_attention(images[0], maps, torch.full((2, 4), 0.4), "Looks", points=points)
     assert [len(axis.images) for axis in drawn.axes] == [2, 2]
     assert all(len(axis.patches) == len(axis.collections) == 1 for axis in drawn.axes)
+
+
+def test_drawings_ask_for_as_many_answers_as_images(few):
+    images, there = few[1].images[:2], few[1].objects[:2]
+    found = [Found(torch.full((len(each),), 0.9), each.labels, each.boxes) for each in there]
+    named = dict(zip("ab", images, strict=True))
+    with pytest.raises(ValueError, match="answers of 1 images for 2: expected as many"):
+        study.boxes_on(named, found[:1], "Answers")
+    with pytest.raises(ValueError, match="objects of 1 images for 2: expected as many"):
+        study.boxes_on(named, found, "Answers", objects=there[:1])
+    with pytest.raises(ValueError, match="no images came"):
+        study.boxes_on({}, [], "Answers")

@@ -35,7 +35,13 @@ def boxes_on(
         found: what was answered to each, all queries in their order.
         objects: what is there; drawn in white dots.
         least: probability from which an answer is shown.
+
+    Raises:
+        ValueError: no images, or not as many answers or objects.
     """
+    for what, given in {"answers": found, "objects": objects}.items():
+        if given is not None and len(given) != len(images):
+            raise ValueError(f"{what} of {len(given)} images for {len(images)}: expected as many")
     figure, axes = _panels(images, title, columns)
     for place, axis in enumerate(axes):
         if objects is not None:
@@ -83,6 +89,8 @@ def query_attention(
 
 
 def _panels(images: Mapping[str, Image], title: str, columns: int) -> tuple[Figure, list[Axes]]:
+    if not images:
+        raise ValueError("no images came: expected at least one, {'its title': image}")
     columns = min(len(images), 2 if is_narrow() else columns)
     rows = -(-len(images) // columns)
     side = 1.8 if is_narrow() else 2.1
