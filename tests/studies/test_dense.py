@@ -42,6 +42,8 @@ def test_masks_that_are_no_masks_are_refused():
             heads.iou(found, wrong)
         with pytest.raises(TypeError, match="expected bool, masks > 0"):
             heads.patch_labels(wrong, (2, 2))
+        with pytest.raises(TypeError, match="expected bool, masks > 0"):
+            dense.marked(torch.zeros(3, 4, 4, dtype=torch.uint8), found[0], wrong[0])
     with pytest.raises(ValueError, match="expected one for each"):
         heads.iou(found[:1], mask)  # which would be compared with every mask
 
@@ -53,6 +55,11 @@ def test_tokens_of_another_grid_are_refused():
         heads.scores(head, tokens, (8, 8))  # as many numbers: one map of four photographs
     with pytest.raises(ValueError, match="labels of shape"):
         heads.fit_head(tokens, labels.view(8, 8))
+
+
+def test_a_map_is_not_read_as_tokens():
+    with pytest.raises(ValueError, match="of a ResNet gives .*: expected tokens"):
+        measured.block_tokens(create_model("resnet8_digits"), torch.zeros(1, 1, 8, 8))
 
 
 @pytest.mark.parametrize("number", [0, -1, 5])

@@ -1,14 +1,14 @@
 """What the chapter on dense answers shows: masks, heads on patch tokens, twins of patches."""
 
 import torch.nn.functional as F
-from jaxtyping import Bool, UInt8
+from jaxtyping import Shaped, UInt8
 from torch import Tensor
 
 from vitbook import runs
 from vitbook.runs import Evidence, Table
 from vitbook.runs.rows import Measurement
 from vitbook.runs.tables import interval
-from vitbook.studies.dense.heads import enlarged, fit_head, iou, patch_labels, scores
+from vitbook.studies.dense.heads import check_masks, enlarged, fit_head, iou, patch_labels, scores
 from vitbook.studies.dense.masks import photo_masks
 from vitbook.studies.dense.measured import VIT, block_tokens, colours
 from vitbook.studies.dense.twins import apart, mirrored, most_similar
@@ -46,10 +46,18 @@ ROWS = {
 
 def marked(
     image: UInt8[Tensor, "3 height width"],
-    found: Bool[Tensor, "height width"],
-    mask: Bool[Tensor, "height width"] | None = None,
+    found: Shaped[Tensor, "height width"],
+    mask: Shaped[Tensor, "height width"] | None = None,
 ) -> UInt8[Tensor, "3 height width"]:
-    """A photograph, dark where nothing was marked; the edge of the true mask in yellow."""
+    """A photograph, dark where nothing was marked; the edge of the true mask in yellow.
+
+    Args:
+        found, mask: bool.
+
+    Raises:
+        TypeError: masks that are not bool.
+    """
+    check_masks(found, *([] if mask is None else [mask]))
     shown = (image.float() * (0.25 + 0.75 * found)).to(image.dtype)
     if mask is not None:
         grown = F.max_pool2d(mask[None].float(), 5, 1, 2)[0] > 0

@@ -24,7 +24,7 @@ def patch_labels(
     Raises:
         TypeError: masks that are not bool.
     """
-    _check_masks(masks)
+    check_masks(masks)
     shares = F.adaptive_avg_pool2d(masks[:, None].float(), grid_size)
     return (shares.flatten(1) > 0.5).long()
 
@@ -118,7 +118,7 @@ def iou(found: Shaped[Tensor, "..."], masks: Shaped[Tensor, "..."]) -> Float[Ten
         >>> iou(found, torch.tensor([[[False, True], [False, True]]]))  # 1 of 3
         tensor([0.3333])
     """
-    _check_masks(found, masks)
+    check_masks(found, masks)
     if found.shape != masks.shape:
         raise ValueError(
             f"masks of shape {tuple(masks.shape)} for found ones of {tuple(found.shape)}: expected "
@@ -128,7 +128,8 @@ def iou(found: Shaped[Tensor, "..."], masks: Shaped[Tensor, "..."]) -> Float[Ten
     return torch.where(either > 0, both / either.clamp(min=1), 1.0)
 
 
-def _check_masks(*masks: Tensor) -> None:
+def check_masks(*masks: Tensor) -> None:
+    """Refuse masks that are not bool."""
     for each in masks:
         if each.dtype != torch.bool:  # 255 would count 255 times, a score as no pixel
             kind = str(each.dtype).removeprefix("torch.")

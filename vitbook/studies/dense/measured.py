@@ -45,7 +45,7 @@ def block_tokens(
     """Patch tokens behind blocks, counted from 1, each token at mean 0 and variance 1.
 
     Raises:
-        ValueError: a block that the model has not.
+        ValueError: a block that the model has not, or one that gives no tokens.
     """
     paths = list_blocks(model)
     if missing := [n for n in blocks or () if not 1 <= n <= len(paths)]:
@@ -53,7 +53,12 @@ def block_tokens(
     asked = {paths[n - 1]: f"block {n}" for n in blocks or range(1, len(paths) + 1)}
     found: dict[str, list[Tensor]] = {name: [] for name in asked.values()}
 
-    def read(_: str, tokens: Tensor) -> Tensor:
+    def read(path: str, tokens: Tensor) -> Tensor:
+        if tokens.ndim != 3:
+            raise ValueError(
+                f"{path} of a {type(model).__name__} gives {tuple(tokens.shape)}: expected tokens, "
+                "(n, tokens, width); of a convolutional network read vitbook.analysis.feature_maps"
+            )
         patches = tokens[:, model.num_prefix_tokens :]
         return F.layer_norm(patches, patches.shape[-1:])
 
