@@ -345,6 +345,8 @@ def test_models_that_the_page_does_not_compute_are_refused(make, words):
     ("given", "start", "words"),
     [
         (torch.zeros(1, 1, 8, 8, dtype=torch.uint8), (), "digit 0 has no ink"),
+        (digits(), [(0, 1.5, 0, 1.0)], r"start has \(0, 1.5, 0, 1.0\): expected whole numbers"),
+        (digits(), [(0, 1, 0, float("nan"))], "and how many times as large it is"),
         (torch.ones(1, 1, 28, 28, dtype=torch.uint8), (), "of at most 20 pixels"),
         (torch.ones(1, 3, 8, 8, dtype=torch.uint8), (), "expected grey ones"),
         (digits(), ((4, 0, 0, 1.5),), "digit 4 at 1.5 times its size: expected digits 0 to 3, at"),

@@ -1,11 +1,13 @@
 """A canvas of digits that the reader lays down, and a detector that answers in the page."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from torch import nn
 
-from vitbook.figures.parts.drawing import OKABE_ITO, as_images, base64, named
+from vitbook.errors import is_whole_number
+from vitbook.figures.parts.drawing import OKABE_ITO, Number, as_images, base64, named
 from vitbook.figures.parts.figure import Figure, at_the_start, piece_key
 from vitbook.figures.parts.packing import squeeze
 from vitbook.figures.parts.plain_vit import count_heads, shapes, values
@@ -26,7 +28,7 @@ def set_of_answers(
     digits,
     *,
     names: Sequence[str] | None = None,
-    start: Sequence[tuple[int, int, int, float]] = (
+    start: Sequence[tuple[Number, ...]] = (
         (7, 5, 6, 1.7),
         (3, 19, 2, 1.4),
         (7, 27, 18, 1.5),
@@ -108,7 +110,13 @@ def _with_ink(digits: np.ndarray, side: int) -> np.ndarray:
 
 def _placed(start: Sequence, sizes: list[list[np.ndarray]], side: int) -> list[list[int]]:
     placed = []
-    for which, left, top, size in start:
+    for each in start:
+        if len(each) != 4 or not all(map(is_whole_number, each[:3])) or not math.isfinite(each[3]):
+            raise ValueError(
+                f"start has {tuple(each)}: expected whole numbers for the digit, its left and its "
+                "top, and how many times as large it is"
+            )
+        which, left, top, size = each
         tenths = round(10 * size)
         if not 0 <= which < len(sizes) or tenths not in TENTHS:
             raise ValueError(
