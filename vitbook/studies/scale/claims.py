@@ -238,8 +238,7 @@ def _bodies() -> Table:
         "that 1,000 photographs are seen 250 times and 100,000 two and a half times. Then they are "
         "frozen, and a linear layer (ridge regression) learns another task from a few images of "
         "each class: mean and 95 % interval over five draws of these. One body each: what another "
-        "first state of it would change is not known; the ResNet from 10,000 was not run. Control: "
-        "the same body with fresh weights.",
+        "first state of it would change is not known. Control: the same body with fresh weights.",
         lines,
     )
 
