@@ -80,7 +80,7 @@ class EncoderBlock(nn.Module):
         attention: the layer that mixes tokens, for example :class:`~.attention.SelfAttention`.
         mlp: the layer that works on each token.
         width: of a token.
-        make_norm: of :mod:`.normalization`; called with ``width``.
+        make_norm: called with ``width``, for example :class:`~.normalization.RMSNorm`.
     """
 
     def __init__(
