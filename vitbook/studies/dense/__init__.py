@@ -31,6 +31,7 @@ __all__ = [
     "photo_masks",
     "reads",
     "scores",
+    "told",
     "unpainted",
 ]
 
@@ -70,11 +71,14 @@ def _kept(kind: str) -> Measurement:
     return kept
 
 
+def _row(kind: str, **asked: str) -> dict:
+    (row,) = (row for row in _kept(kind).rows if row.items() >= asked.items())
+    return row
+
+
 def reads(model: str, what: str, column: str = "iou") -> list[float]:
     """Mean IoU of flowers in percent and its interval; or points more than by colours."""
-    rows = _kept("segmentation").rows
-    (row,) = (row for row in rows if (row["model"], row["reads"]) == (model, what))
-    return [100 * each for each in row[column]]
+    return [100 * each for each in _row("segmentation", model=model, reads=what)[column]]
 
 
 def by_block() -> list[float]:
@@ -84,8 +88,7 @@ def by_block() -> list[float]:
 
 def enlarging(tokens: str, enlarged: str, grid: str, column: str = "iou") -> list[float]:
     """Mean IoU of flowers in percent and its interval; or points more than bilinear."""
-    asked = {"tokens": tokens, "enlarged": enlarged, "grid": grid}
-    (row,) = (row for row in _kept("enlarging").rows if row.items() >= asked.items())
+    row = _row("enlarging", tokens=tokens, enlarged=enlarged, grid=grid)
     return [100 * each for each in row[column]]
 
 
@@ -100,13 +103,16 @@ def unpainted(images: str, marks: str) -> list[float]:
     Args:
         marks: "its own saliency", what the ViT was trained to answer; or "every pixel".
     """
-    asked = {"images": images, "marks": marks}
-    (row,) = (row for row in _kept("unpainted").rows if row.items() >= asked.items())
-    return [100 * each for each in row["each"]]
+    return [100 * each for each in _row("unpainted", images=images, marks=marks)["each"]]
+
+
+def told(values: list[float], form: str = "+.1f") -> str:
+    """A mean and its interval for a text, with a real minus sign."""
+    return interval(values, form).replace("-", "−")
 
 
 def _told(values: list[float], form: str = ".1f") -> str:
-    return interval([100 * each for each in values], form).replace("-", "−")
+    return told([100 * each for each in values], form)
 
 
 def evidence() -> Evidence:
