@@ -87,6 +87,15 @@ def sample():
 
 START = sample().data["start"]
 
+# A reader's masks are drawn by luck, a test's by the minimal standard of Park and Miller.
+SEEDED = "let seed = 7; Math.random = () => (seed = (seed * 48271) % 2147483647) / 2147483647"
+
+
+@pytest.fixture
+def page(page):
+    page.evaluate(SEEDED)
+    return page
+
 
 def levels(color, channels):
     """The steps of a class, 0 to 7 in each channel."""
