@@ -1,0 +1,1 @@
+"""What the chapter on any size shows: other patches, rectangles, packed sequences."""

@@ -1,0 +1,150 @@
+"""``vitbook measure patch-sizes``: a pretrained ViT, given patches that it never saw."""
+
+from copy import deepcopy
+from statistics import mean, stdev
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from vitbook import datasets
+from vitbook.datasets.resizing import resize
+from vitbook.layers.tokenizers import pair
+from vitbook.measure import count_macs
+from vitbook.models import change_input
+from vitbook.models.weights.pretrained import Pretrained, load_pretrained
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.training.transfer.linear_probe import share_interval
+from vitbook.training.transfer.ridge import RidgePath
+
+VIT, DATASET, PATCH, SIDE, BORN = "vit_small_patch14_focus", "tf_flowers", 14, 224, 518
+PATCHES, SIZES = (8, 14, 16, 28), (7, 14, 28)  # at 224 pixels; on a grid of 16 x 16
+PHOTOGRAPHS, FITTED, BATCH = 150, 20, 10
+KERNELS = ("pseudo-inverse", "as a picture", "as a picture, by area")
+Images = UInt8[Tensor, "n 3 height width"]
+
+
+def picture_kernel(
+    kernel: Float[Tensor, "width channels rows columns"], size: int, by_area: bool = False
+) -> Float[Tensor, "width channels {size} {size}"]:
+    """The kernel resized as if it were a picture, the control of the pseudo-inverse.
+
+    Args:
+        by_area: divided by how many times as many pixels a patch has.
+    """
+    found = F.interpolate(kernel, (size, size), mode="bicubic", antialias=True)
+    return found * (kernel[0, 0].numel() / size**2 if by_area else 1)
+
+
+def carried(vit: Pretrained, image_size: int | tuple[int, int], patch: int = PATCH,
+            kernel: str = KERNELS[0]) -> nn.Module:  # fmt: skip
+    """A copy for another input, in evaluation mode."""
+    model = deepcopy(vit.model)
+    born = model.tokenizer.projection.weight.detach()
+    change_input(model, image_size, patch, "bicubic")
+    if kernel != KERNELS[0] and patch != PATCH:
+        weight = picture_kernel(born, patch, kernel == KERNELS[2])
+        model.tokenizer.projection.weight = nn.Parameter(weight)
+    return model.eval()
+
+
+@torch.no_grad()
+def read(
+    vit: Pretrained, model: nn.Module, images: Images, device: torch.device, name: str = ""
+) -> Float[Tensor, "n features"]:
+    """The class token beside the mean of the patch tokens; images as large as the model takes."""
+    model, found = model.to(device), []
+    for batch in tqdm(images.split(BATCH), desc=name, mininterval=20):
+        tokens = model.features(vit.normalize(batch).to(device)).cpu()
+        found.append(torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], 1))
+    return torch.cat(found)
+
+
+def told(values: list[float]) -> list[float]:
+    """The mean over photographs and its 95 % interval."""
+    middle, reach = mean(values), 1.96 * stdev(values) / len(values) ** 0.5
+    return [round(each, 4) for each in (middle, middle - reach, middle + reach)]
+
+
+def about(model: nn.Module) -> dict:
+    rows, columns = model.grid_size
+    image = torch.zeros(1, 3, *pair(model.tokenizer.image_size))
+    device = next(model.parameters()).device
+    return {"tokens": rows * columns, "grid": f"{rows} x {columns}",
+            "macs": count_macs(model, image.to(device))}  # fmt: skip
+
+
+def judged(model: nn.Module, features: Tensor, labels: Tensor) -> dict:
+    right = model.head.classifier.cpu()(features).argmax(1) == labels
+    shares = [round(each, 4) for each in share_interval(int(right.sum()), len(right))]
+    return {"accuracy": shares, "right": "".join(map(str, right.int().tolist()))}
+
+
+def less(row: dict, base: dict) -> list[float]:
+    """By how much more photographs a row is right than another one, and the interval."""
+    return told([int(a) - int(b) for a, b in zip(row["right"], base["right"], strict=True)])
+
+
+@measurement(
+    patch_sizes={"patch": "{patch}", "image": "{image_size}", "grid": "{grid}",
+                 "kernel": "{kernel}", "right": "{accuracy:.1%}", "less 14": "{less:.1%}",
+                 "cosine": "{cosine:.2f}", "token length": "{length:.2f}"},
+)  # fmt: skip
+@torch.no_grad()
+def patch_sizes(sheet: Sheet) -> None:
+    """Give a pretrained ViT patches that it never saw, by the pseudo-inverse and its controls."""
+    sheet.expect(VIT)
+    vit = load_pretrained(VIT, image_size=BORN, head=DATASET)
+    test = datasets.load(DATASET, "test", image_size=160)
+    images, labels = test.images[:PHOTOGRAPHS], test.labels[:PHOTOGRAPHS]
+    train = datasets.load(DATASET, "train", image_size=160)
+    known = torch.cat([(train.labels == c).nonzero()[:FITTED, 0] for c in range(5)])
+    base = read(vit, carried(vit, SIDE), resize(images, SIDE), sheet.device, "as it was")
+    first = carried(vit, SIDE).tokenizer(vit.normalize(resize(images[:20], SIDE))).norm(dim=-1)
+
+    def row(patch: int, size: int, kernel: str, refit: bool) -> dict:
+        name = f"patch {patch}, {size} px, {kernel}"
+        model, seen = carried(vit, size, patch, kernel), resize(images, size)
+        found = read(vit, model, seen, sheet.device, name)
+        tokens = model.cpu().tokenizer(vit.normalize(seen[:20]))
+        alike = F.cosine_similarity(found[:, :384], base[:, :384], dim=1)
+        row = {"patch": patch, "image_size": size, "kernel": kernel, **about(model),
+               **judged(model, found, labels), "cosine": told(alike.tolist()),
+               "length": round((tokens.norm(dim=-1).mean() / first.mean()).item(), 4)}  # fmt: skip
+        row["refit"] = None
+        if refit:
+            fitted = read(vit, model, resize(train.images[known], size), sheet.device, name)
+            layer = RidgePath(fitted, train.labels[known], 5).best(
+                torch.arange(len(known)) % FITTED
+            )
+            right = layer.logits(found).argmax(1) == labels
+            row["refit"] = share_interval(int(right.sum()), len(right))
+        return row
+
+    asked = [(patch, SIDE, kernel) for kernel in KERNELS for patch in PATCHES]
+    asked += [(patch, 16 * patch, kernel) for kernel in KERNELS for patch in SIZES]
+    # The controls leave out what costs most, and the patch that needs no kernel.
+    asked = [
+        each
+        for each in dict.fromkeys(asked)
+        if each[2] == KERNELS[0] or each[:2] not in ((PATCH, SIDE), (min(PATCHES), SIDE))
+    ]
+    rows = []
+    for each in asked:
+        refit = each[1] == SIDE and each[2] == KERNELS[0]
+        rows.append(sheet.once(str(each), row, *each, refit))
+    born = next(each for each in rows if each["patch"] == PATCH)
+    for each in rows:
+        each["less"] = less(each, born)
+    settings = {
+        "model": VIT, "born": f"patches of {PATCH}, a table of 37 x 37 positions",
+        "dataset": "TF-Flowers (160 px copy), held out", "photographs": len(images),
+        "head": f"the book's linear head, fitted to patches of {PATCH} at {SIDE} pixels",
+        "refit": f"ridge regression on {len(known)} training photographs, read at this patch size",
+        "cosine": "of the class token with that of patch 14 at 224 pixels, mean of photographs",
+        "length": "of a patch's token before positions, over that of patch 14 at 224 pixels",
+        "interval": "95 %: accuracies Wilson; differences of the same photographs",
+    }  # fmt: skip
+    sheet.write(VIT, settings, rows)

@@ -1,0 +1,141 @@
+"""``vitbook measure rectangles``, ``packing``: photographs that are no squares, and their cost."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+import typer
+from PIL import Image
+
+from vitbook import datasets
+from vitbook.datasets.resizing import resize
+from vitbook.layers.tokenizers import pair
+from vitbook.models.weights.pretrained import load_pretrained
+from vitbook.runs.measuring import Sheet, measurement
+from vitbook.studies.any_size.measured import (
+    BORN,
+    DATASET,
+    PATCH,
+    SIDE,
+    VIT,
+    Images,
+    about,
+    carried,
+    judged,
+    less,
+    read,
+)
+from vitbook.studies.any_size.packing import first_fit
+
+BANDS = 200
+SEQUENCES = (2048, 4096, 8192, 16384)  # tokens
+KEPT, SQUARE = (4, 8, 11), (8, 11, 16)  # rows of the grids
+
+
+def to_size(images: Images, size: int | tuple[int, int]) -> Images:
+    """Resized to rows and columns, whatever that does to the shape of things."""
+    rows, columns = pair(size, "size")
+    found = F.interpolate(images.float(), (rows, columns), mode="bicubic", antialias=True)
+    return found.round().clamp(0, 255).to(torch.uint8)
+
+
+def bands(images: Images) -> list[Images]:
+    """The middle half of each photograph: of even ones a wide band, of odd ones a tall one."""
+    half, quarter = images.shape[-1] // 2, images.shape[-1] // 4
+    wide = images[::2, :, quarter : quarter + half]
+    return [wide, images[1::2, :, :, quarter : quarter + half]]
+
+
+def _padded(band: Images) -> Images:
+    rows, columns = band.shape[2:]
+    down, across = (max(rows, columns) - rows) // 2, (max(rows, columns) - columns) // 2
+    return F.pad(band.float(), (across, across, down, down), value=124).to(torch.uint8)
+
+
+def _whole(band: Images) -> Images:
+    return band
+
+
+def _middle(band: Images) -> Images:
+    return resize(band, min(band.shape[2:]))
+
+
+WAYS: dict[str, Callable[[Images], Images]] = {
+    "kept": _whole, "squashed": _whole, "cropped": _middle, "padded": _padded,
+}  # fmt: skip
+
+
+@measurement(
+    rectangles={"way": "{way}", "tokens": "{tokens}", "right": "{accuracy:.1%}",
+                "less squashed": "{less:.1%}"},
+)  # fmt: skip
+@torch.no_grad()
+def rectangles(sheet: Sheet) -> None:
+    """Show a ViT photographs twice as long as wide: kept, squashed, cropped, padded."""
+    sheet.expect(VIT)
+    vit = load_pretrained(VIT, image_size=BORN, head=DATASET)
+    test = datasets.load(DATASET, "test", image_size=160)
+    both = bands(test.images[:BANDS])
+    labels = torch.cat([test.labels[:BANDS:2], test.labels[1:BANDS:2]])
+
+    def row(way: str, side: int) -> dict:
+        grids = [(side, 2 * side), (2 * side, side)] if way == "kept" else 2 * [(side, side)]
+        found = []
+        for band, (rows, columns) in zip(both, grids, strict=True):
+            size = (rows * PATCH, columns * PATCH)
+            model = carried(vit, size)
+            seen = to_size(WAYS[way](band), size)
+            found.append(read(vit, model, seen, sheet.device, f"{way}, {rows} x {columns}"))
+        return {"way": way, **about(model), **judged(model, torch.cat(found), labels)}
+
+    asked = [(way, side) for way in WAYS for side in (KEPT if way == "kept" else SQUARE)]
+    rows = [sheet.once(f"{way} {side}", row, way, side) for way, side in asked]
+    base = next(each for each in rows if each["way"] == "squashed" and each["tokens"] == 256)
+    for each in rows:
+        each["less"] = less(each, base)
+    settings = {
+        "model": VIT, "dataset": "TF-Flowers (160 px copy), held out", "photographs": len(labels),
+        "bands": "the middle half of each photograph, 160 x 80 pixels; wide and tall ones in turn",
+        "head": f"the book's linear head, fitted to square photographs at {SIDE} pixels",
+        "padded": "grey bars to a square", "cropped": "the middle square",
+        "interval": "95 %: accuracies Wilson; differences of the same photographs",
+    }  # fmt: skip
+    sheet.write(VIT, settings, rows)
+
+
+@measurement(
+    packing={"sequence": "{sequence}", "sequences": "{sequences}", "padded": "{padded:.0%}",
+             "packed": "{packed:.0%}"},
+)  # fmt: skip
+def packing(
+    sheet: Sheet,
+    folder: Annotated[Path, typer.Argument(help="Of photographs, .jpg.")],
+    patch: Annotated[int, typer.Option(min=1, help="Pixels of a patch's side.")] = 16,
+) -> None:
+    """Count the empty tokens of photographs as they are: each padded to one size, or packed."""
+    sheet.expect(folder.name)
+    sizes = []
+    for file in sorted(folder.glob("*.jpg")):
+        with Image.open(file) as photograph:
+            sizes.append(photograph.size[::-1])
+    if not sizes:
+        raise ValueError(f"no .jpg in {folder}: expected a folder of photographs")
+    grids = [(rows // patch, columns // patch) for rows, columns in sizes]
+    lengths = [rows * columns for rows, columns in grids]
+    canvas = max(rows for rows, _ in grids) * max(columns for _, columns in grids)
+    rows = []
+    for most in SEQUENCES:
+        used = len(first_fit(lengths, most))
+        rows.append({
+            "sequence": most, "sequences": used,
+            "padded": round(1 - sum(lengths) / (canvas * len(lengths)), 4),
+            "packed": round(1 - sum(lengths) / (most * used), 4),
+        })  # fmt: skip
+    settings = {
+        "photographs": len(sizes), "patch": patch, "tokens": sum(lengths), "canvas": canvas,
+        "sizes": sizes, "order": "by file name", "padded": "to the largest height and width",
+        "packed": "first fit, into sequences of one length",
+    }  # fmt: skip
+    sheet.write(folder.name, settings, rows)
