@@ -31,7 +31,6 @@ def resize_matrix(old: int, new: int, images: str = "bicubic") -> Float64[Tensor
     return F.interpolate(lines, (1, new), mode=images, antialias=True)[0, :, 0].T
 
 
-@torch.no_grad()
 def resize_patch_kernel(
     kernel: Float[Tensor, "width channels rows columns"], patch_size: Size, images: str = "bicubic"
 ) -> Float[Tensor, "width channels new_rows new_columns"]:
@@ -42,7 +41,7 @@ def resize_patch_kernel(
     where :math:`B` resizes a patch and :math:`^{+}` is the pseudo-inverse: "PI-resize", Beyer et
     al. 2023, "FlexiViT: One model for all patch sizes", section 3.4. Exact where patches grow;
     where they shrink, the best in the mean over patches of independent pixels. As timm's
-    ``resample_patch_embed``.
+    ``resample_patch_embed``. Gradients go through, so that a kernel may learn at many sizes.
 
     Args:
         patch_size: of the new kernel.

@@ -9,6 +9,7 @@ from vitbook.layers import PatchEmbedding, resize_patch_kernel
 from vitbook.layers.shapes import Size
 
 
+@torch.no_grad()
 def change_input(
     model: nn.Module,
     image_size: Size,

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
+from einops import rearrange, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vitbook.layers import Attention, SelfAttention, resize_positions
-from vitbook.layers.tokenizers import divide_into_patches
+from vitbook.layers import Attention, SelfAttention, resize_patch_kernel, resize_positions
+from vitbook.layers.shapes import Size
+from vitbook.layers.tokenizers import divide_into_patches, pair
 from vitbook.models import VisionTransformer
 
 
@@ -66,22 +67,29 @@ def block_mask(lengths: Sequence[int]) -> Bool[Tensor, "tokens tokens"]:
 
 
 def embed_any(
-    model: VisionTransformer, image: Float[Tensor, "channels height width"], method: str = "bicubic"
-) -> Float[Tensor, "tokens width"]:
-    """Tokens of one image of any size that the patch divides, as ``model.embed`` gives them.
+    model: VisionTransformer,
+    images: Float[Tensor, "batch channels height width"],
+    patch_size: Size | None = None,
+    method: str = "bicubic",
+) -> Float[Tensor, "batch tokens width"]:
+    """Tokens of images of any size, in patches of any size, with the weights that the model has.
+
+    As ``embed`` of the model that :func:`vitbook.models.change_input` makes; the model stays.
 
     Args:
+        patch_size: by default the model's own.
         method: of the positions, see :func:`vitbook.layers.resize_positions`.
 
     Raises:
-        ValueError: an image that the patch does not divide.
+        ValueError: images that the patch does not divide.
     """
-    layer, position = model.tokenizer.projection, model.position
-    grid = divide_into_patches(tuple(image.shape[1:]), model.tokenizer.patch)
-    patches = F.conv2d(image[None], layer.weight, layer.bias, model.tokenizer.patch)
-    tokens = torch.cat([model.prefix, rearrange(patches, "1 d r c -> (r c) d")])
-    prefix = model.num_prefix_tokens
-    return tokens + resize_positions(position.table, position.grid_size, grid, prefix, method)
+    layer, position, prefix = model.tokenizer.projection, model.position, model.prefix
+    patch = model.tokenizer.patch if patch_size is None else pair(patch_size, "patch size")
+    grid = divide_into_patches(tuple(images.shape[2:]), patch)
+    patches = F.conv2d(images, resize_patch_kernel(layer.weight, patch), layer.bias, patch)
+    first = repeat(prefix, "n d -> b n d", b=len(images))
+    tokens = torch.cat([first, rearrange(patches, "b d r c -> b (r c) d")], dim=1)
+    return tokens + resize_positions(position.table, position.grid_size, grid, len(prefix), method)
 
 
 class _Within(Attention):
@@ -110,14 +118,14 @@ def attending_within(encoder: nn.Module, mask: Bool[Tensor, "tokens tokens"]) ->
 
 
 def packed_features(
-    model: VisionTransformer, images: Sequence[Float[Tensor, "channels _ _"]], most: int
+    model: VisionTransformer, images: Sequence[Float[Tensor, "c _ _"]], most: int
 ) -> list[Float[Tensor, "_ width"]]:
     """Of each image its tokens after the last norm, computed in sequences of at most ``most``.
 
     Raises:
         ValueError: an image that the patch does not divide, or with more tokens than a sequence.
     """
-    tokens = [embed_any(model, image) for image in images]
+    tokens = [embed_any(model, image[None])[0] for image in images]
     lengths = [len(each) for each in tokens]
     found: dict[int, Tensor] = {}
     for sequence in first_fit(lengths, most):
