@@ -29,9 +29,9 @@ from vitbook.studies.any_size.measured import (
 )
 from vitbook.studies.any_size.packing import first_fit
 
-BANDS = 200
+BANDS = 100
 SEQUENCES = (2048, 4096, 8192, 16384)  # tokens
-KEPT, SQUARE = (4, 8, 11), (8, 11, 16)  # rows of the grids
+KEPT, SQUARE = (4, 8, 11), (11, 16)  # rows of the grids
 
 
 def to_size(images: Images, size: int | tuple[int, int]) -> Images:
