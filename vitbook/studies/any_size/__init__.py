@@ -1,1 +1,34 @@
 """What the chapter on any size shows: other patches, rectangles, packed sequences."""
+
+from vitbook.studies.any_size.evidence import (
+    evidence,
+    kept,
+    learned,
+    looked,
+    row_of,
+    told,
+)
+from vitbook.studies.any_size.measured import picture_kernel
+from vitbook.studies.any_size.packing import (
+    block_mask,
+    embed_any,
+    first_fit,
+    packed_features,
+)
+from vitbook.studies.any_size.rectangles import photograph, to_size
+
+__all__ = [
+    "block_mask",
+    "embed_any",
+    "evidence",
+    "first_fit",
+    "kept",
+    "learned",
+    "looked",
+    "packed_features",
+    "photograph",
+    "picture_kernel",
+    "row_of",
+    "to_size",
+    "told",
+]

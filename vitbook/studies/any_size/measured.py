@@ -22,7 +22,7 @@ VIT, DATASET, PATCH, SIDE, BORN = "vit_small_patch14_focus", "tf_flowers", 14, 2
 PATCHES, SIZES = (8, 14, 16, 28), (7, 28)  # at 224 pixels; on a grid of 16 x 16
 PHOTOGRAPHS, BATCH = 80, 5
 KERNELS = ("pseudo-inverse", "as a picture", "as a picture, by area")
-Images = UInt8[Tensor, "n 3 height width"]
+Images = UInt8[Tensor, "_ 3 _ _"]
 
 
 def picture_kernel(

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vitbook.layers import Attention, SelfAttention, resize_patch_kernel, resize_positions
-from vitbook.layers.shapes import Size
+from vitbook.layers.shapes import Images, Size, TokensOfImages
 from vitbook.layers.tokenizers import divide_into_patches, pair
 from vitbook.models import VisionTransformer
 
@@ -68,10 +68,10 @@ def block_mask(lengths: Sequence[int]) -> Bool[Tensor, "tokens tokens"]:
 
 def embed_any(
     model: VisionTransformer,
-    images: Float[Tensor, "batch channels height width"],
+    images: Images,
     patch_size: Size | None = None,
     method: str = "bicubic",
-) -> Float[Tensor, "batch tokens width"]:
+) -> TokensOfImages:
     """Tokens of images of any size, in patches of any size, with the weights that the model has.
 
     As ``embed`` of the model that :func:`vitbook.models.change_input` makes; the model stays.
