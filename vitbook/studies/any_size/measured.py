@@ -21,6 +21,7 @@ from vitbook.training.transfer.linear_probe import share_interval
 VIT, DATASET, PATCH, SIDE, BORN = "vit_small_patch14_focus", "tf_flowers", 14, 224, 518
 PATCHES, SIZES = (8, 14, 16, 28), (7, 28)  # at 224 pixels; on a grid of 16 x 16
 PHOTOGRAPHS, BATCH = 80, 5
+SMALLER = (112, 196)  # with the old patches as many tokens as patches of 28 and of 16
 KERNELS = ("pseudo-inverse", "as a picture", "as a picture, by area")
 Images = UInt8[Tensor, "_ 3 _ _"]
 
@@ -83,7 +84,7 @@ def judged(model: nn.Module, features: Tensor, labels: Tensor) -> dict:
 
 def less(row: dict, base: dict) -> list[float]:
     """By how much more photographs a row is right than another one, and the interval."""
-    return told([int(a) - int(b) for a, b in zip(row["right"], base["right"], strict=True)])
+    return told([float(a) - float(b) for a, b in zip(row["right"], base["right"], strict=True)])
 
 
 @measurement(
@@ -116,8 +117,9 @@ def patch_sizes(sheet: Sheet) -> None:
     asked += [(patch, 16 * patch, KERNELS[0]) for patch in SIZES]
     asked += [(patch, 16 * patch, KERNELS[1]) for patch in SIZES]
     asked += [(patch, SIDE, kernel) for kernel in KERNELS[1:] for patch in PATCHES if patch > PATCH]
+    asked += [(PATCH, size, KERNELS[0]) for size in SMALLER]
     rows = [sheet.once(str(each), row, *each) for each in asked]
-    born = next(each for each in rows if each["patch"] == PATCH)
+    born = next(each for each in rows if (each["patch"], each["image_size"]) == (PATCH, SIDE))
     for each in rows:
         each["less"] = less(each, born)
     settings = {
