@@ -82,8 +82,8 @@ export function render(root, data) {
           const bar = node("svg:rect", { x, y, width, height: LINE - GAP, fill: data.colors[i ? 1 : 0],
             class: "vb-bar-edge" });
           x += width;
-          return i || width < 40 ? [bar]
-            : [bar, word({ x: x - width + 5, y: y + 12.5, class: "vb-yours" }, "yours")];
+          return i || width < 52 ? [bar]
+            : [bar, word({ x: x - width + 5, y: y + 13.5, class: "vb-yours" }, "yours")];
         }),
       ];
     }));
