@@ -5,8 +5,8 @@ from vitbook.studies.any_size.evidence import (
     kept,
     learned,
     looked,
+    numbers,
     row_of,
-    told,
 )
 from vitbook.studies.any_size.measured import picture_kernel
 from vitbook.studies.any_size.packing import (
@@ -25,10 +25,10 @@ __all__ = [
     "kept",
     "learned",
     "looked",
+    "numbers",
     "packed_features",
     "photograph",
     "picture_kernel",
     "row_of",
     "to_size",
-    "told",
 ]
