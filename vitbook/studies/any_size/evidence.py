@@ -33,7 +33,7 @@ def learned(arm: str, patch: int) -> float:
 
 def told(values: list[float], form: str = ".0f") -> str:
     """A share and its interval in percent, with a real minus sign."""
-    return interval([100 * each for each in values], form).replace("-", "−")
+    return interval([100 * float(each) for each in values], form).replace("-", "−")
 
 
 def numbers() -> dict[str, str | float]:
