@@ -31,7 +31,7 @@ def learned(arm: str, patch: int) -> float:
     return 100 * mean(row["accuracy"] for row in rows)
 
 
-def told(values: list[float], form: str = ".0f") -> str:
+def told(values: list[float | int], form: str = ".0f") -> str:
     """A share and its interval in percent, with a real minus sign."""
     return interval([100 * float(each) for each in values], form).replace("-", "−")
 
