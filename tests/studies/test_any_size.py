@@ -148,7 +148,7 @@ def test_a_drawn_patch_trains_one_kernel():
 
 def test_the_chapter_finds_all_of_its_numbers():
     tables = any_size.evidence().tables
-    assert len(tables) == 4 and all(table.rows for table in tables)
+    assert len(tables) == 4 and all(table.lines for table in tables)
     numbers = any_size.numbers()
     assert numbers["less-14"] == "+0 [+0, +0]" and numbers["right-14"].startswith("91 [")
     assert 0 < numbers["empty-8192"] < numbers["empty-padded"] < 1
