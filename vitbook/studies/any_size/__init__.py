@@ -1,6 +1,6 @@
 """What the chapter on any size shows: other patches, rectangles, packed sequences."""
 
-from vitbook.studies.any_size.evidence import (
+from vitbook.studies.any_size.claims import (
     evidence,
     kept,
     learned,

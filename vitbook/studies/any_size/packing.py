@@ -14,6 +14,7 @@ from einops import rearrange, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from vitbook.figures.token_packer import packed
 from vitbook.layers import Attention, SelfAttention, resize_patch_kernel, resize_positions
 from vitbook.layers.shapes import Images, Size, TokensOfImages
 from vitbook.layers.tokenizers import divide_into_patches, pair
@@ -35,21 +36,13 @@ def first_fit(lengths: Sequence[int], most: int) -> list[list[int]]:
         >>> first_fit([5, 6, 4, 2], 10)
         [[0, 2], [1, 3]]
     """
-    sequences: list[list[int]] = []
-    room: list[int] = []
     for image, length in enumerate(lengths):
         if length > most:
             raise ValueError(
                 f"image {image} has {length} tokens, a sequence {most} at most: show it smaller, "
                 "take larger patches, or allow longer sequences"
             )
-        place = next((i for i, free in enumerate(room) if free >= length), len(room))
-        if place == len(room):
-            sequences.append([])
-            room.append(most)
-        sequences[place].append(image)
-        room[place] -= length
-    return sequences
+    return packed(lengths, most)
 
 
 def block_mask(lengths: Sequence[int]) -> Bool[Tensor, "tokens tokens"]:

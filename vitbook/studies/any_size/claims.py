@@ -36,7 +36,7 @@ def told(values: list[float | int], form: str = ".0f") -> str:
     return interval([100 * float(each) for each in values], form).replace("-", "−")
 
 
-def numbers() -> dict[str, str | float]:
+def numbers() -> dict[str, str | float | int]:
     """The measured numbers that the chapter tells, by the names that its text has for them."""
     patches, bands, packs, learnt = map(kept, ("patch_sizes", "rectangles", "packing", "flexible"))
     found = {
