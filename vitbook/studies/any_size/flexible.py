@@ -60,7 +60,7 @@ def learn(
 def flexible(
     sheet: Sheet,
     steps: Annotated[int, typer.Option(min=1, help="Of each run.")] = 1000,
-    seeds: Annotated[int, typer.Option(min=1, help="Of each way to learn, from 0 on.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Of each way to learn, from 0 on.")] = 3,
 ) -> None:
     """Train small ViTs with one patch size, or with one drawn for every step; ask all sizes."""
     sheet.expect(DATASET)
