@@ -7,7 +7,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, Mask, SelfAttention
+from vitbook.layers.attention.softmax import Attention, Mask, SelfAttention
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 from vitbook.layers.shapes import Tokens
 
 Sharing = Literal["none", "headwise", "key_value", "layerwise"]

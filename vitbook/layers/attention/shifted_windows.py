@@ -5,8 +5,8 @@ from einops import rearrange
 from jaxtyping import Bool
 from torch import Tensor
 
-from vitbook.layers.block_attention import BlockLocalSelfAttention
-from vitbook.layers.relative_attention import RelativePositionBias
+from vitbook.layers.attention.blocks import BlockLocalSelfAttention
+from vitbook.layers.attention.relative import RelativePositionBias
 from vitbook.layers.shapes import Size, Tokens
 from vitbook.layers.tokenizers import pair
 

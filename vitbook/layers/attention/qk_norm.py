@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 
 
 def gain_norm(width: int) -> nn.LayerNorm:

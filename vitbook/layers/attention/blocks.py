@@ -6,7 +6,7 @@ from einops import rearrange
 from torch import nn
 
 from vitbook.errors import UnknownNameError
-from vitbook.layers.attention import Mask, SelfAttention
+from vitbook.layers.attention.softmax import Mask, SelfAttention
 from vitbook.layers.shapes import Size, Tokens
 from vitbook.layers.tokenizers import pair
 

@@ -4,7 +4,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, check_heads
+from vitbook.layers.attention.softmax import Attention, check_heads
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens
 from vitbook.layers.shrinking import OnGrid

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, Mask, SelfAttention, full_precision
+from vitbook.layers.attention.softmax import Attention, Mask, SelfAttention, full_precision
 
 
 class PerformerAttention(Attention):

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 from vitbook.layers.positions import resize_positions
 from vitbook.layers.shapes import Tokens
 
