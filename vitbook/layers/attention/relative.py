@@ -175,7 +175,7 @@ class RelativeSelfAttention(SelfAttention):
     kernel as its mask, so that, unlike plain attention, one number for each pair is written.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         position: :class:`RelativePosition` or :class:`RelativePosition2D` for queries as wide as a
             head; several layers may share it.
     """

@@ -109,7 +109,7 @@ class RotarySelfAttention(SelfAttention):
     Su et al. 2021, equation 16. The values are not turned, and the fused kernel needs no mask.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         position: for queries as wide as a head; several layers may share it.
     """
 

@@ -22,7 +22,7 @@ class SpatialReductionAttention(nn.Module):
     map is "batch heads tokens keys".
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         grid_size: (rows, columns) of the tokens.
         reduction: R, must divide the grid; 1 leaves every token a key.
     """
