@@ -13,6 +13,7 @@ from vitbook.studies.moving_labels.token_labels import (
     TokensApart,
     found,
 )
+from vitbook.studies.moving_labels.views import blocks_on
 from vitbook.training.objectives.learner import Learner
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "SlowLabels",
     "TokenLabels",
     "TokensApart",
+    "blocks_on",
     "choose_blocks",
     "found",
 ]
