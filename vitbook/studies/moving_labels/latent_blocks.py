@@ -32,8 +32,8 @@ class Latents(NamedTuple):
         targets: of the slow copy, each brought to mean 0 and variance 1.
     """
 
-    predicted: Float[Tensor, "batch blocks inside width"]
-    targets: Float[Tensor, "batch blocks inside width"]
+    predicted: Float[Tensor, "batch blocks inside features"]
+    targets: Float[Tensor, "batch blocks inside features"]
 
     @property
     def loss(self) -> Float[Tensor, ""]:
@@ -115,7 +115,7 @@ class LatentBlocks(Learner):
 
     def encode(
         self, images: Images, context: Int64[Tensor, "batch context"]
-    ) -> Float[Tensor, "batch tokens width"]:
+    ) -> Float[Tensor, "batch tokens features"]:
         """The body's tokens of the context, prefix first."""
         prefix = self.model.num_prefix_tokens
         tokens = self.model.embed(images)
@@ -124,17 +124,17 @@ class LatentBlocks(Learner):
         )
 
     @torch.no_grad()
-    def targets(self, images: Images) -> Float[Tensor, "batch patches width"]:
+    def targets(self, images: Images) -> Float[Tensor, "batch patches features"]:
         """What the slow copy says of every patch of the whole image, normalised."""
         tokens = self.slow_model.features(images)[:, self.model.num_prefix_tokens :].float()
         return F.layer_norm(tokens, tokens.shape[-1:])
 
     def predict(
         self,
-        tokens: Float[Tensor, "batch tokens width"],
+        tokens: Float[Tensor, "batch tokens features"],
         context: Int64[Tensor, "batch context"],
         targets: Targets,
-    ) -> Float[Tensor, "batch blocks inside width"]:
+    ) -> Float[Tensor, "batch blocks inside features"]:
         """Of each block by itself, from the tokens of the context."""
         prefix, (batch, blocks, inside) = self.model.num_prefix_tokens, targets.shape
         entered = self.enter(tokens)
