@@ -78,7 +78,7 @@ def photographs() -> dict[str, list[list[float]]]:
     from Tiny-ImageNet; beside fresh weights and pixels.
     """
     read = {each.subject: each for each in runs.measurements("few_shot")}
-    found: dict[str, list[list[float]]] = {}
+    found: dict[str, list[list[float]]] = {role: [] for role in learned("hidden_tokens")}
     for role, rows in learned("hidden_tokens").items():
         for row in rows:
             if (seen := read.get(f"{row.name}-{READ_ON}")) is None:
@@ -89,7 +89,7 @@ def photographs() -> dict[str, list[list[float]]]:
                     name = role if own else each["features"]
                     if own or name not in found:  # the controls are the same each time
                         found.setdefault(name, []).append(each["accuracy"])
-    return found
+    return {name: some for name, some in found.items() if some}
 
 
 def evidence() -> Evidence:
