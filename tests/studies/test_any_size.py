@@ -126,8 +126,18 @@ def test_empty_tokens_of_a_folder_of_photographs(tmp_path):
         Image.new("RGB", size).save(tmp_path / f"{name}.jpg")  # width, height
     (found,) = rectangles.packing(folder=tmp_path, patch=16, out=tmp_path / "rows", threads=1)
     assert found.settings["sizes"] == [(32, 64), (64, 32), (32, 32)]
-    assert found.settings["tokens"] == 8 + 8 + 4 and found.settings["canvas"] == 16
-    assert found.rows[0]["padded"] == pytest.approx(1 - 20 / 48, abs=1e-4)
+    assert found.settings["tokens"] == 8 + 8 + 4 and found.settings["longest"] == 8
+    padded, _, _, packed, *_ = found.rows
+    assert padded["empty"] == pytest.approx(1 - 20 / 24, abs=1e-4) and packed["of"] == 8
+    assert packed["empty"] == padded["empty"] and packed["but_last"] == 0
+    lengths = [5, 6, 4, 2]  # the chapter's, by hand
+    assert rectangles._padded_row(lengths, 4, "")["empty"] == pytest.approx(7 / 24, abs=1e-4)
+    assert rectangles._padded_row(lengths, 2, "")["empty"] == pytest.approx(3 / 20, abs=1e-4)
+    assert rectangles._padded_row(sorted(lengths), 2, "")["empty"] == pytest.approx(
+        3 / 20, abs=1e-4
+    )
+    found = rectangles._packed_row(lengths, 10, "")
+    assert found["empty"] == pytest.approx(3 / 20, abs=1e-4) and found["but_last"] == 0.1
     with pytest.raises(ValueError, match="no .jpg in"):
         rectangles.packing(folder=tmp_path / "rows", out=tmp_path / "rows", threads=1)
 

@@ -10,6 +10,7 @@ from vitbook.figures.parts.figure import Figure, at_the_start
 from vitbook.figures.parts.jpeg import jpeg
 
 _YOURS, _OTHERS = "#E69F00", "#56B4E9"
+_LONG = 2  # times the longest photograph's tokens: a sequence into which several are packed
 _SHOWN = 400  # px of the photograph's longer side, as the page carries it
 
 Place = tuple[int, int]
@@ -44,13 +45,14 @@ def token_packer(
     body: tuple[int, int, int] = (384, 12, 1536),
     goal: Number | None = None,
     task: str | None = None,
-    title: str = "Padded to one size, photographs waste tokens; packed, few",
+    title: str = "Padded, each photograph takes a sequence; packed, several may share one",
     description: str | None = None,
 ) -> Figure:
     """A frame to drag, its patches, what they cost, and the sequences that hold it with others.
 
-    Padded, each photograph lies alone in a sequence as long as the largest square's. Packed, each
-    goes into the first sequence that has room for it (Dehghani et al. 2023, section 2.2).
+    Padded, each photograph lies alone in a sequence as long as the longest photograph's. Packed,
+    sequences are twice as long, and each photograph goes into the first one that has room for it
+    (Dehghani et al. 2023, section 2.2).
 
     Args:
         image: uint8 "channels height width", the reader's photograph; it is cut to the frame.
@@ -81,21 +83,22 @@ def token_packer(
         )
     patch = patches[0]
     lengths = [(h // patch) * (w // patch) for h, w in (size, *sizes)]
-    most = (side // patch) ** 2
+    longest, many = max(lengths), len(lengths)
+    most = _LONG * longest
     used = packed(lengths, most)
     finding = (
         f"This photograph has {size[0] // patch} × {size[1] // patch} = {lengths[0]:,} tokens. "
-        f"Padded to {side} × {side} pixels, {len(lengths)} photographs take {len(lengths)} "
-        f"sequences and {_empty(lengths, len(lengths) * most)} of their tokens are empty. Packed, "
-        f"they take {len(used)}, and {_empty(lengths, len(used) * most)} are empty."
+        f"Padded to the longest, {many} photographs take {many} sequences of {longest:,} tokens "
+        f"and {_empty(lengths, many * longest)} are empty. Packed, they take {len(used)} of "
+        f"{most:,}, and {_empty(lengths, len(used) * most)} are empty."
     )
     data = {
         "image": jpeg(image, side=_SHOWN), "sizes": [list(map(int, each)) for each in sizes],
         "size": list(map(int, size)), "side": int(side), "patches": patches, "body": list(body),
-        "colors": [_YOURS, _OTHERS], "goal": goal, "task": task or "",
+        "colors": [_YOURS, _OTHERS], "long": _LONG, "goal": goal, "task": task or "",
     }  # fmt: skip
     description = description or (
-        f"{at_the_start(finding)}\nEach line is a sequence of {most:,} tokens; orange is the "
+        f"{at_the_start(finding)}\nEach line is a sequence; orange is the "
         "photograph with the frame, blue are others, grey is empty. Multiply-adds: of a ViT "
         f"{body[0]} wide and {body[1]} blocks deep, with this photograph alone."
     )

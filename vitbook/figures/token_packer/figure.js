@@ -34,7 +34,7 @@ const billions = (count) => (count / 1e9).toFixed(1);
 /**
  * @param {HTMLElement} root
  * @param {{image: string, sizes: [number, number][], size: [number, number], side: number,
- *   patches: number[], body: [number, number, number], colors: [string, string],
+ *   patches: number[], body: [number, number, number], colors: [string, string], long: number,
  *   goal: ?number, task: string}} data
  */
 export function render(root, data) {
@@ -70,15 +70,16 @@ export function render(root, data) {
   const board = node("svg:svg", { viewBox: `0 0 ${WIDE} ${high}`, "aria-hidden": "true" });
   const terms = [term("tokens"), term("billion multiply-adds"), term("of all tokens empty")];
 
-  /** A line for every sequence, its photographs side by side. */
-  function showSequences(sequences, lengths, most) {
+  /** A line for every sequence of so many tokens, its photographs side by side. */
+  function showSequences(sequences, lengths, most, widest) {
+    const scale = WIDE / widest;
     board.replaceChildren(...sequences.flatMap((images, line) => {
       const y = line * LINE;
       let x = 0;
       return [
-        node("svg:rect", { x: 0, y, width: WIDE, height: LINE - GAP, class: "vb-empty" }),
+        node("svg:rect", { x: 0, y, width: scale * most, height: LINE - GAP, class: "vb-empty" }),
         ...images.flatMap((i) => {
-          const width = WIDE * lengths[i] / most;
+          const width = scale * lengths[i];
           const bar = node("svg:rect", { x, y, width, height: LINE - GAP, fill: data.colors[i ? 1 : 0],
             class: "vb-bar-edge" });
           x += width;
@@ -90,10 +91,12 @@ export function render(root, data) {
   }
 
   function draw({ rows, columns, patch: index, packed: tight }) {
-    const patch = patches[index], most = (side / patch) ** 2, fine = step / patch;
+    const patch = patches[index], fine = step / patch;
     const width = columns * step, height = rows * step;
     const lengths = [[height, width], ...sizes].map(([h, w]) =>
       Math.floor(h / patch) * Math.floor(w / patch));
+    const longest = Math.max(...lengths), widest = data.long * longest;
+    const most = tight ? widest : longest;
     const sequences = tight ? packed(lengths, most) : lengths.map((_, i) => [i]);
     const sum = lengths.reduce((a, b) => a + b), empty = 1 - sum / (sequences.length * most);
     const cost = macs(lengths[0], patch, data.body);
@@ -106,7 +109,7 @@ export function render(root, data) {
     set(dot, { cx: width, cy: height });
     set(handle, { "aria-valuenow": (rows - 1) * cells + columns,
       "aria-valuetext": `${height} by ${width} pixels, ${lengths[0]} tokens` });
-    showSequences(sequences, lengths, most);
+    showSequences(sequences, lengths, most, widest);
     terms[0].say(number(lengths[0]), `tokens: ${rows * fine} × ${columns * fine}`);
     terms[1].say(billions(cost));
     terms[2].say(`${Math.round(100 * empty)} %`);

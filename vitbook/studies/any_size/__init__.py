@@ -1,6 +1,10 @@
 """What the chapter on any size shows: other patches, rectangles, packed sequences."""
 
 from vitbook.studies.any_size.claims import (
+    band,
+    behind,
+    chances,
+    empty,
     evidence,
     kept,
     learned,
@@ -18,8 +22,12 @@ from vitbook.studies.any_size.packing import (
 from vitbook.studies.any_size.rectangles import photograph, to_size
 
 __all__ = [
+    "band",
+    "behind",
     "block_mask",
+    "chances",
     "embed_any",
+    "empty",
     "evidence",
     "first_fit",
     "kept",

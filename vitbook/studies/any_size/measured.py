@@ -1,4 +1,4 @@
-"""``vitbook measure patch-sizes``: a pretrained ViT, given patches that it never saw."""
+"""``vitbook measure patch-sizes``: a pretrained ViT, given other patches than its own."""
 
 from copy import deepcopy
 from statistics import mean, stdev
@@ -94,7 +94,7 @@ def less(row: dict, base: dict) -> list[float]:
 )  # fmt: skip
 @torch.no_grad()
 def patch_sizes(sheet: Sheet) -> None:
-    """Give a pretrained ViT patches that it never saw, by the pseudo-inverse and its controls."""
+    """Give a pretrained ViT other patches than its own, by the pseudo-inverse and its controls."""
     sheet.expect(VIT)
     vit = load_pretrained(VIT, image_size=BORN, head=DATASET)
     test = datasets.load(DATASET, "test", image_size=160)

@@ -36,6 +36,7 @@ from vitbook.studies.any_size.packing import first_fit
 
 BANDS = 100
 SEQUENCES = (2048, 4096, 8192, 16384)  # tokens
+FEW = 8  # photographs that a batch is padded with
 KEPT, SQUARE = (4, 8, 11), (11, 16)  # rows of the grids
 
 
@@ -124,16 +125,31 @@ def rectangles(sheet: Sheet) -> None:
     sheet.write(VIT, settings, rows)
 
 
+def _padded_row(lengths: list[int], batch: int, order: str) -> dict:
+    batches = [lengths[first : first + batch] for first in range(0, len(lengths), batch)]
+    taken = sum(len(each) * max(each) for each in batches)
+    return {"way": "padded", "of": batch, "order": order, "sequences": len(lengths),
+            "empty": round(1 - sum(lengths) / taken, 4), "but_last": None}  # fmt: skip
+
+
+def _packed_row(lengths: list[int], most: int, order: str) -> dict:
+    used = [sum(lengths[image] for image in each) for each in first_fit(lengths, most)]
+    full = used[:-1]  # of few photographs the last sequence is an end, and no habit
+    return {"way": "packed", "of": most, "order": order, "sequences": len(used),
+            "empty": round(1 - sum(used) / (most * len(used)), 4),
+            "but_last": round(1 - sum(full) / (most * len(full)), 4) if full else None}  # fmt: skip
+
+
 @measurement(
-    packing={"sequence": "{sequence}", "sequences": "{sequences}", "padded": "{padded:.0%}",
-             "packed": "{packed:.0%}"},
+    packing={"way": "{way}", "of": "{of}", "order": "{order}", "sequences": "{sequences}",
+             "empty": "{empty:.1%}", "but the last": "{but_last:.1%}"},
 )  # fmt: skip
 def packing(
     sheet: Sheet,
     folder: Annotated[Path, typer.Argument(help="Of photographs, .jpg.")],
     patch: Annotated[int, typer.Option(min=1, help="Pixels of a patch's side.")] = 16,
 ) -> None:
-    """Count the empty tokens of photographs as they are: each padded to one size, or packed."""
+    """Count the empty tokens of photographs as they are: padded to the longest, or packed."""
     sheet.expect(folder.name)
     sizes = []
     for file in sorted(folder.glob("*.jpg")):
@@ -141,20 +157,17 @@ def packing(
             sizes.append(photograph.size[::-1])
     if not sizes:
         raise ValueError(f"no .jpg in {folder}: expected a folder of photographs")
-    grids = [(rows // patch, columns // patch) for rows, columns in sizes]
-    lengths = [rows * columns for rows, columns in grids]
-    canvas = max(rows for rows, _ in grids) * max(columns for _, columns in grids)
-    rows = []
-    for most in SEQUENCES:
-        used = len(first_fit(lengths, most))
-        rows.append({
-            "sequence": most, "sequences": used,
-            "padded": round(1 - sum(lengths) / (canvas * len(lengths)), 4),
-            "packed": round(1 - sum(lengths) / (most * used), 4),
-        })  # fmt: skip
+    lengths = [(rows // patch) * (columns // patch) for rows, columns in sizes]
+    longest, name = max(lengths), "by file name"
+    rows = [
+        _padded_row(lengths, len(lengths), name), _padded_row(lengths, FEW, name),
+        _padded_row(sorted(lengths), FEW, "by length"),
+        *(_packed_row(lengths, most, name) for most in sorted({longest, *SEQUENCES})
+          if most >= longest),
+    ]  # fmt: skip
     settings = {
-        "photographs": len(sizes), "patch": patch, "tokens": sum(lengths), "canvas": canvas,
-        "sizes": sizes, "order": "by file name", "padded": "to the largest height and width",
+        "photographs": len(sizes), "patch": patch, "tokens": sum(lengths), "longest": longest,
+        "sizes": sizes, "padded": "each photograph to the longest sequence of its batch",
         "packed": "first fit, into sequences of one length",
     }  # fmt: skip
     sheet.write(folder.name, settings, rows)
