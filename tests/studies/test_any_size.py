@@ -12,7 +12,7 @@ from vitbook import create_model
 from vitbook.datasets import Dataset
 from vitbook.models import change_input
 from vitbook.studies import any_size
-from vitbook.studies.any_size import flexible, measured, packing, rectangles
+from vitbook.studies.any_size import claims, flexible, measured, packing, rectangles
 
 
 def seeded(seed):
@@ -121,6 +121,11 @@ def test_less_is_of_the_same_photographs():
     assert measured.less({"right": "1010"}, {"right": "0101"})[0] == 0
 
 
+def test_a_sign_test_asks_the_photographs_that_one_alone_names_right():
+    assert claims.sign_test("1110" + "0110", "0000" + "0110") == 2 / 2**3  # three to none
+    assert claims.sign_test("10", "01") == 1 and claims.sign_test("11", "11") == 1
+
+
 def test_empty_tokens_of_a_folder_of_photographs(tmp_path):
     for name, size in (("a", (64, 32)), ("b", (32, 64)), ("c", (32, 32))):
         Image.new("RGB", size).save(tmp_path / f"{name}.jpg")  # width, height
@@ -161,6 +166,10 @@ def test_the_chapter_finds_all_of_its_numbers():
     assert len(tables) == 4 and all(table.lines for table in tables)
     numbers = any_size.numbers()
     assert numbers["less-14"] == "+0 [+0, +0]" and numbers["right-14"].startswith("91 [")
-    assert 0 < numbers["empty-8192"] < numbers["empty-padded"] < 1
+    assert 0 < numbers["empty-padded-8-sorted"] < numbers["empty-padded-38"] < 1
+    assert numbers["less-small-squashed"].startswith("+1 [") and numbers["chance-kept"] < 1
+    assert len(any_size.chances()) == 8  # none of the squashed bands with themselves
+    assert all(alone <= corrected for alone, corrected in any_size.chances().values())
+    assert len(any_size.learned("drawn", 8)) == numbers["seeds"]
     assert any_size.looked(14)["right"] == any_size.looked(28, 448)["right"]
     assert any_size.photograph("coffee").shape == (3, 400, 600)

@@ -40,7 +40,7 @@ def resize_patch_kernel(
 
     where :math:`B` resizes a patch and :math:`^{+}` is the pseudo-inverse: "PI-resize", Beyer et
     al. 2023, "FlexiViT: One model for all patch sizes", section 3.4. Exact where patches grow;
-    where they shrink, the best in the mean over patches of independent pixels. As timm's
+    where they shrink, the best in the mean over patches of white noise. As timm's
     ``resample_patch_embed``. Gradients go through, so that a kernel may learn at many sizes.
 
     Args:

@@ -105,11 +105,13 @@ def numbers() -> dict[str, str | float | int]:
     found["less-grey"] = told(less(band("kept", 242), band("padded", 256)), "+.0f")
     for row in packs.rows:
         key = f"{row['way']}-{row['of']}" + "-sorted" * (row["order"] == "by length")
-        found |= {f"empty-{key}": row["empty"], f"last-{key}": row["but_last"]}
+        found[f"empty-{key}"] = row["empty"]
+        if row["but_last"] is not None:
+            found[f"last-{key}"] = row["but_last"]
     for arm, key in {"always 8": "8", "always 16": "16", "drawn": "drawn"}.items():
         for patch in (4, 8, 16):
             spread = summary(learned(arm, patch), learnt.settings["asked"])
-            found[f"right-{key}-{patch}"] = f"{spread.mean:.0f} ± {spread.deviation:.0f}"
+            found[f"right-{key}-{patch}"] = f"{spread.mean:.1f} ± {spread.deviation:.1f}"
     return found | {f"behind-{patch}": behind(patch).told() for patch in (8, 16)}
 
 
@@ -138,10 +140,8 @@ def _patches() -> Table:
 def _rectangles() -> Table:
     found = kept("rectangles")
     about, tested = found.settings, chances()
-    clear = [p for p in tested.values() if p[1] < LEVEL]
-    verdict = f"{len(clear)} of them are below {LEVEL}." + " What is below it alone is a lead." * (
-        not clear
-    )
+    clear = sum(p < LEVEL for _, p in tested.values())
+    verdict = f"Below {LEVEL}: {clear}." + " What is so alone is a lead." * (not clear)
 
     def p_of(row: dict, place: int) -> str:
         found = tested.get((row["way"], row["tokens"]))
@@ -153,9 +153,9 @@ def _rectangles() -> Table:
         f"{about['bands']}. {about['head']}. Cropped: {about['cropped']}. Padded: "
         f"{about['padded']}. Intervals: {about['interval']}. p: sign test of the photographs that "
         f"one of the two alone names right, corrected for all {len(tested)} comparisons (Holm). "
-        f"{verdict} Scale and shape change together: a photograph of 160 pixels is enlarged 1.4 "
-        "times and, squashed, 2.8 times across; cropped 2.8 times; padded, or kept at 128 tokens, "
-        "1.4 times; kept at 242 tokens 1.9 times.",
+        f"{verdict} Scale and shape change together: squashed to 256 tokens, a band is enlarged "
+        "1.4 times along and 2.8 times across; cropped to 256, 2.8 times; padded to 256 or kept at "
+        "128, 1.4 times; kept at 242, 1.9 times.",
         [{"shown": row["way"], "tokens": str(row["tokens"]),
           "billion multiply-adds": f"{row['macs'] / 1e9:.1f}", "right, %": told(row["accuracy"]),
           "less squashed to 256 tokens, points": told(row["less"], "+.0f"),
@@ -173,8 +173,8 @@ def _packing() -> Table:
         f"{about['photographs']} photographs of {len(set(map(tuple, about['sizes'])))} sizes, "
         f"patches of {about['patch']} pixels, {about['tokens']:,} tokens, {about['longest']:,} of "
         f"the longest. Padded: {about['padded']}. Packed: {about['packed']}. Few photographs, in "
-        "one order each: no other set need do likewise. The last sequence is full by chance alone, "
-        "so the others are told apart.",
+        "one order each: no other set need do likewise. The last sequence holds what is "
+        "left: its fill is an end effect, so the others stand apart.",
         [{"": row["way"], "of": f"{row['of']:,} " + units[row["way"]], "order": row["order"],
           "sequences": str(row["sequences"]), "empty": f"{row['empty']:.1%}",
           "empty, but for the last sequence":
