@@ -36,6 +36,7 @@ from vitbook.figures.soft_answers import soft_answers
 from vitbook.figures.soft_lookup import soft_lookup
 from vitbook.figures.swapped_tokens import swapped_tokens
 from vitbook.figures.token_footprint import token_footprint
+from vitbook.figures.window_reach import window_reach
 
 __all__ = [
     "Candidate",
@@ -69,4 +70,5 @@ __all__ = [
     "soft_lookup",
     "swapped_tokens",
     "token_footprint",
+    "window_reach",
 ]
