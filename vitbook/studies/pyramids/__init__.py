@@ -1,0 +1,16 @@
+"""Pyramids: maps as colours, what a fine map costs, and six models that learned in equal steps."""
+
+from vitbook.studies.pyramids.claims import evidence
+from vitbook.studies.pyramids.costs import costs_by_size, small_models
+from vitbook.studies.pyramids.learned import ROLES, Learned, learned
+from vitbook.studies.pyramids.maps import as_colors
+
+__all__ = [
+    "ROLES",
+    "Learned",
+    "as_colors",
+    "costs_by_size",
+    "evidence",
+    "learned",
+    "small_models",
+]

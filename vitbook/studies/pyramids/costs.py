@@ -1,0 +1,47 @@
+"""Multiply-adds of plain Vision Transformers and of pyramids, counted without running one."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+import vitbook
+from vitbook.measure import count_macs, count_parameters
+from vitbook.models.papers.vit import IMAGENET, Body, vit
+
+# As `vit_small_patch16_224`, whose patches of 4 nobody has named.
+SMALL = Body(width=384, depth=12, num_heads=6, mlp_width=1536)
+PLAIN = {"ViT-S, patches of 16": 16, "ViT-S, patches of 4": 4}
+PYRAMIDS = {"Swin-T, from patches of 4": "swin_tiny_patch4_window7_224",
+            "PVT v2-B2, from patches of 4": "pvt_v2_b2"}  # fmt: skip
+
+
+def costs_by_size(sizes: Iterable[int] = (224, 448, 896)) -> dict[str, list[tuple[int, float]]]:
+    """Model -> (side of the image in pixels, billions of multiply-adds).
+
+    Args:
+        sizes: multiples of 224, as Swin's windows of 7 must divide its last map.
+    """
+    return {
+        name: [(size, _macs(_model(name, size), size) / 1e9) for size in sizes]
+        for name in (*PLAIN, *PYRAMIDS)
+    }
+
+
+def small_models(models: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Name in the catalogue -> its parameters, and its multiply-adds for 32 x 32 pixels."""
+    with torch.device("meta"):
+        made = {name: vitbook.create_model(name) for name in models}
+    return {name: (count_parameters(model), _macs(model, 32)) for name, model in made.items()}
+
+
+def _model(name: str, size: int) -> nn.Module:
+    with torch.device("meta"):
+        if name in PYRAMIDS:
+            return vitbook.create_model(PYRAMIDS[name], image_size=size)
+        sizes = {"image_size": size, "patch_size": PLAIN[name], "body": SMALL}
+        return vit(**IMAGENET | sizes)
+
+
+def _macs(model: nn.Module, size: int) -> int:
+    return count_macs(model.eval(), torch.empty(1, 3, size, size, device="meta"))
