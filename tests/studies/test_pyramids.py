@@ -138,3 +138,10 @@ def test_colours_are_the_same_for_the_same_numbers():
     assert colors.shape == (1, 3, 6, 8) and colors.dtype == torch.uint8
     for number in range(5):
         assert len(colors[0].permute(1, 2, 0)[which[0] == number].unique(dim=0)) == 1
+
+
+def test_a_picture_says_its_size():
+    maps = {"CNN": torch.randn(1, 5, 3, 4), "ViT": torch.randn(1, 7, 2, 2)}
+    shown = study.pictures(maps)
+    assert list(shown) == ["CNN, 5 × 3 × 4", "ViT, 7 × 2 × 2"]
+    assert torch.equal(shown["ViT, 7 × 2 × 2"], study.as_colors(maps["ViT"])[0])

@@ -71,7 +71,7 @@ export function render(root, data) {
   const choice = figure.chooser("way", "windows and maps", ways, { kind: "vb-choice",
     face: (i) => node("span", { class: "vb-way" }, ways[i], counts[i]) });
   figure.stage(draw,
-    div("vb-controls",
+    div("vb-controls vb-depth",
       figure.slider("blocks", "Blocks", { max: most, tell: String }),
       figure.reset),
     choice,

@@ -3,7 +3,7 @@
 from vitbook.studies.pyramids.claims import evidence
 from vitbook.studies.pyramids.costs import costs_by_size, small_models
 from vitbook.studies.pyramids.learned import ROLES, Learned, learned
-from vitbook.studies.pyramids.maps import as_colors
+from vitbook.studies.pyramids.maps import as_colors, pictures
 
 __all__ = [
     "ROLES",
@@ -12,5 +12,6 @@ __all__ = [
     "costs_by_size",
     "evidence",
     "learned",
+    "pictures",
     "small_models",
 ]

@@ -1,5 +1,7 @@
 """Maps of any number of channels as colours."""
 
+from collections.abc import Mapping
+
 import torch
 from einops import rearrange
 from jaxtyping import Float, UInt8
@@ -23,3 +25,13 @@ def as_colors(
         token_colors(tokens), "n (rows columns) c -> n c rows columns", rows=maps.shape[2]
     )
     return (255 * colors).round().to(torch.uint8)
+
+
+def pictures(
+    maps: Mapping[str, Float[Tensor, "1 channels rows columns"]],
+) -> dict[str, UInt8[Tensor, "3 rows columns"]]:
+    """Name with "channels × rows × columns" -> the map of one image by :func:`as_colors`."""
+    return {
+        f"{name}, {' × '.join(map(str, each.shape[1:]))}": as_colors(each)[0]
+        for name, each in maps.items()
+    }
