@@ -64,8 +64,11 @@ def test_one_run_shows_and_neither_agrees_nor_contradicts(ledger):
     assert found.against_plain("pyramid, mean").startswith("−6.0, ±")
     told = found.finding
     assert "In one run each, above plain: Swin." in told
-    assert "In one run each, below plain: pyramid, by a linear layer; pyramid, by a mean." in told
-    assert "could bring it: plain, as deep: 14 blocks, 64 wide; pyramid, by a convolution." in told
+    assert (
+        "In one run each, below plain: the pyramid by a linear layer; the pyramid by a mean."
+        in told
+    )
+    assert "could bring it: the plain model as deep; the pyramid by a convolution." in told
     assert "the convolution lies in one run above the linear layer, +6.1, ±1.4" in found.of_ways
     assert "the mean lies in one run near the linear layer, +0.1, ±1.4" in found.of_ways
     kept = study.evidence()
@@ -81,9 +84,9 @@ def test_three_seeds_decide_and_holm_corrects_five(ledger):
     assert found.seeds == "3 seeds of each" and found.top1("Swin") == "56.0 ± 0.2, 3 seeds"
     assert found.against_plain("Swin").startswith("+6.0 (+5.")
     assert found.finding == (
-        "Above plain: Swin. Above plain, but only a lead among five comparisons: pyramid, by a "
-        "convolution. Not told apart from plain: plain, as deep: 14 blocks, 64 wide. Below plain: "
-        "pyramid, by a linear layer; pyramid, by a mean."
+        "Above plain: Swin. Above plain, but only a lead among five comparisons: the pyramid by a "
+        "convolution. Not told apart from plain: the plain model as deep. Below plain: "
+        "the pyramid by a linear layer; the pyramid by a mean."
     )
     assert "the convolution is above the linear layer, +6.5 (" in found.of_ways
     assert "the linear layer is not told apart from the mean, +0.0 (" in found.of_ways
@@ -96,7 +99,9 @@ def test_a_ledger_that_fills_is_told_as_it_stands(ledger):
     found = study.learned()
     assert found.seeds == "0 to 3 seeds of each"
     assert found.top1("Swin") == "56.0, one run" and found.top1("pyramid, linear") == "not run"
-    assert "Below plain: pyramid, by a mean. In one run each, above plain: Swin." in found.finding
+    assert (
+        "Below plain: the pyramid by a mean. In one run each, above plain: Swin." in found.finding
+    )
     assert found.of_ways == "The ways of shrinking have not been run."
     assert sum(len(line["seeds"].split(", ")) for line in study.evidence().not_run) == 12
 

@@ -24,8 +24,9 @@ def _sizes(found: Learned) -> Table:
         parameters, macs = counted[found.models[role]]
         paces = [row.images_per_second for row in found.rows[role]]
         lines.append({
-            "role": told, "model": f"`{found.models[role]}`", "parameters": f"{parameters:,}",
-            "multiply-adds": f"{macs / 1e6:.1f} M", "accuracy, %": found.top1(role),
+            "role": told.removeprefix("the "), "model": f"`{found.models[role]}`",
+            "parameters": f"{parameters:,}", "multiply-adds": f"{macs / 1e6:.1f} M",
+            "accuracy, %": found.top1(role),
             "images a second": f"{max(paces):,.0f}" if paces else NOT_RUN,
         })  # fmt: skip
     return Table(

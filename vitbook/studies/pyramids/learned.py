@@ -17,11 +17,11 @@ EXPERIMENT, PLAIN = "pyramids", "plain"
 NOT_RUN = "not run"
 # Role in the list of experiments -> what the chapter calls it.
 ROLES = {
-    PLAIN: "plain: 6 blocks, 96 wide",
-    "plain, as deep": "plain, as deep: 14 blocks, 64 wide",
-    "pyramid, linear": "pyramid, by a linear layer",
-    "pyramid, convolution": "pyramid, by a convolution",
-    "pyramid, mean": "pyramid, by a mean",
+    PLAIN: "plain",
+    "plain, as deep": "the plain model as deep",
+    "pyramid, linear": "the pyramid by a linear layer",
+    "pyramid, convolution": "the pyramid by a convolution",
+    "pyramid, mean": "the pyramid by a mean",
     "Swin": "Swin",
 }
 WAYS = {"pyramid, linear": "the linear layer", "pyramid, convolution": "the convolution",
@@ -84,7 +84,7 @@ class Learned:
         """Of each model beside plain, that it is above: the five that were set before the runs."""
         return [
             Claim(
-                f"{told[0].upper()}{told[1:]}",
+                _capital(told.removeprefix("the ")),
                 f"In equal steps and at equal multiply-adds, {told} is above plain.",
                 (told, "plain"), self.rows[role], self.rows[PLAIN],
             )
