@@ -2,8 +2,8 @@
 
 from vitbook.studies.pyramids.claims import evidence
 from vitbook.studies.pyramids.costs import costs_by_size, small_models
-from vitbook.studies.pyramids.learned import ROLES, Learned, learned
 from vitbook.studies.pyramids.maps import as_colors, pictures
+from vitbook.studies.pyramids.outcome import ROLES, Learned, learned
 
 __all__ = [
     "ROLES",

@@ -5,7 +5,7 @@ from itertools import combinations
 from vitbook import runs
 from vitbook.runs import Evidence, Table
 from vitbook.studies.pyramids.costs import costs_by_size, small_models
-from vitbook.studies.pyramids.learned import EXPERIMENT, NOT_RUN, ROLES, WAYS, Learned, learned
+from vitbook.studies.pyramids.outcome import EXPERIMENT, NOT_RUN, ROLES, WAYS, Learned, learned
 
 
 def evidence() -> Evidence:
