@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vitbook import create_model, runs
-from vitbook.measure import count_macs
+from vitbook.measure import count_macs, count_parameters
 from vitbook.studies import pyramids as study
 
 EXPERIMENTS = runs.read_experiments()
@@ -124,7 +124,7 @@ def test_the_same_cost_and_seven_times_the_parameters():
 
 def test_a_fine_map_costs_a_plain_model_the_square_of_its_tokens():
     costs = {name: dict(line) for name, line in study.costs_by_size((224, 448)).items()}
-    coarse, fine, swin, pvt = (costs[name] for name in costs)
+    coarse, fine, _, swin, pvt = (costs[name] for name in costs)
     assert coarse[224] == pytest.approx(4.6, abs=0.05) and swin[224] == pytest.approx(4.5, abs=0.05)
     assert pvt[224] == pytest.approx(4.0, abs=0.05)
     # By hand, of 12 blocks 384 wide on 3,136 tokens; patches and head beside.
@@ -133,6 +133,23 @@ def test_a_fine_map_costs_a_plain_model_the_square_of_its_tokens():
     assert fine[224] * 1e9 == pytest.approx(blocks + tokens * 48 * width + 1000 * width, rel=1e-3)
     assert swin[448] / swin[224] == pytest.approx(4, abs=0.01)  # linear in tokens
     assert fine[448] / fine[224] > 10
+
+
+def test_windows_and_narrow_tokens_are_the_two_parts_of_what_swin_saves():
+    costs = {name: line[0][1] * 1e9 for name, line in study.costs_by_size((224,)).items()}
+    _, fine, windows, swin, _ = costs.values()
+    # By hand: 3,136 tokens, 12 blocks, windows of 49 tokens; patches and head beside.
+    by_hand = {
+        width: 3136 * (12 * (12 * width**2 + 2 * 49 * width) + 48 * width) + 1000 * width
+        for width in (384, 96)
+    }
+    parameters, narrow = study.narrow_in_windows()
+    assert windows == by_hand[384] and narrow * 1e9 == by_hand[96]
+    assert fine / windows == pytest.approx(2.31, abs=0.01)
+    assert windows / swin == pytest.approx(384**2 / 96**2, rel=0.06)
+    assert narrow * 1e9 == pytest.approx(swin, rel=0.01)  # stages are for nothing
+    staged = create_model("swin_tiny_patch4_window7_224")
+    assert 19 * parameters < count_parameters(staged) < 20 * parameters
 
 
 def test_colours_are_the_same_for_the_same_numbers():

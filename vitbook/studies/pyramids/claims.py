@@ -55,7 +55,8 @@ def _fine_maps() -> Table:
     return Table(
         "What a map of stride 4 costs",
         "Billions of multiply-adds, counted and not run; ViT-S has the body of "
-        "`vit_small_patch16_224`.",
+        "`vit_small_patch16_224`. In windows: all twelve blocks in windows of 7 x 7 tokens, as "
+        "Swin-T's, shifted in every second; none attends to all tokens.",
         [
             {"model": name} | {f"{side} px": f"{macs:,.1f}" for side, macs in line}
             for name, line in costs_by_size().items()
