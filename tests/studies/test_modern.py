@@ -42,7 +42,7 @@ def test_every_role_finds_its_own_rows_and_no_other():
 def test_without_rows_it_says_so_and_draws_so():
     found = study.trained([])
     assert study.seeds_told(found) == "no run yet" and "not run" in repr(study.drawn(found))
-    assert {line["accuracy, %"] for line in study.table(found)} == {"not run"}
+    assert {line["accuracy, %"] for line in study.side_by_side(found)} == {"not run"}
     assert "can be compared yet" in study.told(found) and "yet" in study.together_told(found)
 
 
@@ -52,7 +52,7 @@ def test_single_runs_show_and_decide_nothing():
     told = study.told(found)
     assert "decide nothing" in told and "RoPE (+5.0)" in told and "RMSNorm (−4.0)" in told
     assert "7 of 9 lie within" in told and "±1.4 points" in study.spread_told(found)
-    assert "±" not in study.table(found)[0]["accuracy, %"]
+    assert "±" not in study.side_by_side(found)[0]["accuracy, %"]
 
 
 def test_three_seeds_are_corrected_together():
@@ -61,7 +61,7 @@ def test_three_seeds_are_corrected_together():
     assert study.seeds_told(found) == "3 seeds each" and "Holm over 11 comparisons" in told
     assert "above plain: RoPE +5.0" in told and "below plain: RMSNorm −4.0" in told
     assert "undecided: 7 of 9" in told and "Muon" not in told
-    assert study.table(found)[0]["accuracy, %"] == "60.4 ± 0.4"
+    assert study.side_by_side(found)[0]["accuracy, %"] == "60.4 ± 0.4"
     few = study.trained(
         [row for row in rows(3) if row.seed == 0 or row.model == "vit_mini_patch4_32"]
     )

@@ -13,9 +13,9 @@ from vitbook.studies.modern.results import (
     counts,
     drawn,
     seeds_told,
+    side_by_side,
     spread_told,
     step_costs,
-    table,
     together_told,
     told,
     trained,
@@ -32,9 +32,9 @@ __all__ = [
     "published",
     "recipes",
     "seeds_told",
+    "side_by_side",
     "spread_told",
     "step_costs",
-    "table",
     "together_told",
     "told",
     "trained",
@@ -46,11 +46,11 @@ def blocks() -> Diagram:
     """The block of 2020 beside the block with all changes."""
     old = [[["→"], ["LayerNorm", "softmax attention"]], "+",
            [["→"], ["LayerNorm", "MLP\nGELU"]], "+"]  # fmt: skip
-    new = [[["→"], ["RMSNorm", "attention\nQK-norm, RoPE", "LayerScale"]], "+",
-           [["→"], ["RMSNorm", "SwiGLU", "LayerScale"]], "+"]  # fmt: skip
+    new = [[["→"], ["RMSNorm", "attention\nQK-norm, RoPE,\nthen LayerScale"]], "+",
+           [["→"], ["RMSNorm", "SwiGLU\nthen LayerScale"]], "+"]  # fmt: skip
     ways = {
-        "2020: class token and patches, + position table": old,
-        "all changes: 4 registers and patches": new,
+        "The block of 2020: a class token and patches, with a position table": old,
+        "With all changes: four registers and patches, without a table": new,
     }
     return Diagram([[[Diagram(["→", *parts, "→"], name)] for name, parts in ways.items()]])
 

@@ -49,43 +49,42 @@ def published() -> dict[str, dict[str, str]]:
     return {name: each.swapped for name, each in PUBLISHED.items()}
 
 
-def family() -> Diagram:
-    """The family from 2020 to 2026: what each kept of the first model, and what it swapped."""
-    ways = {
-        "the plain body stays": [
+def family() -> list[Diagram]:
+    """The family from 2020 to 2026, line by line: the main swaps of each work."""
+    lines = {
+        "The plain body stays": [
             "ViT, 2020\npatches, table, class token, Pre-LN, MLP, softmax",
-            "DeiT, 2021\nthe body stays; a recipe and a teacher",
+            "DeiT, 2021\nas it was; a recipe and a teacher",
             "DeiT III, 2022\n+ LayerScale; another recipe",
             "ViT-22B, 2023\n+ QK-norm; attention and MLP side by side",
             "FlexiViT, NaViT, 2023\nany patch size; any shape",
         ],
-        "the labels go": [
-            "DINO, 2021\nthe body stays; a slow copy teaches",
+        "The labels go": [
+            "DINO, 2021\nas it was; a slow copy teaches",
             "BEiT, MAE, 2021\nmasked patches; BEiT: LayerScale, relative positions",
             "DINOv2, 2023\n+ LayerScale; giant: SwiGLU",
             "registers, 2024\n+ four tokens that nothing reads",
             "DINOv3, 2025\ntable → RoPE; 7B: SwiGLU",
         ],
-        "words teach": [
+        "Words teach": [
             "CLIP, 2021\n+ a norm behind the patches",
             "SigLIP, 2023\nclass token → attention pool",
             "SigLIP 2, 2025\nalso at any shape (NaFlex)",
         ],
-        "patches or attention are swapped": [
+        "Patches or attention are swapped": [
             "T2T-ViT, 2021\npatches that overlap",
             "CaiT, 2021\n+ LayerScale; a class token for the last blocks alone",
             "EVA-02, 2023\n+ RoPE, SwiGLU",
             "SAM, 2023\nwindows, relative positions; four blocks see all",
         ],
-        "pyramids": [
-            "PVT, Swin, 2021\nkeys shrunk, or windows that shift",
+        "Pyramids": [
+            "PVT, Swin, 2021\nkeys shrunk; or windows that shift, relative positions",
             "Swin v2, 2022\nnorm behind each branch, cosine attention",
             "ConvNeXt, 2022\nthe answer: a CNN by a ViT's recipe",
             "Hiera, 2023\na pyramid without the extras",
         ],
     }  # fmt: skip
-    return Diagram([[[Diagram(works, name)] for name, works in ways.items()]],
-                   "What was kept, and what was swapped")  # fmt: skip
+    return [Diagram(works, name) for name, works in lines.items()]
 
 
 def recipes() -> list[dict[str, str]]:

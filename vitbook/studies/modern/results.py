@@ -63,7 +63,7 @@ def counts(role: str) -> tuple[int, int]:
     return count_parameters(model), count_macs(model, torch.zeros(1, 3, 32, 32))
 
 
-def table(found: Trained) -> list[dict[str, str]]:
+def side_by_side(found: Trained) -> list[dict[str, str]]:
     """All twelve rows: size, cost of a step, accuracy, and the difference from plain."""
     compared, steps = comparisons(found), step_costs()
     lines = []
