@@ -72,7 +72,7 @@ def evidence() -> Evidence:
     steps, fused, compiled = map(_kept, ("change_costs", "fused_attention", "compiled"))
     about = fused.settings
     models = sorted({change.model for change in CHANGES.values()} | {PLAIN})
-    clock = f"{about['rounds']} interleaved rounds, {about['threads']} thread on {fused.device}"
+    clock = f"{about['rounds']} interleaved rounds on {fused.device}"
     return Evidence(
         claims(found),
         [
