@@ -11,8 +11,9 @@ from vitbook import runs
 from vitbook.layers import QKNormSelfAttention, SelfAttention
 from vitbook.measure import count_parameters
 from vitbook.studies import modern as study
-from vitbook.studies.modern.published import PUBLISHED
+from vitbook.studies.modern.measured import HEADS
 from vitbook.studies.modern.results import ROLES
+from vitbook.studies.modern.works import PUBLISHED
 from vitbook.training.engine.muon import nearly_orthogonal
 
 CHANGES = tuple(ROLES)[1:]
@@ -150,3 +151,20 @@ def test_the_evidence_has_what_was_measured_and_what_is_missing():
     assert [table.title for table in evidence.tables] == [
         "A training step", "Attention, fused and written out", "The model compiled"]  # fmt: skip
     assert len(evidence.claims) + len({line["model"] for line in evidence.not_run}) > 0
+
+
+def test_the_measurement_writes_a_row_of_each_kind(monkeypatch, tmp_path):
+    from vitbook.studies.modern import measured
+
+    few = {role: ROLES[role] for role in ("plain", "Muon")}
+    monkeypatch.setattr(measured, "ROLES", few)
+    monkeypatch.setattr(measured, "TOKENS", (16, 32))
+    monkeypatch.setattr(measured, "BATCH", 2)
+    monkeypatch.setattr(measured, "_compiled", lambda *_: [{"what": "forward", "faster": [1.0] * 3}])
+    costs, fused, _ = measured.modern_costs(rounds=2, threads=1, device="cpu", out=tmp_path)
+    assert [row["role"] for row in costs.rows] == ["plain", "Muon"]
+    assert costs.rows[0]["step"] == [1, 1, 1] and costs.settings["rounds"] == 2
+    scores = 4 * HEADS[0] * HEADS[1] * 32**2 / 1e6
+    assert fused.rows[1]["apart"] < 1e-5 and fused.rows[1]["written_out_mb"] > scores
+    assert fused.rows[1]["fused_mb"] < fused.rows[1]["written_out_mb"]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json"}

@@ -7,7 +7,6 @@ from vitbook.runs.rows import Measurement
 from vitbook.runs.tables import interval
 from vitbook.studies.modern.changes import CHANGES, NAMES, PLAIN
 from vitbook.studies.modern.measured import written_out
-from vitbook.studies.modern.published import family, published, recipes
 from vitbook.studies.modern.results import (
     claims,
     counts,
@@ -20,6 +19,7 @@ from vitbook.studies.modern.results import (
     told,
     trained,
 )
+from vitbook.studies.modern.works import family, published, recipes
 
 __all__ = [
     "CHANGES",
