@@ -160,7 +160,8 @@ def test_the_measurement_writes_a_row_of_each_kind(monkeypatch, tmp_path):
     monkeypatch.setattr(measured, "ROLES", few)
     monkeypatch.setattr(measured, "TOKENS", (16, 32))
     monkeypatch.setattr(measured, "BATCH", 2)
-    monkeypatch.setattr(measured, "_compiled", lambda *_: [{"what": "forward", "faster": [1.0] * 3}])
+    forward = {"what": "forward", "faster": [1.0] * 3}
+    monkeypatch.setattr(measured, "_compiled", lambda *_: [forward])  # it takes a minute
     costs, fused, _ = measured.modern_costs(rounds=2, threads=1, device="cpu", out=tmp_path)
     assert [row["role"] for row in costs.rows] == ["plain", "Muon"]
     assert costs.rows[0]["step"] == [1, 1, 1] and costs.settings["rounds"] == 2
