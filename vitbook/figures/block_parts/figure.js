@@ -93,8 +93,8 @@ export function render(root, data) {
     const swaps = apart(start, current()).length;
     return {
       says: at >= 0
-        ? `These are the parts of ${names[at]}: ${swaps ? `${times(swaps)} from the block of 2020` : "the block of 2020"}.`
-        : `No model of the list has exactly these parts. Nearest: ${names[nearest]}; swap ${ways[nearest].map((part) => NAMES[part]).join(", ")}.`,
+        ? `These are the parts of ${names[at]}: ${swaps ? `${times(swaps)} from the block of 2020` : "the block of 2020"}. `
+        : `No model of the list has exactly these parts. Nearest: ${names[nearest]}; swap ${ways[nearest].map((part) => NAMES[part]).join(", ")}. `,
       reached: at >= 0 && names[at] === data.goal && `${times(swaps)} make the block of 2020 that of ${data.goal}.`,
       told: { block, model },
     };
