@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vitbook.layers.performer import PerformerAttention
+from vitbook.layers.attention.performer import PerformerAttention
 
 
 def naive_performer(layer, q, k, v):

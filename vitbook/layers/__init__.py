@@ -6,7 +6,30 @@ be told alone.
 """
 
 from vitbook.layers.adapters import LowRankLinear
-from vitbook.layers.attention import (
+from vitbook.layers.attention.blocks import (
+    AxialBlock,
+    AxialSelfAttention,
+    BlockLocalSelfAttention,
+)
+from vitbook.layers.attention.linformer import LinformerSelfAttention, SequenceProjection
+from vitbook.layers.attention.performer import PerformerAttention, PerformerSelfAttention
+from vitbook.layers.attention.qk_norm import QKNormSelfAttention
+from vitbook.layers.attention.relative import (
+    RelativePosition,
+    RelativePosition2D,
+    RelativePositionBias,
+    RelativeSelfAttention,
+)
+from vitbook.layers.attention.reused import (
+    EvenSelfAttention,
+    ReusingBlock,
+    ReusingEncoder,
+    ReusingSelfAttention,
+    SharingSelfAttention,
+)
+from vitbook.layers.attention.rotary import RotaryPosition2D, RotarySelfAttention
+from vitbook.layers.attention.shifted_windows import WindowSelfAttention
+from vitbook.layers.attention.softmax import (
     Attention,
     CausalSelfAttention,
     EvenAttention,
@@ -14,11 +37,7 @@ from vitbook.layers.attention import (
     LocalitySelfAttention,
     SelfAttention,
 )
-from vitbook.layers.block_attention import (
-    AxialBlock,
-    AxialSelfAttention,
-    BlockLocalSelfAttention,
-)
+from vitbook.layers.attention.spatial_reduction import SpatialReductionAttention
 from vitbook.layers.convolution import PreActivationBottleneck, StandardizedConv2d
 from vitbook.layers.convolutional_mlp import ConvolutionalMLP
 from vitbook.layers.convolutional_stem import ConvolutionalStem
@@ -41,38 +60,20 @@ from vitbook.layers.heads import (
 )
 from vitbook.layers.initialization import xavier_uniform_
 from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
-from vitbook.layers.linformer import LinformerSelfAttention, SequenceProjection
 from vitbook.layers.normalization import RMSNorm, layer_norm
 from vitbook.layers.patch_dropout import PatchDropout, PatchDroppingEncoder
-from vitbook.layers.performer import PerformerAttention, PerformerSelfAttention
 from vitbook.layers.positions import (
     LearnedPosition,
     LearnedPosition2D,
     NoPosition,
     resize_positions,
 )
-from vitbook.layers.qk_norm import QKNormSelfAttention
 from vitbook.layers.quantizers import (
     PrunedLinear,
     Quantized,
     QuantizedLinear,
     quantize,
 )
-from vitbook.layers.relative_attention import (
-    RelativePosition,
-    RelativePosition2D,
-    RelativePositionBias,
-    RelativeSelfAttention,
-)
-from vitbook.layers.reused_attention import (
-    EvenSelfAttention,
-    ReusingBlock,
-    ReusingEncoder,
-    ReusingSelfAttention,
-    SharingSelfAttention,
-)
-from vitbook.layers.rotary import RotaryPosition2D, RotarySelfAttention
-from vitbook.layers.shifted_windows import WindowSelfAttention
 from vitbook.layers.shrinking import (
     OnGrid,
     OverlappingMerging,
@@ -81,7 +82,6 @@ from vitbook.layers.shrinking import (
     ShrinkingEncoder,
 )
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
-from vitbook.layers.spatial_reduction import SpatialReductionAttention
 from vitbook.layers.swiglu import SwiGLU
 from vitbook.layers.tokenizers import NormedPatches, OverlappingPatches, PatchEmbedding
 from vitbook.layers.tokens_to_tokens import TokensToTokens

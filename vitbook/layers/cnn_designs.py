@@ -7,7 +7,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, Mask, SelfAttention
+from vitbook.layers.attention.softmax import Attention, Mask, SelfAttention
 from vitbook.layers.encoder import MLP, Encoder, EncoderBlock
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens
@@ -56,7 +56,7 @@ class GhostSelfAttention(nn.Module):
     code. The cheap operation is one factor for each channel: where the number of heads is even,
     each head of the last half looks with a rescaled copy of what one of the first half has.
 
-    The arguments are those of :class:`~.attention.SelfAttention`; the width must be even too.
+    The arguments are those of :class:`~.softmax.SelfAttention`; the width must be even too.
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = False):

@@ -77,7 +77,7 @@ class EncoderBlock(nn.Module):
     ViT paper, equations 2 and 3.
 
     Args:
-        attention: the layer that mixes tokens, for example :class:`~.attention.SelfAttention`.
+        attention: the layer that mixes tokens, for example :class:`~.softmax.SelfAttention`.
         mlp: the layer that works on each token.
         width: of a token.
         make_norm: called with ``width``, for example :class:`~.normalization.RMSNorm`.

@@ -8,10 +8,10 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, EvenAttention
+from vitbook.layers.attention.performer import PerformerAttention
+from vitbook.layers.attention.softmax import Attention, EvenAttention
 from vitbook.layers.encoder import MLP
 from vitbook.layers.initialization import linear
-from vitbook.layers.performer import PerformerAttention
 from vitbook.layers.shapes import Size
 from vitbook.layers.tokenizers import check_images, pair
 

@@ -7,7 +7,7 @@ from reading import computed, put, reached, said, terms
 from small_inputs import digits
 
 from vitbook.figures import locality_dial
-from vitbook.layers.attention import Attention
+from vitbook.layers.attention.softmax import Attention
 
 TOKENS = 17
 GRID = dict(grid_size=(4, 4), num_prefix_tokens=1)

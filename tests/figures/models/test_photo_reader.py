@@ -88,6 +88,17 @@ def test_strokes_stay_where_they_are_on_a_coarser_and_a_finer_grid(js):
     assert np.reshape(fine, (4, 4)).tolist() == [[1, 1, 0, 0]] * 2 + [[0, 0, 2, 2]] * 2
 
 
+def test_a_twin_has_the_largest_cosine_less_the_mean_of_both_photographs(js):
+    torch.manual_seed(0)
+    own, others = torch.randn(9, 5) + 3, torch.randn(16, 5) + 3
+    mean = torch.cat([own, others]).mean(0)
+    wanted = torch.cosine_similarity((own - mean)[4], others - mean)
+    live = js("photo_twins", "[...twinCosines({ width: 5, rows: Float32Array.from(own) }, 4, "
+              "{ width: 5, rows: Float32Array.from(others) })]",
+              own=own.ravel(), others=others.ravel())  # fmt: skip
+    torch.testing.assert_close(torch.tensor(live), wanted, rtol=1e-4, atol=1e-5)
+
+
 # What Python is given.
 
 
@@ -348,6 +359,38 @@ def test_strokes_made_before_the_model_came_are_told_beside_a_run_without_them(v
     keys = figure(page).evaluate("r => [r.clean.key, r.found.key].map((key) => Number(key) > 0)")
     assert keys == [False, True]
     assert page.locator("text=The same before the brush").is_visible() and page.troubles == []
+
+
+def test_a_patch_finds_its_twin_in_the_photograph_that_was_kept(page):
+    page.click("[data-press=keep]")
+    assert "choose another photograph" in page.inner_text(".vb-readout")
+    layer = int(page.locator("[data-control=layer]").first.input_value())
+    name = figure(page).evaluate(
+        "(r, at) => Object.keys(r.found.outputs).filter((k) => k.startsWith('tokens:'))[at]",
+        layer - 1)  # fmt: skip
+
+    def tokens():
+        held = np.frombuffer(b64decode(figure(page).evaluate(PACKED, name)), "<f4")
+        return torch.from_numpy(held.reshape(257, -1)[1:].copy())
+
+    kept, key = tokens(), figure(page).evaluate("r => r.found.outputs['answer:saliency'].data[0]")
+    give(page, **png(photographs()[0].flip(2).permute(1, 2, 0).numpy()))
+    page.wait_for_function(
+        "(was) => { const f = document.querySelector('.vitbook-figure').found;"
+        " return f && f.outputs['answer:saliency'].data[0] !== was }", arg=key)  # fmt: skip
+    own = tokens()
+    mean = torch.cat([own, kept]).mean(0)
+    patch = int(figure(page).get_attribute("data-state").split("patch=")[1].split()[0])
+    wanted = torch.cosine_similarity((own - mean)[patch], kept - mean)
+    twin = figure(page).evaluate("r => r.twin")
+    assert twin["best"] == wanted.argmax() and not twin["same"]
+    assert twin["cosine"] == pytest.approx(wanted.max().item(), abs=1e-4)
+    row, column = divmod(twin["best"], 16)
+    assert f"twin in the photograph that you kept: row {row + 1}, column {column + 1}" in (
+        page.inner_text(".vb-readout"))  # fmt: skip
+    assert page.locator("text=Its twin in the photograph").first.is_visible()
+    page.click("[data-press=keep]")
+    assert figure(page).evaluate("r => r.twin.same"), "the newest is kept in the place of the old"
 
 
 def test_a_patch_is_followed_through_the_reader_s_photograph(page):

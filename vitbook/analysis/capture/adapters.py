@@ -10,7 +10,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vitbook.analysis.capture.calls import AttentionCall
-from vitbook.layers.attention import Attention, GivenAttention
+from vitbook.layers.attention.softmax import Attention, GivenAttention
 
 Adapter = Callable[[str, nn.Module, tuple, dict, Any], AttentionCall]
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from vitbook.layers.attention import Attention, full_precision
+from vitbook.layers.attention.softmax import Attention, full_precision
 
 ALL = slice(None)
 

@@ -10,6 +10,7 @@ import { droppedModel } from "./photo_own.js";
 import { photoPad } from "./photo_pad.js";
 import { press, sources } from "./photo_sources.js";
 import { loader } from "./photo_loader.js";
+import { twinLook } from "./photo_twins.js";
 
 const QUICK = 0.2; // s that a run may take to be made while a stroke still goes on
 const FREE = 8; // cells a side that a brush marks, for a model without patches
@@ -30,7 +31,7 @@ async function squareOf(src) {
  */
 export function render(root, data) {
   const { columns: were, ...start } = data.start, names = data.photos.map(([name]) => name);
-  const begin = { ...start, layer: 1, head: "mean", tool: "ask", answers: "", round: 0 };
+  const begin = { ...start, layer: 1, head: "mean", tool: "ask", answers: "", kept: false, round: 0 };
   const figure = live(root, data, begin);
   const { state, change } = figure, still = root.querySelector(".vb-still");
   let manifest = null;
@@ -67,7 +68,7 @@ export function render(root, data) {
     const first = Object.keys(answers)[0] ?? "";
     ofAnswer.name(given, first);
     const depth = (patch !== null && layers.length >= data.start.layer && data.start.layer) || layers.length;
-    Object.assign(state, { size: side, layer: depth, head: "mean", answers: first,
+    Object.assign(state, { size: side, layer: depth, head: "mean", answers: first, kept: false,
       tool: head.hidden && state.tool === "ask" ? "blank" : state.tool,
       patch: patch ?? Math.floor(columnsOf(side) / 2) * (columnsOf(side) + 1) });
     if (patch !== null) Object.assign(begin, { layer: depth, answers: first });
@@ -168,9 +169,14 @@ export function render(root, data) {
 
   const layer = figure.slider("layer", "Layer", { min: 1, max: 1, tell: (value) => `${value} of ${manifest?.layers.length ?? 1}` });
   const head = figure.select("head", "Attention head", []);
-  const ofLayer = layerLook(pad.framed), ofAnswer = answerLook(pad.framed, figure);
+  const ofLayer = layerLook(pad.framed), ofAnswer = answerLook(pad.framed, figure), ofTwin = twinLook();
   const results = div("vb-photo-results", div("vb-photo-pair", ...ofLayer.elements),
-    div("vb-controls", layer, head), div("vb-photo-pair", ...ofAnswer.maps));
+    div("vb-controls", layer, head), div("vb-photo-pair", ...ofAnswer.maps, ofTwin.element));
+  const keep = press("keep", "Keep this photograph: seek twins in it", () => {
+    ofTwin.keep({ clean, manifest, planes, side: state.size, columns: columns() });
+    change({ kept: true });
+  });
+  results.append(div("vb-controls", keep));
   const classes = div("vb-photo-classes", ...ofAnswer.classes);
   results.hidden = classes.hidden = true;
   // The figure that leads through the model step by step, if the page has one.
@@ -188,12 +194,14 @@ export function render(root, data) {
   if (flow) results.append(div("vb-controls", follow));
 
   /** What is seen, in words. */
-  function tell(look, answer, count) {
+  function tell(look, answer, twin, count) {
     const { layer: depth, head: chosen, patch } = state, where = (cell) => inWords(cell, columns());
     const before = manifest.prefix === 1 ? "the class token" : `the ${manifest.prefix} tokens before the patches`;
     const says = [look ? `Layer ${depth}, ${chosen === "mean" ? "mean of the heads" : `head ${Number(chosen) + 1}`}, ` +
       `from ${where(patch)}: the brightest patch, ${where(look.brightest)}, gets ${look.top.toFixed(3)} of its attention, ` +
       `${manifest.prefix ? `${before} ${look.prefix.toFixed(3)}; ` : ""}an equal share is ${look.even.toFixed(4)}. ` : ""];
+    if (twin) says.push(twin.same ? "Kept: choose another photograph, and the twin of its framed patch is sought here. "
+      : `Its twin in the photograph that you kept: ${inWords(twin.best, twin.columns)}, cosine ${twin.cosine.toFixed(2)}. `);
     if (answer.name) says.push(node("b", {}, answer.known ? `Answer: ${answer.name}, ${answer.chance.toFixed(2)}. ` : "Answer: I do not know. "));
     if (answer.was && answer.was === answer.name) {
       says.push(`With ${count} of ${marks.length} patches changed the answer is still “${answer.name}”. `);
@@ -214,17 +222,18 @@ export function render(root, data) {
       results.hidden = !manifest.layers.length && !manifest.map;
       classes.hidden = !now.answers;
       results.classList.toggle("vb-photo-tall", !manifest.map);
+      keep.hidden = !clean || !manifest.layers.some(({ tokens }) => tokens);
       follow.hidden = !manifest.map || !manifest.embedded;
     }
     for (const part of [results, classes]) part.classList.toggle("vb-behind", behind);
     clear.hidden = !marks?.some(Boolean);
     const shown = { ...now, found, clean, manifest, planes, pixels, side: now.size, columns: columns() };
-    const look = found && ofLayer.draw(shown), answer = found && ofAnswer.draw(shown);
+    const look = found && ofLayer.draw(shown), answer = found && ofAnswer.draw(shown), twin = found && ofTwin.draw(shown);
     const count = found ? found.key.replaceAll("0", "").length : 0;
-    const says = found ? tell(look, answer, count) : [];
+    const says = found ? tell(look, answer, twin, count) : [];
     if (trouble) says.push(trouble);
     else if (model.ready() && behind) says.push(" The model is computing …");
-    return { says, told: { found, clean, marks, planes },
+    return { says, told: { found, clean, marks, planes, twin },
       reached: answer?.was && answer.was !== answer.name &&
         `${count} ${count === 1 ? "patch turns" : "patches turn"} the answer “${answer.was}” into “${answer.name}”.`,
       named: { photo: now.photo, size: now.size, layer: now.layer, head: now.head, patch: now.patch,

@@ -1,7 +1,7 @@
 import { node } from "../parts/page.js";
 import { paint } from "../parts/paint.js";
 import { softmax } from "../parts/numbers.js";
-import { canvas, div, image, label } from "../parts/parts.js";
+import { canvas, div, frame, image, label } from "../parts/parts.js";
 import { colorAxes, tokenColor } from "../parts/token_colors.js";
 import { veilAt } from "../parts/veil.js";
 
@@ -20,7 +20,7 @@ export function saidName(chances, nameOf, { kinds, least }) {
 }
 
 /** A veil over a photograph: the less, the brighter. */
-const veil = (to, rows, columns, share) =>
+export const veil = (to, rows, columns, share) =>
   paint(to, rows, columns, (i) => veilAt(share(i)));
 
 /** Red, green and blue planes on a canvas. */
@@ -31,6 +31,17 @@ export const showPlanes = (to, planes, side) => paint(to, side, side, (i) =>
 function panel(framed, smooth) {
   const under = canvas(), over = canvas(smooth ? "vb-smooth" : ""), words = label();
   return { under, over, words, element: div("", words, image(1, 1, under, over, framed())) };
+}
+
+/** A photograph with a frame of its own: `mark(columns, cell)` puts it. */
+export function layerPanel() {
+  const holder = div("vb-photo-frame"), made = panel(() => holder);
+  const mark = (columns, cell) => {
+    const box = frame(columns, columns);
+    holder.replaceChildren(box.element);
+    box.put(cell);
+  };
+  return { ...made, mark };
 }
 
 /** Where a patch looks, and the tokens' colours, of one layer. */

@@ -16,7 +16,7 @@ from vitbook.layers import (
     PerformerSelfAttention,
     SequenceProjection,
 )
-from vitbook.layers.linformer import Sharing
+from vitbook.layers.attention.linformer import Sharing
 from vitbook.layers.shapes import Size
 from vitbook.models.papers.mean_pool import of_patches_alone
 from vitbook.models.papers.vit import (

@@ -6,7 +6,7 @@ from functools import partial
 
 from torch import nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 from vitbook.layers.cnn_designs import (
     DenseEncoder,
     GhostMLP,

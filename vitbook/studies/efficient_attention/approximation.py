@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from vitbook.analysis.capture.calls import AttentionCall
 from vitbook.analysis.capture.record import record_attention
 from vitbook.devices import to_float64
-from vitbook.layers.attention import Attention
+from vitbook.layers.attention.softmax import Attention
 
 
 def relative_error(

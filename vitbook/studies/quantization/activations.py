@@ -13,7 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from vitbook.analysis.capture.record import record_modules
 from vitbook.analysis.capture.running import batches
-from vitbook.layers.attention import Attention
+from vitbook.layers.attention.softmax import Attention
 from vitbook.layers.quantizers import check_bits, quantize
 from vitbook.model_utilities import evaluating
 

@@ -4,7 +4,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, check_heads
+from vitbook.layers.attention.softmax import Attention, check_heads
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens
 from vitbook.layers.shrinking import OnGrid
@@ -22,7 +22,7 @@ class SpatialReductionAttention(nn.Module):
     map is "batch heads tokens keys".
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         grid_size: (rows, columns) of the tokens.
         reduction: R, must divide the grid; 1 leaves every token a key.
     """

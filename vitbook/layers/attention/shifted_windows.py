@@ -5,8 +5,8 @@ from einops import rearrange
 from jaxtyping import Bool
 from torch import Tensor
 
-from vitbook.layers.block_attention import BlockLocalSelfAttention
-from vitbook.layers.relative_attention import RelativePositionBias
+from vitbook.layers.attention.blocks import BlockLocalSelfAttention
+from vitbook.layers.attention.relative import RelativePositionBias
 from vitbook.layers.shapes import Size, Tokens
 from vitbook.layers.tokenizers import pair
 
@@ -20,12 +20,12 @@ class WindowSelfAttention(BlockLocalSelfAttention):
     Swin (Liu et al. 2021, section 3.2, figure 4). To shift the windows the grid is rolled up and to
     the left, so that there are as many windows as before. What leaves at the top comes in at the
     bottom, next to tokens that are far from it in the image: those pairs are masked. ``B`` is
-    :class:`~.relative_attention.RelativePositionBias`. The captured map is
+    :class:`~.relative.RelativePositionBias`. The captured map is
     "(batch windows) heads tokens_of_a_window tokens_of_a_window", the windows of the rolled grid
     row by row; masked pairs are 0.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         grid_size: (rows, columns) of the patches.
         window_size: (rows, columns) of a window, one number if they are equal; must divide the
             grid.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, Mask, SelfAttention, full_precision
+from vitbook.layers.attention.softmax import Attention, Mask, SelfAttention, full_precision
 
 
 class PerformerAttention(Attention):
@@ -39,7 +39,7 @@ class PerformerAttention(Attention):
         num_features: :math:`m`, the rows of :math:`W`; T2T-ViT takes half the width.
         epsilon: added to the denominator; above zero, a row of the map sums to less than 1.
         scale: factor of :math:`q^\top k`; the query and the key are each multiplied by its square
-            root. With ``width**-0.5`` the map approximates that of :class:`~.attention.Attention`.
+            root. With ``width**-0.5`` the map approximates that of :class:`~.softmax.Attention`.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class PerformerSelfAttention(SelfAttention):
 
     Choromanski et al. 2021, "Rethinking attention with Performers". Each head's
     :class:`PerformerAttention` stands for the :math:`\mathrm{softmax}(qk^\top/\sqrt d)` of
-    :class:`~.attention.SelfAttention`, with the same parameters: queries and keys are scaled by
+    :class:`~.softmax.SelfAttention`, with the same parameters: queries and keys are scaled by
     :math:`d^{-1/4}` before the features. All heads share :math:`W`, which is drawn once; the
     authors draw it anew from time to time while training.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         num_features: :math:`m`. By default :math:`d \ln d` for heads of width :math:`d`, the order
             that the paper's bound (theorem 4) asks for, and never less than :math:`d`: with fewer
             the map stands for a softer softmax. It saves time only where tokens are many more.

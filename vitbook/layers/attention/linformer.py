@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 from vitbook.layers.shapes import Tokens
 
 Sharing = Literal["none", "headwise", "key_value", "layerwise"]
@@ -56,7 +56,7 @@ class LinformerSelfAttention(SelfAttention):
     token. The number of tokens is fixed when the layer is built.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         num_tokens: :math:`n`, prefix tokens included.
         num_keys: :math:`k`, less than ``num_tokens``.
         sharing: how many matrices there are, in the paper's words. ``"none"``: an E and an F for

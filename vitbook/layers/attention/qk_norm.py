@@ -5,7 +5,7 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 
 
 def gain_norm(width: int) -> nn.LayerNorm:
@@ -23,7 +23,7 @@ class QKNormSelfAttention(SelfAttention):
     score is larger than :math:`\sqrt{d}`. All heads share the two gains, each as wide as a head.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         make_norm: called with the width of a head, once for queries and once for keys.
         position: turns queries and keys behind their norms, for example
             :class:`~.rotary.RotaryPosition2D`; several layers may share it.

@@ -6,7 +6,7 @@ from einops import rearrange
 from torch import nn
 
 from vitbook.errors import UnknownNameError
-from vitbook.layers.attention import Mask, SelfAttention
+from vitbook.layers.attention.softmax import Mask, SelfAttention
 from vitbook.layers.shapes import Size, Tokens
 from vitbook.layers.tokenizers import pair
 
@@ -25,7 +25,7 @@ class BlockLocalSelfAttention(SelfAttention):
     captured map is "(batch blocks) heads tokens_of_a_block tokens_of_a_block", blocks row by row.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         grid_size: (rows, columns) of the patches.
         block_size: (rows, columns) of a block, one number if they are equal; must divide the grid.
     """
@@ -77,7 +77,7 @@ class AxialSelfAttention(BlockLocalSelfAttention):
     the columns.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         grid_size: (rows, columns) of the patches.
         along: ``"rows"``: a token sees its row; ``"columns"``: its column.
     """

@@ -7,7 +7,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import Attention, EvenAttention, GivenAttention, SelfAttention
+from vitbook.layers.attention.softmax import Attention, EvenAttention, GivenAttention, SelfAttention
 from vitbook.layers.encoder import Encoder, EncoderBlock
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens
@@ -19,7 +19,7 @@ Shared = list[Float[Tensor, "batch sharing_heads tokens tokens"]]
 class SharingSelfAttention(SelfAttention):
     """Self-attention that writes its maps out, for layers behind it to use again.
 
-    What it answers is that of :class:`~.attention.SelfAttention`, but no fused kernel can make it:
+    What it answers is that of :class:`~.softmax.SelfAttention`, but no fused kernel can make it:
     that would never write the maps. ``forward`` takes no mask.
     """
 
@@ -42,7 +42,7 @@ class EvenSelfAttention(nn.Module):
     It mixes, and looks at nothing. It has no queries and no keys, and so the same weights as
     :class:`ReusingSelfAttention`.
 
-    The arguments are those of :class:`~.attention.SelfAttention`, ``qkv_bias`` of the values alone.
+    The arguments are those of :class:`~.softmax.SelfAttention`, ``qkv_bias`` of the values alone.
     """
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = True):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 from vitbook.layers.shapes import Tokens
 
 OfHeads = Float[Tensor, "batch heads tokens width"]
@@ -109,7 +109,7 @@ class RotarySelfAttention(SelfAttention):
     Su et al. 2021, equation 16. The values are not turned, and the fused kernel needs no mask.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         position: for queries as wide as a head; several layers may share it.
     """
 

@@ -8,7 +8,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitbook.layers.attention import SelfAttention
+from vitbook.layers.attention.softmax import SelfAttention
 from vitbook.layers.positions import resize_positions
 from vitbook.layers.shapes import Tokens
 
@@ -175,7 +175,7 @@ class RelativeSelfAttention(SelfAttention):
     kernel as its mask, so that, unlike plain attention, one number for each pair is written.
 
     Args:
-        width, num_heads, qkv_bias: as in :class:`~.attention.SelfAttention`.
+        width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
         position: :class:`RelativePosition` or :class:`RelativePosition2D` for queries as wide as a
             head; several layers may share it.
     """

@@ -1,0 +1,45 @@
+import { argmax, clamp } from "../parts/numbers.js";
+import { cosines } from "../parts/pieces.js";
+import { layerPanel, showPlanes, veil } from "./photo_looks.js";
+
+const FLOOR = .3; // cosines up to this one leave a patch dark
+
+/** The tokens of the patches alone, of all that a layer gives. */
+export const patchTokens = ({ data, dims: [, count, width] }, patches) => ({ width, rows: data.subarray((count - patches) * width) });
+
+/** How alike a patch is to those of another photograph: cosines of tokens, less the mean of both. */
+export function twinCosines(own, patch, others) {
+  const { width } = own, all = [own.rows, others.rows], count = (own.rows.length + others.rows.length) / width;
+  const mean = new Float64Array(width);
+  for (const rows of all) rows.forEach((value, at) => { mean[at % width] += value / count; });
+  const less = (rows) => Float64Array.from(rows, (value, at) => value - mean[at % width]);
+  return cosines(less(own.rows.subarray(patch * width, (patch + 1) * width)), less(others.rows));
+}
+
+/** A photograph that was kept, and in it the twin of a patch of another one. */
+export function twinLook() {
+  const { under, over, words, element, mark } = layerPanel();
+  let kept = null;
+  element.hidden = true;
+
+  /** Keep what the model says of a photograph as it came. */
+  const keep = ({ clean, manifest, planes, side, columns }) => {
+    const names = manifest.layers.map(({ tokens }) => tokens).filter(Boolean);
+    const tokens = Object.fromEntries(names.map((name) => [name, patchTokens(clean.outputs[name], columns ** 2)]));
+    kept = { tokens, planes, side, columns, manifest };
+  };
+
+  /** @returns what is told of the twin; null without one */
+  function draw({ kept: asked, found, manifest, planes, columns, layer, patch }) {
+    const name = manifest.layers[layer - 1]?.tokens;
+    element.hidden = !asked || !name || kept?.manifest !== manifest;
+    if (element.hidden) return null;
+    const alike = twinCosines(patchTokens(found.outputs[name], columns ** 2), patch, kept.tokens[name]), best = argmax(alike);
+    showPlanes(under, kept.planes, kept.side);
+    veil(over, kept.columns, kept.columns, (i) => clamp((alike[i] - FLOOR) / (1 - FLOOR), 0, 1));
+    mark(kept.columns, best);
+    words.textContent = `Its twin in the photograph that you kept, layer ${layer}`;
+    return { best, cosine: alike[best], columns: kept.columns, same: kept.planes === planes };
+  }
+  return { keep, draw, element };
+}
