@@ -49,8 +49,8 @@ def blocks() -> Diagram:
     new = [[["→"], ["RMSNorm", "attention\nQK-norm, RoPE,\nthen LayerScale"]], "+",
            [["→"], ["RMSNorm", "SwiGLU\nthen LayerScale"]], "+"]  # fmt: skip
     ways = {
-        "The block of 2020: a class token and patches, with a position table": old,
-        "With all changes: four registers and patches, without a table": new,
+        "The block of 2020: a class token, which is read, and patches, with a position table": old,
+        "With all changes: four registers and patches, whose mean is read, without a table": new,
     }
     return Diagram([[[Diagram(["→", *parts, "→"], name)] for name, parts in ways.items()]])
 

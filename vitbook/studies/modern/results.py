@@ -43,7 +43,7 @@ def claims(found: Trained) -> list[Claim]:
         Claim(
             NAMES[role], f"A small ViT with {NAMES[role]} names more photographs than the plain "
             "one.", (NAMES[role], "plain"), found[role], found["plain"],
-            note="Said before the runs: a change helps, or costs, if the interval over all seeds "
+            note="Said before the runs: a change helps, or harms, if the interval over all seeds "
             "lies above 0, or below; what Holm over all changes does not keep is a lead.",
         )
         for role in comparisons(found)
