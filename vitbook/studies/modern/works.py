@@ -80,7 +80,7 @@ def family() -> list[Diagram]:
         "Pyramids": [
             "PVT, Swin, 2021\nkeys shrunk; or windows that shift, relative positions",
             "Swin v2, 2022\nnorm behind each branch, cosine attention",
-            "ConvNeXt, 2022\na CNN's answer to Swin: a ResNet by a ViT's recipe and shapes",
+            "ConvNeXt, 2022\nCNNs answer Swin: a ResNet by a ViT's recipe",
             "Hiera, 2023\na pyramid without the extras",
         ],
     }  # fmt: skip
