@@ -20,6 +20,7 @@ from vitbook.figures.digit_reader import digit_reader
 from vitbook.figures.distance_meter import distance_meter
 from vitbook.figures.frontier import frontier
 from vitbook.figures.hearing_map import hearing_map
+from vitbook.figures.label_cloud import label_cloud
 from vitbook.figures.layer_gradients import layer_gradients
 from vitbook.figures.learn import learn
 from vitbook.figures.locality_dial import locality_dial
@@ -55,6 +56,7 @@ __all__ = [
     "distance_meter",
     "frontier",
     "hearing_map",
+    "label_cloud",
     "layer_gradients",
     "learn",
     "locality_dial",

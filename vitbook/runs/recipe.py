@@ -15,7 +15,8 @@ OPTIMIZERS = ("adamw", "sgd", "muon")
 DISTILLATIONS = ("soft", "hard")
 HOTTEST = 10**6  # from 1e7 on the rounding of the shares is as large as their difference
 TWO_VIEWS = ("simclr", "byol", "dino")
-OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae")
+TOKEN_LABELS = tuple(f"token_{held}" for held in ("free", "fixed", "slow", "centered", "contrast"))
+OBJECTIVES = ("masked_patches", *TWO_VIEWS, "next_pixels", "mae", *TOKEN_LABELS, "ijepa")
 DECAYS = ("cosine", "linear")
 POLICIES = ("autoaugment_cifar10", "autoaugment_imagenet", "randaugment", "trivialaugment")
 NAMES = {
@@ -110,10 +111,13 @@ class Recipe:
             labels'. The paper has 0.1 in soft distillation, and halves in hard.
         shuffled_teacher: a control: each image gets the teacher's answer to another image of its
             label in the batch, so that the answers say of an image no more than its label does.
-        objective: what is learned in the place of labels, by ``vitbook.studies.self_supervision``:
+        objective: what is learned in the place of labels, by ``vitbook.studies.self_supervision``
+            and ``vitbook.studies.moving_labels``:
             "masked_patches", the colours of patches that are not shown; "simclr", "byol" or "dino",
             that two views show one image; "next_pixels", each pixel from those in front of it;
-            "mae", the pixels of hidden patches from the visible quarter. Empty learns labels.
+            "mae", the pixels of hidden patches from the visible quarter; "token_free" and the
+            others of :data:`TOKEN_LABELS`, labels of hidden tokens that the model makes itself,
+            by what holds them; "ijepa", a slow copy's tokens of hidden blocks. Empty learns labels.
         fault: name of a mistake that is planted into the model before it learns; which there are
             is for who plants it to know. Empty is none.
 

@@ -13,7 +13,7 @@ from vitbook.studies.self_supervision import (
     color_classes,
     mean_colors,
 )
-from vitbook.studies.self_supervision.masks import KEPT, MASKED, SWAPPED, UNCHANGED
+from vitbook.training.objectives.masks import KEPT, MASKED, SWAPPED, UNCHANGED
 
 PLAIN = ("vit_micro_patch2_8", "deit_micro_distilled_patch2_8", "axial_vit_micro_patch2_8")
 

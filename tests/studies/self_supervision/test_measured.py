@@ -21,8 +21,8 @@ from vitbook.studies.self_supervision.measured import (
     trace,
     worth,
 )
-from vitbook.studies.self_supervision.readings import mean_token, mean_tokens
 from vitbook.training import at_scale
+from vitbook.training.objectives.readings import mean_token, mean_tokens
 
 
 def test_features_that_are_the_label_and_features_that_say_nothing():

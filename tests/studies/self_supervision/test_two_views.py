@@ -20,11 +20,12 @@ from vitbook.studies.self_supervision import (
     nearest_other,
     spread,
 )
-from vitbook.studies.self_supervision.slow_copy import distillation_targets, prediction_loss
+from vitbook.studies.self_supervision.slow_copy import prediction_loss
 from vitbook.training import train
 from vitbook.training.engine.augment import augment
 from vitbook.training.engine.batch_random import BatchRandom
 from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.followers import distillation_targets
 from vitbook.training.objectives.questions import make_learner
 
 

@@ -12,19 +12,22 @@ from torch import Tensor
 from vitbook.model_utilities import evaluating
 from vitbook.studies.self_supervision.masked_autoencoder import MaskedAutoencoder
 from vitbook.studies.self_supervision.masked_patches import MaskedPatches
-from vitbook.studies.self_supervision.masks import choose_masked
 from vitbook.studies.self_supervision.next_pixels import NextPixels, grey_levels, level_bytes
 from vitbook.studies.self_supervision.patch_colors import color_classes, mean_colors
-from vitbook.studies.self_supervision.readings import (
+from vitbook.studies.self_supervision.slow_copy import BYOL, DINO
+from vitbook.studies.self_supervision.two_views import SimCLR, contrastive_loss
+from vitbook.training import load_checkpoint
+from vitbook.training.objectives.followers import distillation_targets
+from vitbook.training.objectives.learner import Learner
+from vitbook.training.objectives.masks import choose_masked
+from vitbook.training.objectives.questions import learners
+from vitbook.training.objectives.readings import (
     mean_token,
     mean_tokens,
     nearest_other,
     side_by_side,
+    spread,
 )
-from vitbook.studies.self_supervision.slow_copy import BYOL, DINO, distillation_targets
-from vitbook.studies.self_supervision.two_views import SimCLR, contrastive_loss, spread
-from vitbook.training import load_checkpoint
-from vitbook.training.objectives.learner import Learner
 
 __all__ = [
     "BYOL",
@@ -68,7 +71,7 @@ def load_learner(name: str | Path) -> Learner:
         name: of a checkpoint of a run with an objective.
     """
     checkpoint = load_checkpoint(name)
-    learner = LEARNERS[checkpoint.provenance["recipe"]["objective"]](checkpoint.model)
+    learner = learners()[checkpoint.provenance["recipe"]["objective"]](checkpoint.model)
     parts = learner.own_parts()
     with torch.no_grad():
         for part, learned in checkpoint.beside.items():

@@ -10,15 +10,17 @@ from torch import Tensor, nn
 from vitbook.datasets import Dataset, normalize
 from vitbook.model_utilities import evaluating
 from vitbook.models.papers.vit import Body, make_encoder
-from vitbook.studies.self_supervision.masks import (
+from vitbook.training.engine.batch_random import seed_of
+from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.masks import (
     MaskedLearner,
+    at_places,
     check_plain,
+    check_takes_fewer,
     num_masked,
     visible_places,
 )
-from vitbook.studies.self_supervision.readings import mean_tokens, nearest_other
-from vitbook.training.engine.batch_random import seed_of
-from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.readings import mean_tokens, nearest_other
 
 SHARE = 0.75
 DECODER = Body(width=32, depth=2, num_heads=4, mlp_width=128)
@@ -84,7 +86,7 @@ class MaskedAutoencoder(MaskedLearner):
         check_plain(model, "a masked autoencoder")
         rows, columns = model.grid_size
         hidden = num_masked(rows * columns, share)
-        _check_takes_fewer(model, rows * columns - hidden)
+        check_takes_fewer(model, rows * columns - hidden, "a masked autoencoder")
         self.model, self.share, self.normalized = model, share, normalized
         width = getattr(model.encoder.norm, "normalized_shape", (model.prefix.shape[1],))[-1]
         patch_height, patch_width = model.tokenizer.patch
@@ -120,13 +122,13 @@ class MaskedAutoencoder(MaskedLearner):
         """
         hidden = hidden.to(images.device)
         predicted = self.decode(self.encode(images, hidden), hidden)
-        return Reconstruction(predicted, _at(self.targets(images), hidden))
+        return Reconstruction(predicted, at_places(self.targets(images), hidden))
 
     def encode(self, images: Images, hidden: Hidden) -> Float[Tensor, "batch tokens token_width"]:
         """Tokens of the visible patches after the last norm, prefix first."""
         prefix = self.model.num_prefix_tokens
         tokens = self.model.embed(images)
-        seen = _at(tokens[:, prefix:], visible_places(hidden, self.num_patches))
+        seen = at_places(tokens[:, prefix:], visible_places(hidden, self.num_patches))
         return self.model.encoder(torch.cat([tokens[:, :prefix], seen], dim=1))
 
     def decode(
@@ -138,7 +140,7 @@ class MaskedAutoencoder(MaskedLearner):
         at = repeat(visible_places(hidden, self.num_patches), "b n -> b n d", d=entered.shape[2])
         placed = masks.scatter(1, at, entered[:, prefix:]) + self.places
         decoded = self.decoder(torch.cat([entered[:, :prefix], placed], dim=1))
-        return self.predictor(_at(decoded[:, prefix:], hidden))
+        return self.predictor(at_places(decoded[:, prefix:], hidden))
 
     def targets(self, images: Images) -> Float[Tensor, "batch patches pixels"]:
         """What is predicted of every patch: its pixels, row by row, channels last."""
@@ -166,26 +168,3 @@ class MaskedAutoencoder(MaskedLearner):
         features = mean_tokens(self.model, dataset.images, batch_size)
         accuracy = nearest_other(features, dataset.labels.to(device))
         return {"accuracy": accuracy, "held_out_loss": loss}
-
-
-def _at(
-    patches: Float[Tensor, "batch patches features"], places: Int64[Tensor, "batch chosen"]
-) -> Float[Tensor, "batch chosen features"]:
-    """Of each image the patches in these places."""
-    return patches.gather(1, repeat(places, "b n -> b n d", d=patches.shape[2]))
-
-
-def _check_takes_fewer(model: nn.Module, visible: int) -> None:
-    """Relative positions, blocks or projections along the tokens are made for all of them."""
-    tokens = torch.zeros(1, model.num_prefix_tokens + visible, model.prefix.shape[1])
-    try:
-        with evaluating(model), torch.no_grad():
-            taken = model.encoder(tokens.to(model.prefix)).shape[1] == tokens.shape[1]
-    except (ValueError, TypeError, RuntimeError):
-        taken = False
-    if not taken or getattr(model.encoder, "shrinks", False):
-        raise ValueError(
-            f"a masked autoencoder of an encoder that does not take {tokens.shape[1]} of its "
-            "tokens and keep them: expected attention that takes any number, such as that of "
-            "vit_micro_patch2_8"
-        )

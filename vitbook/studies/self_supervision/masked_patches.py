@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from vitbook.datasets import Dataset
 from vitbook.studies.self_supervision.guesses import Guesses, score_guesses
-from vitbook.studies.self_supervision.masks import MASKED, ChosenPatches, MaskedLearner, check_plain
 from vitbook.studies.self_supervision.patch_colors import (
     LEVELS,
     color_classes,
@@ -16,6 +15,7 @@ from vitbook.studies.self_supervision.patch_colors import (
 )
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.processes import processes
+from vitbook.training.objectives.masks import MASKED, ChosenPatches, MaskedLearner, check_plain
 
 
 class MaskedPatches(MaskedLearner):

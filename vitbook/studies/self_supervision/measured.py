@@ -13,11 +13,11 @@ from vitbook.datasets import Dataset
 from vitbook.models import create_model
 from vitbook.runs import Recipe, Result, get_recipe
 from vitbook.runs.measuring import Sheet, measurement
-from vitbook.studies.self_supervision.readings import mean_tokens, nearest_other, side_by_side
 from vitbook.studies.self_supervision.slow_copy import BYOL, DINO
-from vitbook.studies.self_supervision.two_views import TwoViews, spread
+from vitbook.studies.self_supervision.two_views import TwoViews
 from vitbook.training import AtScale, load_checkpoint
 from vitbook.training.engine.batches import Batches
+from vitbook.training.objectives.readings import mean_tokens, nearest_other, side_by_side, spread
 from vitbook.training.transfer.few_shot import few_shot_curve
 
 BODY = "vit_micro_patch2_8"

@@ -1,13 +1,10 @@
 """Learning without labels from a slow copy of oneself: BYOL and DINO."""
 
-import copy
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.studies.self_supervision.readings import mean_token
 from vitbook.studies.self_supervision.two_views import (
     Projected,
     Projections,
@@ -16,6 +13,8 @@ from vitbook.studies.self_supervision.two_views import (
     Views,
     projector,
 )
+from vitbook.training.objectives.followers import distillation_targets, follow, slow_copies
+from vitbook.training.objectives.readings import mean_token
 
 Scores = Float[Tensor, "batch prototypes"]
 
@@ -27,21 +26,6 @@ def prediction_loss(predicted: Projections, target: Projections) -> Float[Tensor
     4 if opposite. No gradient reaches the target.
     """
     return 2 - 2 * F.cosine_similarity(predicted, target.detach(), dim=1).mean()
-
-
-def distillation_targets(
-    scores: Scores, center: Float[Tensor, " prototypes"], temperature: float | int
-) -> Scores:
-    r"""What the student shall say: :math:`\mathrm{softmax}((g - c) / \tau)`, a row an image.
-
-    DINO (Caron et al. 2021), section 3.1. The center :math:`c` keeps one prototype from winning
-    for every image, a temperature below the student's keeps the answer from being even.
-
-    Args:
-        scores: of the slow copy.
-        center: their running mean.
-    """
-    return ((scores - center) / temperature).softmax(dim=1)
 
 
 class SlowCopy(TwoViews):
@@ -62,9 +46,7 @@ class SlowCopy(TwoViews):
 
     def begin_again(self) -> None:
         """Make the slow copy as the body and its projector are now, their layers included."""
-        self.slow_model, self.slow_projector = copy.deepcopy((self.model, self.projector))
-        for weight in (*self.slow_model.parameters(), *self.slow_projector.parameters()):
-            weight.requires_grad_(False)
+        self.slow_model, self.slow_projector = slow_copies(self.model, self.projector)
 
     @torch.no_grad()
     def slow_answers(self, both: Views) -> Projections:
@@ -72,23 +54,10 @@ class SlowCopy(TwoViews):
         first, second = self.slow_projector(mean_token(self.slow_model, both)).chunk(2)
         return torch.cat([second, first])
 
-    @torch.no_grad()
     def follow(self) -> None:
-        """Move the slow copy toward the learning one, and into its mode.
-
-        A loop that sets what does not learn to evaluation would take the batch's statistics from
-        the slow projector's norm, and leave it those of no image at all.
-        """
-        for behind, ahead in (
-            (self.slow_model, self.model),
-            (self.slow_projector, self.projector),
-        ):
-            for copied, part in zip(behind.modules(), ahead.modules(), strict=True):
-                copied.training = part.training
-        fast = (*self.model.parameters(), *self.projector.parameters())
-        slow = (*self.slow_model.parameters(), *self.slow_projector.parameters())
-        for copied, weight in zip(slow, fast, strict=True):
-            copied.lerp_(weight, 1 - self.momentum)
+        """Move the slow copy toward the learning one, see :func:`follow`."""
+        follow(self.slow_model, self.model, self.momentum)
+        follow(self.slow_projector, self.projector, self.momentum)
 
 
 class BYOL(SlowCopy):

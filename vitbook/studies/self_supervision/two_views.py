@@ -14,9 +14,14 @@ from torch import Tensor, nn
 from vitbook.datasets import Dataset
 from vitbook.model_utilities import evaluating
 from vitbook.models.papers.vit import VisionTransformer
-from vitbook.studies.self_supervision.readings import mean_token, mean_tokens, nearest_other
 from vitbook.training.engine.batches import Batches
 from vitbook.training.objectives.learner import Learner
+from vitbook.training.objectives.readings import (
+    mean_token,
+    mean_tokens,
+    nearest_other,
+    spread,
+)
 
 Views = Float[Tensor, "batch channels height width"]
 Projections = Float[Tensor, "batch dimensions"]
@@ -64,16 +69,6 @@ def contrastive_loss(
     itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
     partners = torch.arange(len(views), device=views.device).roll(len(first))
     return F.cross_entropy(alike.masked_fill(itself, -torch.inf), partners)
-
-
-def spread(projections: Projections) -> float:
-    """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
-
-    The share of the unit-length projections that is not their common mean: one less the squared
-    length of the mean. A projection of zeros has no direction, and adds nothing.
-    """
-    unit = F.normalize(projections.float(), dim=1)
-    return (unit.square().sum(dim=1).mean() - unit.mean(dim=0).square().sum()).item()
 
 
 class Projected(NamedTuple):

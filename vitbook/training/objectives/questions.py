@@ -24,9 +24,10 @@ Question = Callable[[nn.Module, Tensor, Tensor, int], Tensor]
 
 @cache
 def learners() -> dict[str, type[Learner]]:
-    """What learns each objective. Nothing takes from a study, so the one that has them is found."""
+    """What learns each objective. Nothing takes from a study, so those that have one are found."""
     if names := modules_saying("vitbook.studies", "\nLEARNERS"):
-        return import_module(names[0]).LEARNERS
+        studies = [import_module(name).LEARNERS for name in names]
+        return {objective: kind for some in studies for objective, kind in some.items()}
     raise LookupError("no study of vitbook.studies learns without labels: leave the objective out")
 
 

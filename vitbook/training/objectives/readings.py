@@ -1,4 +1,4 @@
-"""What a body says of an image, read in two ways, and whether the nearest other has its label."""
+"""What a body says of an image, and how far what it says of several images lies apart."""
 
 from collections.abc import Callable
 
@@ -70,3 +70,13 @@ def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "
         alike[own, first + own] = -torch.inf
         right += (labels[alike.argmax(dim=1)] == labels[first : first + rows]).sum().item()
     return right / len(known)
+
+
+def spread(projections: Float[Tensor, "batch dimensions"]) -> float:
+    """How far apart the images' directions lie: 1 if in all directions alike, 0 if all are one.
+
+    The share of the unit-length projections that is not their common mean: one less the squared
+    length of the mean. A projection of zeros has no direction, and adds nothing.
+    """
+    unit = F.normalize(projections.float(), dim=1)
+    return (unit.square().sum(dim=1).mean() - unit.mean(dim=0).square().sum()).item()

@@ -3,9 +3,11 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int64
+from einops import repeat
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from vitbook.model_utilities import evaluating
 from vitbook.models import VisionTransformer
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
@@ -58,7 +60,7 @@ def choose_masked(
 
     Example:
         >>> import torch
-        >>> from vitbook.studies.self_supervision import choose_masked
+        >>> from vitbook.training.objectives.masks import choose_masked
         >>> chosen = choose_masked(1, 8, torch.Generator().manual_seed(1))
         >>> chosen.places.tolist(), chosen.kinds.tolist()
         ([[1, 2, 4, 6]], [[0, 1, 1, 0, 1, 0, 1, 0]])
@@ -143,4 +145,27 @@ def check_plain(model: nn.Module, learner: str) -> None:
         raise ValueError(
             f"{learner} of a model with {name}: expected a Vision Transformer whose tokens see one "
             "patch each, such as vit_mini_patch4_32"
+        )
+
+
+def at_places(
+    patches: Float[Tensor, "batch patches features"], places: Int64[Tensor, "batch chosen"]
+) -> Float[Tensor, "batch chosen features"]:
+    """Of each image the patches in these places."""
+    return patches.gather(1, repeat(places, "b n -> b n d", d=patches.shape[2]))
+
+
+def check_takes_fewer(model: nn.Module, visible: int, learner: str) -> None:
+    """Relative positions, blocks or projections along the tokens are made for all of them."""
+    tokens = torch.zeros(1, model.num_prefix_tokens + visible, model.prefix.shape[1])
+    try:
+        with evaluating(model), torch.no_grad():
+            taken = model.encoder(tokens.to(model.prefix)).shape[1] == tokens.shape[1]
+    except (ValueError, TypeError, RuntimeError):
+        taken = False
+    if not taken or getattr(model.encoder, "shrinks", False):
+        raise ValueError(
+            f"{learner} of an encoder that does not take {tokens.shape[1]} of its "
+            "tokens and keep them: expected attention that takes any number, such as that of "
+            "vit_micro_patch2_8"
         )

@@ -1,0 +1,175 @@
+"""What the chapter on labels that move claims, of the rows that the ledger has."""
+
+from base64 import b64decode
+from functools import cache
+
+import numpy as np
+
+from vitbook import runs
+from vitbook.runs import Claim, Evidence, Result, Table
+from vitbook.runs.plan import read_experiments
+from vitbook.runs.planned_run import PlannedRun
+from vitbook.runs.tables import interval
+from vitbook.studies.moving_labels.measured import BODY, PLACES, SHOWN, WAYS
+
+__all__ = ["clouds", "evidence", "learned", "photographs", "traces", "worth"]
+
+NOTHING = next(iter(WAYS))
+PHOTOS = "vit_mini_patch8_64"
+TOKENS, PIXELS = "hidden tokens (I-JEPA)", "hidden pixels (MAE)"
+SHOTS, READ_ON = 50, "cifar10-0.2"
+SHORT = {
+    "nothing": "nothing", "a copy that stays": "copy that stays", "a slow copy": "slow copy",
+    "a slow copy, centred and sharpened": "slow, centred", "all other tokens": "other tokens",
+}  # fmt: skip
+
+
+@cache
+def learned(experiment: str) -> dict[str, list[Result]]:
+    """Role of an experiment -> its rows that the ledger has; roles without one are left out."""
+    (asked,) = [each for each in read_experiments() if each.name == experiment]
+    rows = {PlannedRun.of(row): row for row in runs.read_all()}
+    found = {role: [rows[run] for run in some if run in rows] for role, some in asked.roles.items()}
+    return {role: some for role, some in found.items() if some}
+
+
+def _traces() -> tuple[list[int], dict[str, dict]]:
+    (seen,) = runs.measurements("label_traces")
+    return seen.settings["steps"], {row["way"]: row for row in seen.rows}
+
+
+def traces(quantity: str) -> dict[str, list[tuple[int, float]]]:
+    """What holds the labels -> step and loss, or spread of the labels, of one short training."""
+    steps, ways = _traces()
+    return {way: list(zip(steps, row[quantity], strict=True)) for way, row in ways.items()}
+
+
+def clouds() -> dict:
+    """Labels, losses, steps and places as :func:`vitbook.figures.label_cloud` takes them."""
+    steps, ways = _traces()
+    kept = {}
+    for way, row in ways.items():
+        levels = np.frombuffer(b64decode(row["labels"]), np.int8)
+        kept[SHORT[way]] = levels.reshape(len(steps), SHOWN * len(PLACES), -1)
+    losses = {SHORT[way]: row["loss"] for way, row in ways.items()}
+    places = list(range(len(PLACES))) * SHOWN
+    return {"labels": kept, "losses": losses, "steps": steps, "groups": places}
+
+
+def worth() -> dict[str, list[dict]]:
+    """Pixels, fresh weights and each way -> what was read of each seed's frozen body."""
+    (seen,) = runs.measurements("token_worth")
+    names = {kind: way for way, kind in zip(WAYS, _objectives(), strict=True)}
+    found: dict[str, list[dict]] = {}
+    for row in seen.rows:
+        found.setdefault(names.get(row["body"], row["body"]), []).append(row)
+    return found
+
+
+def _objectives() -> list[str]:
+    return ["token_free", "token_fixed", "token_slow", "token_centered", "token_contrast"]
+
+
+@cache
+def photographs() -> dict[str, list[list[float]]]:
+    """Features -> accuracy on CIFAR-10, its mean and interval, of each seed that was read.
+
+    Ridge regression after 50 images a class on frozen tokens, of bodies that learned without labels
+    from Tiny-ImageNet; beside fresh weights and pixels.
+    """
+    read = {each.subject: each for each in runs.measurements("few_shot")}
+    found: dict[str, list[list[float]]] = {role: [] for role in learned("hidden_tokens")}
+    for role, rows in learned("hidden_tokens").items():
+        for row in rows:
+            if (seen := read.get(f"{row.name}-{READ_ON}")) is None:
+                continue
+            for each in seen.rows:
+                if each["reader"] == "ridge" and each["shots"] == SHOTS:
+                    own = each["features"] == "pretrained"
+                    name = role if own else each["features"]
+                    if own or name not in found:  # the controls are the same each time
+                        found.setdefault(name, []).append(each["accuracy"])
+    return {name: some for name, some in found.items() if some}
+
+
+def evidence() -> Evidence:
+    ways = learned("token_labels")
+    claims = [
+        Claim(
+            f"{way[:1].upper()}{way[1:]}",
+            f"With labels held by {way}, a body learns: more held-out digits have a nearest other "
+            "one with their label than where nothing holds the labels.",
+            (way, NOTHING), ways[way], ways[NOTHING],
+            note="660 steps of 64 digits, half of the patches hidden, mean token. Digits of 8 x 8 "
+            "pixels neither confirm nor refute a result on ImageNet.",
+        )
+        for way in ways if way != NOTHING
+    ]  # fmt: skip
+    photos = learned("hidden_tokens")
+    if {TOKENS, PIXELS} <= photos.keys():
+        claims.append(Claim(
+            "Tokens or pixels",
+            "To predict hidden patches as a slow copy's tokens gives better features than to "
+            "predict them as pixels: more held-out photographs of Tiny-ImageNet have a nearest "
+            "other one of their 200 classes.",
+            (TOKENS, PIXELS), photos[TOKENS], photos[PIXELS],
+            reported="ImageNet, linear probe: I-JEPA is above MAE, after fewer epochs (Assran et "
+            "al. 2023, table 1).",
+            note="780 steps of 128 photographs, one pass over Tiny-ImageNet, by one recipe: the "
+            "papers train for hundreds of epochs.",
+        ))  # fmt: skip
+    missing = runs.not_run(("token_labels", "hidden_tokens"), (BODY, PHOTOS), runs.read_all())
+    return Evidence(claims, [*_digits(ways), *_read()], missing)
+
+
+def _digits(ways: dict[str, list[Result]]) -> list[Table]:
+    ends = [
+        {"held by": way, "seeds": str(len(rows))}
+        | {name: f"{_mean(rows, key):{form}}" for name, key, form in (
+            ("loss", "loss", ".3f"), ("spread of the labels", "spread", ".3f"),
+            ("found", "found", ".1%"), ("nearest other", "accuracy", ".1%"))}
+        for way, rows in ways.items()
+    ]  # fmt: skip
+    tables = [Table(
+        "Labels after 660 steps",
+        "Means of the seeds at the end. Spread: of the labels at one place over held-out digits, "
+        "mean of the places; 0 is one label for all. Found: hidden tokens whose own label has the "
+        "largest inner product among all hidden tokens of 64 held-out digits, 512 in all: a guess "
+        "finds 0.2 %. Losses of different ways are no scores of one scale.",
+        ends,
+    )]  # fmt: skip
+    if runs.measurements("token_worth"):
+        lines = [
+            {"features": name, "seeds": str(len(rows))}
+            | {told: f"{100 * sum(row[key] for row in rows) / len(rows):.0f}"
+               for told, key in (("ridge, mean", "ridge"), ("ridge, side by side", "ridge_flat"),
+                                 ("nearest, mean", "nearest"),
+                                 ("nearest, side by side", "nearest_flat"))}
+            for name, rows in worth().items()
+        ]  # fmt: skip
+        tables.append(Table(
+            "Frozen features of digits",
+            "In %, means of the seeds. Ridge regression after 10 labelled digits a class, mean of "
+            "five draws; and the share of held-out digits whose nearest other one has their label. "
+            "By the mean of the patch tokens, and by the tokens side by side.",
+            lines,
+        ))  # fmt: skip
+    return tables
+
+
+def _mean(rows: list[Result], key: str) -> float:
+    return sum(row.curve[-1][key] for row in rows) / len(rows)
+
+
+def _read() -> list[Table]:
+    if not photographs():
+        return []
+    return [Table(
+        "Frozen features of photographs",
+        "Ridge regression on CIFAR-10 (JPEG copy) after 50 images a class, 2,000 held-out images; "
+        "the bodies learned without labels from Tiny-ImageNet, 780 steps. Class token beside the "
+        "mean of the patch tokens. Brackets: 95 % over five draws of the labelled images, not over "
+        "seeds.",
+        [{"features": name, "accuracy": interval(each, ".1%")}
+         for name, some in photographs().items() for each in some],
+    )]  # fmt: skip
