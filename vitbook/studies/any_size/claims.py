@@ -141,7 +141,7 @@ def _rectangles() -> Table:
     found = kept("rectangles")
     about, tested = found.settings, chances()
     clear = sum(p < LEVEL for _, p in tested.values())
-    verdict = f"Below {LEVEL}: {clear}." + " What is so alone is a lead." * (not clear)
+    verdict = f"Below {LEVEL} so corrected: {clear or 'none; what is below it alone is a lead'}."
 
     def p_of(row: dict, place: int) -> str:
         found = tested.get((row["way"], row["tokens"]))
@@ -150,7 +150,7 @@ def _rectangles() -> Table:
     return Table(
         "Photographs twice as long as wide",
         f"{about['model']}; {about['dataset']}, {about['photographs']} photographs: "
-        f"{about['bands']}. {about['head']}. Cropped: {about['cropped']}. Padded: "
+        f"{about['bands']}. Head: {about['head']}. Cropped: {about['cropped']}. Padded: "
         f"{about['padded']}. Intervals: {about['interval']}. p: sign test of the photographs that "
         f"one of the two alone names right, corrected for all {len(tested)} comparisons (Holm). "
         f"{verdict} Scale and shape change together: squashed to 256 tokens, a band is enlarged "
