@@ -28,7 +28,7 @@ def follow(behind: nn.Module, ahead: nn.Module, momentum: float | int) -> None:
         behind: of :func:`slow_copies`.
         ahead: what it is a copy of.
         momentum: share that the copy's parameters keep of themselves: at 0 they are those of the
-            learning part, at 1 they stay. Buffers, as a norm's running statistics, stay as they are.
+            learning part, at 1 they stay. Buffers, such as running statistics, stay as they are.
 
     Raises:
         ValueError: a momentum outside of 0 to 1.
