@@ -76,7 +76,8 @@ def test_where_patches_shrink_it_is_the_best_kernel_for_independent_pixels():
 def test_the_same_size_and_the_dtype_stay():
     layer = PatchEmbedding(8, 4, 3, 16)
     assert resize_patch_kernel(layer.projection.weight, 4) is layer.projection.weight
-    assert resize_patch_kernel(layer.projection.weight.bfloat16(), 8).dtype is torch.bfloat16
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        assert resize_patch_kernel(layer.projection.weight.to(dtype), 8).dtype is dtype
 
 
 def test_what_is_no_patch_and_no_way_is_refused():
@@ -84,5 +85,6 @@ def test_what_is_no_patch_and_no_way_is_refused():
     for wrong in (0, -2, (4, 0), (1, 2, 3)):
         with pytest.raises(ValueError, match="expected a positive whole number or a pair"):
             resize_patch_kernel(kernel, wrong)
-    with pytest.raises(UnknownNameError, match="way to resize"):
-        resize_patch_kernel(kernel, 8, "bicubicc")
+    for size in (4, 8):
+        with pytest.raises(UnknownNameError, match="way to resize"):
+            resize_patch_kernel(kernel, size, "bicubicc")

@@ -12,6 +12,7 @@ from transformers.models.dinov3_vit import modeling_dinov3_vit as dinov3
 
 from vitbook import create_model
 from vitbook.analysis import capture_attention
+from vitbook.errors import UnknownNameError
 from vitbook.layers import RotaryPosition2D, RotarySelfAttention
 
 GRIDS = st.tuples(st.integers(1, 5), st.integers(1, 5))
@@ -126,6 +127,8 @@ def test_a_resized_grid():
     inner = position.cos[1:].unflatten(0, (6, 4))[1:5]
     assert torch.allclose(inner.flatten(0, 1), trained[1:], atol=1e-6)
     position.resize((4, 4), "continued")
+    with pytest.raises(UnknownNameError, match="did you mean continued"):
+        position.resize((6, 4), "continud")
     assert torch.allclose(position.cos, trained, atol=1e-6)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from vitbook import create_model
+from vitbook import create_model, list_models
 from vitbook.errors import UnknownNameError
 from vitbook.layers import resize_patch_kernel
 from vitbook.model_utilities import weights_digest
@@ -38,6 +38,27 @@ def test_a_rectangle_has_a_table_of_its_own_and_the_spec_says_so():
     assert model.tokenizer.projection.weight.grad is not None
 
 
+def test_whatever_is_carried_takes_the_new_images_and_the_rest_stays_as_it_was():
+    names = [name for name in list_models() if name.endswith("micro_patch2_8")]
+    for name in names:
+        model = create_model(name).eval()
+        before = weights_digest(model)
+        try:
+            change_input(model, (16, 8))
+        except ValueError:
+            assert weights_digest(model) == before
+            continue
+        assert model(torch.zeros(1, 1, 16, 8)).shape == (1, 10), name
+
+
+@pytest.mark.parametrize("kind", ["", "pos2d_", "layerpos_", "relpos2d_"])
+def test_what_was_frozen_stays_frozen(kind):
+    model = create_model(f"vit_{kind}micro_patch2_8").requires_grad_(False)
+    change_input(model, (16, 8), 4)
+    change_input(model, (12, 8), 2)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
 @pytest.mark.parametrize("name", ["vit_relpos2d_micro_patch2_8", "vit_rope_micro_patch2_8"])
 def test_positions_inside_the_encoder_are_carried_too(name):
     model = create_model(name)
@@ -51,6 +72,8 @@ def test_positions_inside_the_encoder_are_carried_too(name):
         ("resnet8_digits", "ResNet with a NoneType: expected a Vision Transformer"),
         ("rot_vit_micro_patch2_8", "expected a Vision Transformer with a PatchEmbedding"),
         ("vit_relpos_micro_patch2_8", "which is made for one grid"),
+        ("linformer_vit_micro_patch2_8", "LinformerSelfAttention, which is made for one grid"),
+        ("linformer_vit_micro_shared_patch2_8", "which is made for one grid"),
     ],
 )
 def test_what_cannot_be_carried_is_refused(name, why):
@@ -70,3 +93,14 @@ def test_a_wrong_input_leaves_the_model_as_it_was():
     with pytest.raises(UnknownNameError, match="resize method"):
         change_input(model, 16, 4, "nearest")
     assert torch.equal(model(images), before) and model.spec.image_size == 8
+
+
+@pytest.mark.parametrize("kind", ["relpos2d", "layerpos", "sharedpos", "rope", "modern", "nopos"])
+def test_an_unknown_method_is_refused_before_any_part_changes(kind):
+    model = create_model(f"vit_{kind}_micro_patch2_8")
+    before = weights_digest(model)
+    with pytest.raises(UnknownNameError, match="resize method 'nonsense'"):
+        change_input(model, 16, resize_method="nonsense")
+    assert weights_digest(model) == before
+    grids = {part.grid_size for part in model.modules() if hasattr(part, "grid_size")}
+    assert grids == {(4, 4)}

@@ -1,6 +1,7 @@
 """Other patches, rectangles and packed sequences: each step by hand, and its law."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vitbook import create_model
+from vitbook import create_model, list_models, runs
 from vitbook.datasets import Dataset
 from vitbook.models import change_input
 from vitbook.studies import any_size
@@ -66,8 +67,63 @@ def test_packed_images_get_the_tokens_that_they_get_alone(model, sizes, most):
               for r, c in sizes]  # fmt: skip
     for image, found in zip(images, packing.packed_features(model, images, most), strict=True):
         alone = deepcopy(model)
-        change_input(alone, tuple(image.shape[1:]), resize_method="bicubic")
+        change_input(alone, tuple(image.shape[1:]))
         assert torch.allclose(found, alone.features(image[None])[0], atol=1e-5)
+
+
+@torch.no_grad()
+def test_whatever_is_packed_gets_the_tokens_that_it_gets_alone_and_the_rest_is_refused():
+    images, kept = [torch.randn(1, 8, 8, generator=seeded(seed)) for seed in range(3)], set()
+    for name in (name for name in list_models() if name.endswith("micro_patch2_8")):
+        body = create_model(name).eval()
+        try:
+            found = packing.packed_features(body, images, 1000)
+        except ValueError as error:
+            assert "expected a Vision Transformer" in str(error) or "packed images" in str(error)
+            continue
+        kept.add(name)
+        for image, tokens in zip(images, found, strict=True):
+            assert torch.allclose(tokens, body.features(image[None])[0], atol=1e-4), name
+    assert {"vit_micro_patch2_8", "vit_swiglu_micro_patch2_8", "vit_pos2d_micro_patch2_8"} <= kept
+    odd = create_model("vit_qknorm_micro_patch2_8")
+    with pytest.raises(ValueError, match="encoder with QKNormSelfAttention: only plain"):
+        packing.packed_features(odd, images, 1000)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_an_image_that_is_not_finite_is_refused_before_it_reaches_its_neighbours(model, wrong):
+    images = [torch.zeros(1, 4, 4).double(), torch.full((1, 4, 4), wrong).double()]
+    with pytest.raises(ValueError, match="image 1 holds NaN or infinity"):
+        packing.packed_features(model, images, 100)
+
+
+def test_a_mask_lies_where_it_is_asked_for():
+    assert any_size.block_mask([1, 2], torch.device("meta")).device.type == "meta"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["nopos", "rope", "modern", "relpos", "overlap"])
+def test_a_model_without_plain_patches_and_a_table_is_refused_at_the_door(kind):
+    odd = create_model(f"vit_{kind}_micro_patch2_8")
+    with pytest.raises(ValueError, match="expected a Vision Transformer with a PatchEmbedding"):
+        any_size.embed_any(odd, torch.zeros(1, 1, 8, 8))
+
+
+def test_images_that_no_model_takes_are_refused_at_the_door(plain_vitbook):
+    plain_vitbook(
+        """
+        import pytest, torch, vitbook
+        from vitbook.studies.any_size import embed_any
+        model = vitbook.create_model("vit_micro_patch2_8")
+        for images, error, why in (
+            (torch.zeros(1, 8, 8), ValueError, "expected .batch, channels"),
+            (torch.zeros(1, 3, 8, 8), ValueError, "3 channels, the model takes 1"),
+            (torch.zeros(1, 1, 8, 8, dtype=torch.uint8), TypeError, "images are uint8"),
+        ):
+            with pytest.raises(error, match=why):
+                embed_any(model, images)
+        """
+    )
 
 
 @torch.no_grad()
@@ -89,7 +145,7 @@ def test_without_the_mask_they_hear_each_other_and_it_goes_with_its_block(model)
 def test_embedding_is_that_of_the_carried_model(model, size, patch):
     images = torch.randn(2, 1, *size, generator=seeded(2), dtype=torch.float64)
     carried = deepcopy(model)
-    change_input(carried, size, patch, "bicubic")
+    change_input(carried, size, patch)
     assert torch.allclose(any_size.embed_any(model, images, patch), carried.embed(images))
 
 
@@ -159,6 +215,29 @@ def test_a_drawn_patch_trains_one_kernel():
     assert torch.equal(again.tokenizer.projection.weight, kernels[2])
     for patch in flexible.ASKED_WITH:
         assert flexible.logits(learned["drawn"], images[:2], patch).shape == (2, 10)
+
+
+def test_another_measurement_of_a_kind_changes_nothing(monkeypatch):
+    (ours,) = runs.measurements("packing")
+    others = [replace(ours, subject="a_folder_of_mine"), ours]
+    monkeypatch.setattr(
+        runs, "measurements", lambda kind, subject=None: [
+            row for row in others if subject in (None, row.subject)
+        ]
+    )  # fmt: skip
+    assert claims.kept("packing") is ours
+
+
+def test_first_fit_of_many_images_takes_no_time():
+    class Counted(int):
+        read = 0
+
+        def __radd__(self, other):
+            Counted.read += 1
+            return int(self) + other
+
+    any_size.first_fit([Counted(5)] * 200, 10)
+    assert Counted.read <= 200  # not the lengths of each sequence again and again
 
 
 def test_the_chapter_finds_all_of_its_numbers():

@@ -242,6 +242,10 @@ def test_early_positions_grow_on_their_own_grid(model, tmp_path):
     plant(model, "early_positions")
     file = save_checkpoint(tmp_path / "own.safetensors", model)
     grown = load_checkpoint(file, image_size=16).model.position
+    frozen = grown.requires_grad_(False)
+    frozen.resize((4, 8))
+    assert not frozen.table.requires_grad
+    grown = load_checkpoint(file, image_size=16).model.position
     patches, rest = model.position.table[:16], model.position.table[16:]
     assert grown.grid_size == (8, 8) and torch.equal(grown.table[64:], rest)
     assert torch.equal(grown.table[:64], resize_positions(patches, (4, 4), (8, 8), 0))

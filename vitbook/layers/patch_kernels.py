@@ -25,8 +25,7 @@ def resize_matrix(old: int, new: int, images: str = "bicubic") -> Float64[Tensor
     Raises:
         UnknownNameError: another way.
     """
-    if images not in _WAYS:
-        raise UnknownNameError("way to resize", images, _WAYS)
+    _check_way(images)
     lines = torch.eye(old, dtype=torch.float64)[None, :, None]  # a basis, one vector a channel
     return F.interpolate(lines, (1, new), mode=images, antialias=True)[0, :, 0].T
 
@@ -59,6 +58,7 @@ def resize_patch_kernel(
         >>> tuple(larger.shape), bool(torch.allclose(larger.sum(), kernel.sum(), atol=1e-4))
         ((8, 3, 12, 12), True)
     """
+    _check_way(images)
     new = pair(patch_size, "patch size")
     if new == tuple(kernel.shape[2:]):
         return kernel
@@ -68,3 +68,8 @@ def resize_patch_kernel(
     )
     found = einsum(down, kernel.double(), across, "p r, d c r k, q k -> d c p q")
     return found.to(kernel.dtype)
+
+
+def _check_way(images: str) -> None:
+    if images not in _WAYS:
+        raise UnknownNameError("way to resize", images, _WAYS)

@@ -18,6 +18,12 @@ _INTERPOLATION = {
 }
 
 
+def check_resize_method(method: str, *own: str) -> None:
+    """Refuse what neither :func:`resize_positions` nor a kind of positions of its ``own`` knows."""
+    if method not in (*_INTERPOLATION, *own):
+        raise UnknownNameError("resize method", method, (*_INTERPOLATION, *own))
+
+
 def resize_positions(
     table: Float[Tensor, "tokens width"],
     old_grid: tuple[int, int],
@@ -43,8 +49,7 @@ def resize_positions(
         >>> tuple(resize_positions(table, (14, 14), (24, 24)).shape)
         (577, 64)
     """
-    if method not in _INTERPOLATION:
-        raise UnknownNameError("resize method", method, _INTERPOLATION)
+    check_resize_method(method)
     expected = num_prefix_tokens + old_grid[0] * old_grid[1]
     if len(table) != expected:
         raise ValueError(
@@ -93,7 +98,8 @@ class LearnedPosition(nn.Module):
         table = resize_positions(
             self.table, self.grid_size, grid_size, self.num_prefix_tokens, method
         )
-        self.table, self.grid_size = nn.Parameter(table.clone()), grid_size
+        self.table = nn.Parameter(table.clone(), self.table.requires_grad)
+        self.grid_size = grid_size
 
 
 class NoPosition(nn.Module):
@@ -156,6 +162,7 @@ class LearnedPosition2D(nn.Module):
             ("of_rows", self.grid_size[0], grid_size[0]),
             ("of_columns", self.grid_size[1], grid_size[1]),
         ):
-            table = resize_positions(getattr(self, name), (old, 1), (new, 1), 0, method)
-            setattr(self, name, nn.Parameter(table.clone()))
+            line = getattr(self, name)
+            table = resize_positions(line, (old, 1), (new, 1), 0, method)
+            setattr(self, name, nn.Parameter(table.clone(), line.requires_grad))
         self.grid_size = grid_size

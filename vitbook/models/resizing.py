@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from vitbook.layers import PatchEmbedding, resize_patch_kernel
+from vitbook.layers.positions import check_resize_method
 from vitbook.layers.shapes import Size
 
 
@@ -43,6 +44,7 @@ def change_input(
         >>> model.grid_size, tuple(model(torch.zeros(1, 1, 8, 16)).shape)
         ((2, 4), (1, 10))
     """
+    check_resize_method(resize_method)
     old = getattr(model, "tokenizer", None)
     if type(old) is not PatchEmbedding:
         raise ValueError(
@@ -51,7 +53,8 @@ def change_input(
         )
     inside = [part for part in model.modules() if part not in (model, old)]
     for part in inside:
-        if hasattr(part, "grid_size") and not hasattr(part, "resize"):
+        fixed = any(hasattr(part, sign) for sign in ("grid_size", "num_tokens"))
+        if fixed and not hasattr(part, "resize"):
             raise ValueError(
                 f"another input for a model with {type(part).__name__}, which is made for one "
                 "grid: build one with create_model(image_size=...)"

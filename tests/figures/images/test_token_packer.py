@@ -11,7 +11,7 @@ from small_inputs import photo
 
 from vitbook import create_model
 from vitbook.figures import token_packer
-from vitbook.figures.token_packer import macs, packed
+from vitbook.figures.token_packer import _empty, macs, packed
 from vitbook.measure import count_macs
 
 SIZES = [(512, 768), (768, 512), (384, 512), (300, 451), (343, 512), (512, 768)]
@@ -71,6 +71,30 @@ def test_the_caption_says_what_the_page_starts_with(page):
     lengths, _, empty = told(page)
     assert f"= {lengths[0]:,} tokens" in sample().description
     assert f"{100 * empty:.0f} % are empty" in sample().description
+
+
+def test_numbers_of_numpy_and_generators_draw_as_lists_do(plain_vitbook):
+    plain_vitbook(
+        f"""
+        import numpy as np, pytest
+        from vitbook.figures import token_packer
+        image, sizes = np.zeros((3, 32, 48), np.uint8), {SIZES}
+        ours = token_packer(image, sizes, size=(512, 640), goal=20.0)
+        found = token_packer(
+            image, map(np.array, sizes), size=np.array([512, 640]), side=np.int64(768),
+            patches=map(np.int64, (16, 32)), body=np.array([384, 12, 1536]), goal=np.float32(20),
+        )
+        assert (found.json, found.description) == (ours.json, ours.description)
+        for wrong in ({{"size": 64}}, {{"sizes": [(64, 64.5)]}}):
+            with pytest.raises(ValueError, match="pixels: expected a pair of whole numbers"):
+                token_packer(image, **({{"sizes": sizes, "size": (64, 64)}} | wrong))
+        """
+    )
+
+
+def test_halves_of_a_percent_are_rounded_as_on_the_page(js):
+    assert _empty([7], 8) == "13 %"  # 12.5
+    assert js("token_packer", "Math.round(12.5)") == 13
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A photograph whose frame the reader drags, and the sequences in which it lies with others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import floor
 
 import numpy as np
 
@@ -26,22 +27,24 @@ def macs(tokens: int, patch: int, width: int, depth: int, mlp_width: int) -> int
 def packed(lengths: Sequence[int], most: int) -> list[list[int]]:
     """First fit: each image into the first sequence that has room for it."""
     sequences: list[list[int]] = []
+    room: list[int] = []  # that is left in each
     for image, length in enumerate(lengths):
-        room = (s for s in sequences if sum(lengths[i] for i in s) + length <= most)
-        found = next(room, None)
-        if found is None:
-            sequences.append(found := [])
-        found.append(image)
+        place = next((place for place, free in enumerate(room) if free >= length), len(room))
+        if place == len(room):
+            sequences.append([])
+            room.append(most)
+        sequences[place].append(image)
+        room[place] -= length
     return sequences
 
 
 def token_packer(
     image,
-    sizes: Sequence[Place],
+    sizes: Iterable[Place],
     *,
     size: Place,
     side: int = 768,
-    patches: Sequence[int] = (16, 32),
+    patches: Iterable[int] = (16, 32),
     body: tuple[int, int, int] = (384, 12, 1536),
     goal: Number | None = None,
     task: str | None = None,
@@ -64,13 +67,17 @@ def token_packer(
         goal: percent of empty tokens at most, for which the task is reached; None for no task.
 
     Raises:
-        ValueError: a size that is larger than the largest square or smaller than a patch, a patch
-            that does not divide the square, or a frame that the largest patch does not divide.
+        ValueError: a size that is no pair of whole numbers, larger than the largest square or
+            smaller than a patch, a patch that does not divide the square, or a frame that the
+            largest patch does not divide.
     """
     (image,) = as_images(np.asarray(image)[None])
-    patches, step = list(patches), max(patches, default=0)
+    patches, size = list(patches), _pixels(size)
+    sizes = [_pixels(each) for each in sizes]
     if not patches or not all(is_whole_number(p) and p > 0 and side % p == 0 for p in patches):
         raise ValueError(f"patches {patches}: expected some that divide {side} pixels")
+    patches, step = [int(patch) for patch in patches], int(max(patches))
+    side, body = int(side), [int(number) for number in body]
     for height, width in (*sizes, size):
         if not (step <= height <= side and step <= width <= side):
             raise ValueError(
@@ -93,9 +100,9 @@ def token_packer(
         f"{most:,}, and {_empty(lengths, len(used) * most)} are empty."
     )
     data = {
-        "image": jpeg(image, side=_SHOWN), "sizes": [list(map(int, each)) for each in sizes],
-        "size": list(map(int, size)), "side": int(side), "patches": patches, "body": list(body),
-        "colors": [_YOURS, _OTHERS], "long": _LONG, "goal": goal, "task": task or "",
+        "image": jpeg(image, side=_SHOWN), "sizes": sizes, "size": size, "side": side,
+        "patches": patches, "body": body, "colors": [_YOURS, _OTHERS], "long": _LONG,
+        "goal": goal if goal is None or isinstance(goal, int) else float(goal), "task": task or "",
     }  # fmt: skip
     description = description or (
         f"{at_the_start(finding)}\nEach line is a sequence; orange is the "
@@ -105,5 +112,12 @@ def token_packer(
     return Figure("token_packer", data, title, description)
 
 
+def _pixels(size) -> list[int]:
+    found = np.asarray(size)
+    if found.shape != (2,) or not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(f"a photograph of {size!r} pixels: expected a pair of whole numbers")
+    return found.tolist()
+
+
 def _empty(lengths: Sequence[int], taken: int) -> str:
-    return f"{100 * (1 - sum(lengths) / taken):.0f} %"
+    return f"{floor(100 * (1 - sum(lengths) / taken) + 0.5)} %"  # as the page's Math.round

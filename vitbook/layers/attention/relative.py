@@ -126,7 +126,7 @@ class RelativePosition2D(RelativePosition):
         for name, sides in (("of_rows", grid_size[0]), ("of_columns", grid_size[1])):
             old = getattr(self, name)
             table = resize_positions(old, (len(old), 1), (2 * sides - 1, 1), 0, method)
-            setattr(self, name, nn.Parameter(table.clone()))
+            setattr(self, name, nn.Parameter(table.clone(), old.requires_grad))
         self._place_on(grid_size)
 
 

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.layers.attention.softmax import SelfAttention
+from vitbook.layers.positions import check_resize_method
 from vitbook.layers.shapes import Tokens
 
 OfHeads = Float[Tensor, "batch heads tokens width"]
@@ -80,7 +81,11 @@ class RotaryPosition2D(nn.Module):
             method: "stretched" keeps the borders at -1 and 1, so that all angles were trained and
                 neighbours turn less; any name of :func:`.resize_positions` does so, too.
                 "continued" keeps the step between neighbours, so that angles come that never were.
+
+        Raises:
+            UnknownNameError: no such method.
         """
+        check_resize_method(method, "stretched", "continued")
         rows, columns = self.grid_size
         grown = (grid_size[0] / rows * self.span[0], grid_size[1] / columns * self.span[1])
         self._turn_by(grid_size, grown if method == "continued" else self.span)

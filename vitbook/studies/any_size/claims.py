@@ -7,12 +7,17 @@ from vitbook.runs import Evidence, Table
 from vitbook.runs.rows import Measurement
 from vitbook.runs.statistics import LEVEL, Difference, difference, holm, summary
 from vitbook.runs.tables import interval
-from vitbook.studies.any_size.measured import less
+from vitbook.studies.any_size import flexible
+from vitbook.studies.any_size.measured import VIT, less
+
+SUBJECTS = {
+    "patch_sizes": VIT, "rectangles": VIT, "packing": "photos", "flexible": flexible.DATASET,
+}  # fmt: skip
 
 
 def kept(kind: str) -> Measurement:
-    """The one measurement of a kind."""
-    (found,) = runs.measurements(kind)
+    """The chapter's measurement of a kind; others may lie beside it."""
+    (found,) = runs.measurements(kind, SUBJECTS[kind])
     return found
 
 

@@ -24,7 +24,7 @@ DATASET = "cifar10"
 
 def logits(model: VisionTransformer, images: Tensor, patch: int) -> Tensor:
     """ "batch classes", in patches of this size."""
-    return model.head(model.encoder(embed_any(model, datasets.normalize(images), patch)))
+    return model.head(model.encoder(embed_any(model, datasets.normalize(images), patch, "bicubic")))
 
 
 def learn(

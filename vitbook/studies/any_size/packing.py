@@ -14,11 +14,28 @@ from einops import rearrange, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from vitbook.errors import first_few
 from vitbook.figures.token_packer import packed
-from vitbook.layers import Attention, SelfAttention, resize_patch_kernel, resize_positions
+from vitbook.layers import (
+    MLP,
+    Attention,
+    Encoder,
+    EncoderBlock,
+    LearnedPosition,
+    LearnedPosition2D,
+    PatchEmbedding,
+    SelfAttention,
+    SinusoidPosition,
+    SinusoidPosition2D,
+    SwiGLU,
+    resize_patch_kernel,
+    resize_positions,
+)
 from vitbook.layers.shapes import Images, Size, TokensOfImages
-from vitbook.layers.tokenizers import divide_into_patches, pair
+from vitbook.layers.tokenizers import check_images, divide_into_patches, pair
 from vitbook.models import VisionTransformer
+
+_TABLES = (LearnedPosition, LearnedPosition2D, SinusoidPosition, SinusoidPosition2D)
 
 
 def first_fit(lengths: Sequence[int], most: int) -> list[list[int]]:
@@ -45,7 +62,9 @@ def first_fit(lengths: Sequence[int], most: int) -> list[list[int]]:
     return packed(lengths, most)
 
 
-def block_mask(lengths: Sequence[int]) -> Bool[Tensor, "tokens tokens"]:
+def block_mask(
+    lengths: Sequence[int], device: torch.device | None = None
+) -> Bool[Tensor, "tokens tokens"]:
     """True where two tokens of a sequence belong to one image.
 
     Example:
@@ -55,7 +74,8 @@ def block_mask(lengths: Sequence[int]) -> Bool[Tensor, "tokens tokens"]:
                 [0, 1, 1],
                 [0, 1, 1]], dtype=torch.int32)
     """
-    image = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
+    counts = torch.tensor(lengths, dtype=torch.int64)
+    image = torch.arange(len(counts)).repeat_interleave(counts).to(device)
     return image[:, None] == image
 
 
@@ -63,7 +83,7 @@ def embed_any(
     model: VisionTransformer,
     images: Images,
     patch_size: Size | None = None,
-    method: str = "bicubic",
+    method: str = "timm_bicubic",
 ) -> TokensOfImages:
     """Tokens of images of any size, in patches of any size, with the weights that the model has.
 
@@ -74,10 +94,20 @@ def embed_any(
         method: of the positions, see :func:`vitbook.layers.resize_positions`.
 
     Raises:
-        ValueError: images that the patch does not divide.
+        TypeError: images of whole numbers.
+        ValueError: images that the patch does not divide, of other channels or without a batch; a
+            model without a plain :class:`vitbook.layers.PatchEmbedding` or a table of positions.
     """
-    layer, position, prefix = model.tokenizer.projection, model.position, model.prefix
-    patch = model.tokenizer.patch if patch_size is None else pair(patch_size, "patch size")
+    tokenizer, position = (getattr(model, part, None) for part in ("tokenizer", "position"))
+    if type(tokenizer) is not PatchEmbedding or type(position) not in _TABLES:
+        raise ValueError(
+            f"images of any size for a {type(model).__name__} with a {type(tokenizer).__name__} "
+            f"and a {type(position).__name__}: expected a Vision Transformer with a "
+            f"PatchEmbedding and a {' or '.join(kind.__name__ for kind in _TABLES)}"
+        )
+    check_images(images, tokenizer.channels, None)
+    layer, prefix = tokenizer.projection, model.prefix
+    patch = tokenizer.patch if patch_size is None else pair(patch_size, "patch size")
     grid = divide_into_patches(tuple(images.shape[2:]), patch)
     patches = F.conv2d(images, resize_patch_kernel(layer.weight, patch), layer.bias, patch)
     first = repeat(prefix, "n d -> b n d", b=len(images))
@@ -96,10 +126,30 @@ class _Within(Attention):
         return super().forward(q, k, v, self.mask)
 
 
+def _kinds(block: nn.Module) -> tuple[type, ...]:
+    """Of its parts in which tokens could meet."""
+    if not isinstance(block, EncoderBlock):
+        return (type(block),)
+    return type(block.attention), type(getattr(block.attention, "core", None)), type(block.mlp)
+
+
 @contextmanager
 def attending_within(encoder: nn.Module, mask: Bool[Tensor, "tokens tokens"]) -> Iterator[None]:
-    """Inside, each self-attention of the encoder has this mask."""
-    layers = [part for part in encoder.modules() if type(part) is SelfAttention]
+    """Inside, each self-attention of the encoder has this mask.
+
+    Raises:
+        ValueError: an encoder in which tokens may meet elsewhere than in plain self-attention.
+    """
+    blocks = list(getattr(encoder, "blocks", []))
+    found = [kind for block in blocks for kind in _kinds(block)]
+    odd = {type(encoder), *found} - {Encoder, SelfAttention, Attention, MLP, SwiGLU}
+    if odd:
+        raise ValueError(
+            f"packed images in an encoder with {first_few(sorted(k.__name__ for k in odd))}: only "
+            "plain SelfAttention is masked, and others would let images hear each other; compute "
+            "each image alone"
+        )
+    layers = [block.attention for block in blocks]
     cores = [layer.core for layer in layers]
     for layer in layers:
         layer.core = _Within(mask)
@@ -116,14 +166,18 @@ def packed_features(
     """Of each image its tokens after the last norm, computed in sequences of at most ``most``.
 
     Raises:
-        ValueError: an image that the patch does not divide, or with more tokens than a sequence.
+        ValueError: what :func:`embed_any` and :func:`attending_within` refuse; an image with more
+            tokens than a sequence, or with NaN or infinity, which would reach its neighbours.
     """
+    for number, image in enumerate(images):
+        if not image.isfinite().all():
+            raise ValueError(f"image {number} holds NaN or infinity: expected finite numbers")
     tokens = [embed_any(model, image[None])[0] for image in images]
     lengths = [len(each) for each in tokens]
     found: dict[int, Tensor] = {}
     for sequence in first_fit(lengths, most):
         parts = [lengths[image] for image in sequence]
-        with attending_within(model.encoder, block_mask(parts)):
+        with attending_within(model.encoder, block_mask(parts, tokens[0].device)):
             features = model.encoder(torch.cat([tokens[image] for image in sequence])[None])[0]
         found |= dict(zip(sequence, features.split(parts), strict=True))
     return [found[image] for image in range(len(tokens))]

@@ -76,7 +76,8 @@ class _EarlyPositions(LearnedPosition):
         """The patches' rows come first here, and what no token gets comes last."""
         patches, rest = self.table[: -self.num_prefix_tokens], self.table[-self.num_prefix_tokens :]
         patches = resize_positions(patches, self.grid_size, grid_size, 0, method)
-        self.table, self.grid_size = nn.Parameter(torch.cat([patches, rest])), grid_size
+        self.table = nn.Parameter(torch.cat([patches, rest]), self.table.requires_grad)
+        self.grid_size = grid_size
 
 
 class _QuerySoftmax(Attention):
