@@ -33,6 +33,16 @@ def test_a_trace_begins_as_the_kept_one(monkeypatch):
     assert found["spread"][0] == found["spread"][1] > 0.5  # it does not move
 
 
+def test_what_is_above_fresh_weights_is_the_difference_of_the_means():
+    seen = kept.worth_over_fresh("nearest")
+    assert list(seen) == list(WAYS)
+    means = {name: 100 * sum(row["nearest"] for row in rows) / 3
+             for name, rows in kept.worth().items() if name != "pixels"}  # fmt: skip
+    gap = means["nothing"] - means["fresh weights"]
+    assert seen["nothing"].mean == pytest.approx(gap) and seen["nothing"].low < gap
+    assert all(row["place_found"] <= 16 / 512 for row in kept.beyond_place().values())
+
+
 def test_worth_of_what_knows_the_labels_and_of_noise():
     digits, held_out = (datasets.load("digits", split) for split in ("train", "test"))
     known = [torch.eye(10)[each.labels] for each in (digits, held_out)]
