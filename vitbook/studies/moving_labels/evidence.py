@@ -81,9 +81,13 @@ def worth_over_fresh(readout: str) -> dict[str, Difference]:
 
 def beyond_place() -> dict[str, dict[str, float]]:
     """Way -> loss and share found on held-out digits, own and of one answer a place; seeds' mean"""
-    keys = ("loss", "place_loss", "found", "place_found")
-    return {way: {key: sum(row[key] for row in rows) / len(rows) for key in keys}
-            for way, rows in worth().items() if way in WAYS}  # fmt: skip
+    (seen,) = runs.measurements("beside_places")
+    found = {}
+    for body, way in OF_OBJECTIVE.items():
+        rows = [row for row in seen.rows if row["body"] == body]
+        keys = rows[0].keys() - {"body", "seed"}
+        found[way] = {key: sum(row[key] for row in rows) / len(rows) for key in keys}
+    return found
 
 
 @cache

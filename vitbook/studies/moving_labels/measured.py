@@ -143,7 +143,9 @@ def beside_places(learner: TokenLabels, held_out: Dataset) -> dict:
 
 @measurement(
     token_worth={"body": "{body}", "seed": "{seed}", "ridge": "{ridge:.3f}",
-                 "nearest other": "{nearest:.3f}"}
+                 "nearest other": "{nearest:.3f}"},
+    beside_places={"body": "{body}", "seed": "{seed}", "loss": "{loss:.3f}",
+                   "of places": "{place_loss:.3f}", "found": "{found:.3f}"},
 )  # fmt: skip
 def token_worth(sheet: Sheet, checkpoints: Checkpoints) -> None:
     """Say what bodies are worth that learned labels of their own, beside fresh ones and pixels."""
@@ -156,21 +158,26 @@ def token_worth(sheet: Sheet, checkpoints: Checkpoints) -> None:
     for seed in range(3):
         found = sheet.once(f"fresh {seed}", worth, fresh(seed), digits, held_out)
         rows.append({"body": "fresh weights", "seed": seed, **found})
+    answers = []
     for name in checkpoints:
         learned = load_checkpoint(name)
         about = learned.provenance
         objective, seed = about["recipe"]["objective"], about["seed"]
         found = sheet.once(Path(name).stem, worth, learned.model, digits, held_out)
         learner = learner_of(learned, WAYS[OF_OBJECTIVE[objective]], seed)
-        found = found | sheet.once(f"{Path(name).stem} answers", beside_places, learner, held_out)
         rows.append({"body": objective, "seed": seed, **found})
+        said = sheet.once(f"{Path(name).stem} said", beside_places, learner, held_out)
+        answers.append({"body": objective, "seed": seed, **said})
     settings = {
         "features": "mean of the patch tokens after the last norm; flat: the tokens side by side, "
         "of the pixels the same as else",
         "ridge": f"accuracy after {SHOTS} digits a class, mean of five draws",
         "nearest": "share of held-out digits whose nearest other one has their label",
+    }
+    sheet.write("digits", settings, rows)
+    told_of = {
         "loss, found": "of the answers at 512 hidden tokens of 64 held-out digits",
         "place_loss, place_found": "of one answer for each place, the best for these very labels; "
         "a copy that follows is not kept, and the body at the end makes its labels here",
     }
-    sheet.write("digits", settings, rows)
+    sheet.write("digits", told_of, answers, "beside_places")
