@@ -47,12 +47,20 @@ def small(monkeypatch, tmp_path):
     return ask
 
 
+# Their chapters say "not run" where a row is missing; a name leaves when the ledger has all rows.
+UNDER_WAY = {"modern"}
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_both_scales_have_the_same_roles_and_the_page_has_all_its_rows(name):
     page, strong = EXPERIMENTS[name], EXPERIMENTS[f"{name}_gpu"]
     assert page.roles.keys() == strong.roles.keys() and page.roles
     assert {source_of(run.dataset) for run in strong.runs} == {"cifar10"}
-    assert not at_scale(name).missing
+    if name in UNDER_WAY:
+        with pytest.raises(ValueError, match="was not run"):
+            at_scale(name)
+    else:
+        assert not at_scale(name).missing
     steps = [sum(run.steps for run in each.runs) for each in (page, strong)]
     assert steps[0] < steps[1]
 

@@ -9,6 +9,7 @@ not belong here (`plots`), nor does what computes anything about a model (`analy
 from vitbook.figures.alike_patches import alike_patches
 from vitbook.figures.attention_gallery import attention_gallery
 from vitbook.figures.attention_maps import attention_maps
+from vitbook.figures.block_parts import block_parts
 from vitbook.figures.block_slider import block_slider
 from vitbook.figures.checkpoint_ranking import Candidate, checkpoint_ranking
 from vitbook.figures.cutting_board import cutting_board
@@ -37,6 +38,7 @@ from vitbook.figures.soft_answers import soft_answers
 from vitbook.figures.soft_lookup import soft_lookup
 from vitbook.figures.swapped_tokens import swapped_tokens
 from vitbook.figures.token_footprint import token_footprint
+from vitbook.figures.window_reach import window_reach
 
 __all__ = [
     "Candidate",
@@ -44,6 +46,7 @@ __all__ = [
     "alike_patches",
     "attention_gallery",
     "attention_maps",
+    "block_parts",
     "block_slider",
     "checkpoint_ranking",
     "cutting_board",
@@ -71,4 +74,5 @@ __all__ = [
     "soft_lookup",
     "swapped_tokens",
     "token_footprint",
+    "window_reach",
 ]

@@ -1,0 +1,18 @@
+"""Pyramids: maps as colours, what a fine map costs, and six models that learned in equal steps."""
+
+from vitbook.studies.pyramids.claims import evidence
+from vitbook.studies.pyramids.costs import costs_by_size, narrow_in_windows, small_models
+from vitbook.studies.pyramids.maps import as_colors, pictures
+from vitbook.studies.pyramids.outcome import ROLES, Learned, learned
+
+__all__ = [
+    "ROLES",
+    "Learned",
+    "as_colors",
+    "costs_by_size",
+    "evidence",
+    "learned",
+    "narrow_in_windows",
+    "pictures",
+    "small_models",
+]
