@@ -123,7 +123,7 @@ def test_the_same_cost_and_seven_times_the_parameters():
 
 
 def test_a_fine_map_costs_a_plain_model_the_square_of_its_tokens():
-    costs = {name: dict(line) for name, line in study.costs_by_size((224, 448)).items()}
+    costs = {name: dict(line) for name, line in study.costs_by_size(iter((224, 448))).items()}
     coarse, fine, _, swin, pvt = (costs[name] for name in costs)
     assert coarse[224] == pytest.approx(4.6, abs=0.05) and swin[224] == pytest.approx(4.5, abs=0.05)
     assert pvt[224] == pytest.approx(4.0, abs=0.05)

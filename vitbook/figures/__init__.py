@@ -38,6 +38,7 @@ from vitbook.figures.soft_answers import soft_answers
 from vitbook.figures.soft_lookup import soft_lookup
 from vitbook.figures.swapped_tokens import swapped_tokens
 from vitbook.figures.token_footprint import token_footprint
+from vitbook.figures.token_packer import token_packer
 from vitbook.figures.window_reach import window_reach
 
 __all__ = [
@@ -74,5 +75,6 @@ __all__ = [
     "soft_lookup",
     "swapped_tokens",
     "token_footprint",
+    "token_packer",
     "window_reach",
 ]

@@ -62,6 +62,7 @@ from vitbook.layers.initialization import xavier_uniform_
 from vitbook.layers.layer_scale import LayerScale, LayerScaleBlock
 from vitbook.layers.normalization import RMSNorm, layer_norm
 from vitbook.layers.patch_dropout import PatchDropout, PatchDroppingEncoder
+from vitbook.layers.patch_kernels import resize_matrix, resize_patch_kernel
 from vitbook.layers.positions import (
     LearnedPosition,
     LearnedPosition2D,
@@ -160,6 +161,8 @@ __all__ = [
     "layer_norm",
     "make_head",
     "quantize",
+    "resize_matrix",
+    "resize_patch_kernel",
     "resize_positions",
     "xavier_uniform_",
 ]

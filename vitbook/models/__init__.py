@@ -13,10 +13,12 @@ from vitbook.models.catalog import (
 )
 from vitbook.models.editing import initialize, set_dropout, set_stochastic_depth
 from vitbook.models.papers.vit import VisionTransformer
+from vitbook.models.resizing import change_input
 
 __all__ = [
     "ModelSpec",
     "VisionTransformer",
+    "change_input",
     "create_model",
     "default_image_size",
     "initialize",

@@ -1,7 +1,10 @@
 """What the page says a token sees is what changes it in the real layers of Swin."""
 
+import json
 from functools import cache
+from inspect import unwrap
 
+import numpy as np
 import pytest
 import torch
 from reading import computed, parts, pick, press, put, reached, said
@@ -146,6 +149,14 @@ def test_keys_walk_over_the_patches_and_ways(page):
 def test_before_the_first_block_a_token_sees_its_own_patch(page):
     put(page, blocks=0)
     assert "sees 1 of 256 patches. Before the first block" in said(page)
+
+
+def test_a_small_grid_and_numbers_of_numpy():
+    photo = torch.zeros(3, 8, 8, dtype=torch.uint8)
+    assert window_reach(photo, side=4).data["token"] == 15
+    numpys = dict(side=np.int64(8), window=np.int64(4), depths=np.array([2, 2]))
+    ours = window_reach(photo, side=8, depths=(2, 2))
+    assert json.dumps(unwrap(window_reach)(photo, **numpys).data) == json.dumps(ours.data)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What the page counts is what is counted on the real network, the house's and timm's."""
 
 from functools import cache, partial
+from inspect import unwrap
 from itertools import pairwise
 
 import pytest
@@ -127,6 +128,9 @@ def test_what_it_refuses():
         block_parts({"a": {}}, goal="b")
     with pytest.raises(ValueError, match="two have the same parts"):
         block_parts({"a": {}, "b": {"norm": "LayerNorm"}})
+    for models in ({}, {"a": ["norm"]}):
+        with pytest.raises(ValueError, match="expected a name or more, each with a mapping"):
+            unwrap(block_parts)(models)
 
 
 def test_every_swap_but_these_costs_parameters():

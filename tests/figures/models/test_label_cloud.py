@@ -101,6 +101,11 @@ def test_by_hand(js):
         ),
         ({"steps": (0, 10)}, "expected int8 .2, 6, dimensions"),
         ({"groups": [0, 0, 0, 1, 1, 2]}, "groups of .3, 2, 1. tokens: expected up to 8 groups"),
+        ({"groups": [0, 0, 0, 1, 1, 10**9]}, "group 1000000000: expected numbers from 0 to 7"),
+        ({"groups": [0, 0, 0, 1, 1, -1]}, "group -1: expected numbers from 0 to 7"),
+        ({"losses": {"nothing": [1.0, float("nan"), 0.0], "<slow> copy": [1.0, 0.6, 0.3]}}, "NaN"),
+        ({"labels": {"nothing": torch.zeros(3, 6, 1, dtype=torch.int8)}}, "two dimensions or more"),
+        ({"labels": {}, "losses": {}}, "labels of no training: expected one at least"),
         ({"losses": {"nothing": [1.0, 0.4, 0.0]}}, "losses of .'nothing'.: expected one at each"),
     ],
 )

@@ -99,6 +99,14 @@ def test_a_twin_has_the_largest_cosine_less_the_mean_of_both_photographs(js):
     torch.testing.assert_close(torch.tensor(live), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("tokens", "twin"), [(0.1, None), (float("nan"), None), ("different", 1)])
+def test_tokens_that_are_all_one_or_none_have_no_twin(js, tokens, twin):
+    rows = [1, 0, 0, 1] if tokens == "different" else [str(tokens)] * 6
+    live = js("photo_twins", "twinOf(twinCosines({ width: 2, rows: Float32Array.from(r, Number) }, "
+              "1, { width: 2, rows: Float32Array.from(r, Number) }))", r=rows)  # fmt: skip
+    assert live == twin
+
+
 # What Python is given.
 
 

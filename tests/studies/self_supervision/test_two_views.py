@@ -1,6 +1,7 @@
 """SimCLR, BYOL and DINO: losses by hand, what they cannot lose, and when they collapse."""
 
 import copy
+import inspect
 import math
 from functools import partial
 
@@ -25,7 +26,7 @@ from vitbook.training import train
 from vitbook.training.engine.augment import augment
 from vitbook.training.engine.batch_random import BatchRandom
 from vitbook.training.engine.batches import Batches
-from vitbook.training.objectives.followers import distillation_targets
+from vitbook.training.objectives.followers import distillation_targets, follow, slow_copies
 from vitbook.training.objectives.questions import make_learner
 
 
@@ -190,6 +191,30 @@ def test_the_nearest_other_image():
         nearest_other(features[:1], torch.tensor([0]))
     with pytest.raises(ValueError, match="hold NaN, or numbers too large to have a length"):
         nearest_other(1e30 * features, torch.tensor([0, 0, 1, 1, 0]))
+    with pytest.raises(ValueError, match="features of length 0: expected 1e-12 at least"):
+        nearest_other(features * torch.tensor([1, 1, 0, 1, 1.0])[:, None], torch.zeros(5).long())
+    for labels in (torch.zeros(4), torch.zeros(10), torch.zeros(5, 1)):
+        with pytest.raises(ValueError, match="labels .*: expected one for each of 5"):
+            inspect.unwrap(nearest_other)(features, labels.long())
+    with pytest.raises(ValueError, match="expected one image at least"):
+        spread(features[:0])
+
+
+def test_a_slow_copy_at_the_ends_of_its_momentum():
+    ahead = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    (behind,) = slow_copies(ahead)
+    before = behind[0].weight.clone()
+    torch.nn.init.ones_(ahead[0].weight)
+    follow(behind, ahead, 1)
+    assert torch.equal(behind[0].weight, before)
+    follow(behind, ahead, 0)
+    assert torch.equal(behind[0].weight, ahead[0].weight)
+    for momentum in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match=f"momentum {momentum}: expected a share from 0 to 1"):
+            follow(behind, ahead, momentum)
+    for temperature in (0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="expected a number above 0"):
+            distillation_targets(torch.ones(1, 2), torch.zeros(2), temperature)
 
 
 def test_cosines_keep_their_digits_under_autocast():

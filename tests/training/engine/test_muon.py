@@ -49,6 +49,31 @@ def test_singular_values_come_near_one_and_directions_stay(shape):
     assert torch.equal(nearly_orthogonal(torch.zeros(1, *shape)), torch.zeros(1, *shape))
 
 
+@pytest.mark.parametrize(
+    ("kind", "size"), [("float16", 1e4), ("float32", 1e20), ("float32", 1e-12), ("float32", 1e-30)]
+)
+def test_neither_large_nor_small_entries_are_lost(kind, size):
+    torch.manual_seed(0)
+    found = nearly_orthogonal((torch.randn(1, 16, 48) * size).to(getattr(torch, kind)))
+    values = torch.linalg.svdvals(found.float())
+    assert values.min() > 0.6 and values.max() < 1.3
+
+
+@pytest.mark.parametrize("classes", [0, 10])
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "vit_base_patch16_siglip_224"])
+def test_the_last_block_is_one_without_a_head_too(name, classes):
+    with torch.device("meta"):
+        model = pytest.importorskip("timm").create_model(name, num_classes=classes)
+    of_blocks = matrices_of_blocks(model)
+    chosen = [name for name, weight in model.named_parameters() if weight in of_blocks]
+    assert len(chosen) == 48 and all(name.startswith("blocks.") for name in chosen)
+
+
+def test_blocks_with_nothing_behind_are_all_blocks():
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4)) for _ in range(3)))
+    assert matrices_of_blocks(model) == {block[0].weight for block in model}
+
+
 def test_one_number_by_hand():
     """A matrix of one row and column is its sign, five times through the polynomial from 1."""
     expected = 1.0
@@ -115,6 +140,22 @@ def test_the_state_of_both_comes_back():
     for optimizer, model in ((first, one), (second, other)):
         stepped(optimizer, model, 2)
     assert all(map(torch.equal, one.parameters(), other.parameters()))
+
+
+@pytest.mark.parametrize("other", [{"blocks": 2}, {"width": 32}])
+def test_the_state_of_another_model_is_refused(other):
+    def made(width=64, blocks=4):
+        rows = [nn.TransformerEncoderLayer(width, 2, 64, batch_first=True) for _ in range(blocks)]
+        model = nn.Sequential(nn.Linear(4, width), nn.Sequential(*rows), nn.Linear(width, 2))
+        optimizer = make_optimizer(model, RECIPE)
+        for weight in model.parameters():
+            weight.grad = torch.ones_like(weight)
+        optimizer.step()
+        return optimizer
+
+    made().load_state_dict(made().state_dict())
+    with pytest.raises(ValueError, match="expected that of a model with the same parameters"):
+        made().load_state_dict(made(**other).state_dict())
 
 
 def test_the_rate_of_a_group_reaches_both():

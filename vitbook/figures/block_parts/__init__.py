@@ -40,8 +40,13 @@ def block_parts(
 
     Raises:
         UnknownNameError: a part or what stands there, or a goal that is none of the models.
-        ValueError: two models with the same parts.
+        ValueError: no model, one whose parts have no names, or two with the same parts.
     """
+    if not models or not all(isinstance(each, Mapping) for each in models.values()):
+        raise ValueError(
+            f"models {models!r}: expected a name or more, each with a mapping from parts to what "
+            "stands there"
+        )
     published = {name: numbers(swapped) for name, swapped in models.items()}
     if len({tuple(each.values()) for each in published.values()}) < len(published):
         raise ValueError(

@@ -37,14 +37,18 @@ def label_cloud(
         group: what such a number tells apart.
 
     Raises:
-        ValueError: labels of other steps or tokens than expected, a group of one token, or more
-            than a page holds.
+        ValueError: no training, labels of other steps or tokens than expected or of one number, a
+            group of one token or out of range, a loss that is no number, or more than a page holds.
     """
     names = list(labels)
+    if not names:
+        raise ValueError("labels of no training: expected one at least")
     levels = np.stack([_levels(name, labels[name], len(steps), len(groups)) for name in names])
     groups = as_array(groups).astype(int)
+    if outside := [each for each in groups.tolist() if not 0 <= each < len(OKABE_ITO)]:
+        raise ValueError(f"group {outside[0]}: expected numbers from 0 to {len(OKABE_ITO) - 1}")
     counts = np.bincount(groups)
-    if len(counts) > len(OKABE_ITO) or counts.min() < 2:
+    if not len(counts) or counts.min() < 2:
         raise ValueError(
             f"groups of {counts.tolist()} tokens: expected up to {len(OKABE_ITO)} groups, numbered "
             "from 0, of two tokens or more, whose spread is told"
@@ -52,6 +56,8 @@ def label_cloud(
     if list(losses) != names or any(len(each) != len(steps) for each in losses.values()):
         raise ValueError(f"losses of {list(losses)}: expected one at each of {len(steps)} steps "
                          f"for each of {names}")  # fmt: skip
+    if not all(np.isfinite(as_array(each)).all() for each in losses.values()):
+        raise ValueError("losses hold NaN, or infinity: expected a number at each step")
     if levels.size > _MOST:
         raise ValueError(f"{levels.size:,} numbers: a page holds {_MOST:,}; pass fewer tokens")
     center, plane = _plane(levels)
@@ -91,10 +97,11 @@ def cloud_spread(labels: np.ndarray, groups: np.ndarray) -> float:
 
 def _levels(name: str, given, steps: int, tokens: int) -> np.ndarray:
     levels = as_array(given)
-    if levels.dtype != np.int8 or levels.ndim != 3 or levels.shape[:2] != (steps, tokens):
+    fits = levels.ndim == 3 and levels.shape[:2] == (steps, tokens) and levels.shape[2] > 1
+    if levels.dtype != np.int8 or not fits:
         raise ValueError(
             f"labels of {name!r} came as {levels.dtype} of shape {levels.shape}, expected int8 "
-            f"({steps}, {tokens}, dimensions)"
+            f"({steps}, {tokens}, dimensions) of two dimensions or more"
         )
     return levels
 

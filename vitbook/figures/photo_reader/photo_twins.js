@@ -12,8 +12,15 @@ export function twinCosines(own, patch, others) {
   const { width } = own, all = [own.rows, others.rows], count = (own.rows.length + others.rows.length) / width;
   const mean = new Float64Array(width);
   for (const rows of all) rows.forEach((value, at) => { mean[at % width] += value / count; });
-  const less = (rows) => Float64Array.from(rows, (value, at) => value - mean[at % width]);
+  // Rounded as the tokens are, or what is left of tokens that are all one is no zero.
+  const less = (rows) => Float64Array.from(rows, (value, at) => value - Math.fround(mean[at % width]));
   return cosines(less(own.rows.subarray(patch * width, (patch + 1) * width)), less(others.rows));
+}
+
+/** The patch that is most alike; null where none is, or where no cosine is a number. */
+export function twinOf(alike) {
+  const best = argmax(alike);
+  return alike[best] > 0 ? best : null;
 }
 
 /** A photograph that was kept, and in it the twin of a patch of another one. */
@@ -34,7 +41,9 @@ export function twinLook() {
     const name = manifest.layers[layer - 1]?.tokens;
     element.hidden = !asked || !name || kept?.manifest !== manifest;
     if (element.hidden) return null;
-    const alike = twinCosines(patchTokens(found.outputs[name], columns ** 2), patch, kept.tokens[name]), best = argmax(alike);
+    const alike = twinCosines(patchTokens(found.outputs[name], columns ** 2), patch, kept.tokens[name]), best = twinOf(alike);
+    element.hidden = best === null;
+    if (element.hidden) return null;
     showPlanes(under, kept.planes, kept.side);
     veil(over, kept.columns, kept.columns, (i) => clamp((alike[i] - FLOOR) / (1 - FLOOR), 0, 1));
     mark(kept.columns, best);

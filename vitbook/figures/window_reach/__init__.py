@@ -1,6 +1,7 @@
 """What of a photograph a patch's token can see behind windows that move and maps that shrink."""
 
 from collections.abc import Sequence
+from operator import index
 
 from vitbook.figures.parts.drawing import as_images, patch_at
 from vitbook.figures.parts.figure import Figure, at_the_start
@@ -17,7 +18,7 @@ def window_reach(
     side: int = 16,
     window: int = 4,
     depths: Sequence[int] = (2, 2, 2),
-    token: tuple[int, int] = (3, 5),
+    token: tuple[int, int] | None = None,
     task: str | None = None,
     title: str = "Click a patch: how much of the photograph does its token see?",
     description: str | None = None,
@@ -32,14 +33,17 @@ def window_reach(
         side: patches along either side, at most 16; halved once less than there are stages.
         window: tokens along a window's side; divides the grid of every stage that is larger.
         depths: blocks of each stage.
-        token: (row, column) of the patch that is asked at the start.
+        token: (row, column) of the patch that is asked at the start; by default (3, 5), or what of
+            the grid is nearest to it.
 
     Raises:
         ValueError: a grid that cannot be halved so often or that windows do not divide, no block,
             or a patch that is not there.
     """
     image = as_images(image[None])[0]
+    side, window, depths = index(side), index(window), tuple(map(index, depths))
     _check(side, window, depths)
+    token = (min(3, side - 1), min(5, side - 1)) if token is None else token
     asked = patch_at(token, (side, side))
     data = {
         "photo": jpeg(image), "size": list(image.shape[1:]), "side": side, "window": window,

@@ -27,6 +27,7 @@ def costs_by_size(sizes: Iterable[int] = (224, 448, 896)) -> dict[str, list[tupl
     Args:
         sizes: multiples of 224, as Swin's windows of 7 must divide its last map.
     """
+    sizes = tuple(sizes)
     return {
         name: [(size, _macs(_model(name, size), size) / 1e9) for size in sizes]
         for name in (*PLAIN, *IN_WINDOWS, *PYRAMIDS)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitbook.runs.recipe import Recipe
-from vitbook.training.engine.parts_of_models import depths, matrices
+from vitbook.training.engine.parts_of_models import in_blocks, matrices
 
 POLYNOMIAL = 3.4445, -4.7750, 2.0315  # Jordan's: steepest at 0, and small values grow fast
 NEWTON_SCHULZ_STEPS = 5
@@ -26,7 +26,9 @@ def nearly_orthogonal(
     a, b, c = POLYNOMIAL
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for order in (torch.inf, 2):  # by the largest entry first: squares overflow, and vanish
+        length = torch.linalg.vector_norm(x, order, dim=(1, 2), keepdim=True)
+        x = x / length.clamp(min=torch.finfo(x.dtype).tiny)
     for _ in range(NEWTON_SCHULZ_STEPS):
         square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
@@ -106,7 +108,23 @@ class SideBySide:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Moments alone: what groups hold beside their parameters, the recipe says anew."""
+        """Moments alone: what groups hold beside their parameters, the recipe says anew.
+
+        Raises:
+            ValueError: groups of other sizes, or moments of other shapes than the parameters.
+        """
+        given, own = state_dict["param_groups"], self.param_groups
+        sizes, fit = ([len(group["params"]) for group in groups] for groups in (given, own))
+        shapes = dict(enumerate(weight.shape for group in own for weight in group["params"]))
+        if sizes != fit or any(
+            moment.ndim and moment.shape != shapes.get(at)
+            for at, moments in state_dict["state"].items()
+            for moment in moments.values()
+        ):
+            raise ValueError(
+                f"state of groups of {sizes} parameters for groups of {fit}: expected that of a "
+                "model with the same parameters, of the same shapes"
+            )
         first = 0
         for each in self.optimizers:
             last = first + _size(each)
@@ -150,13 +168,7 @@ def muon_and_adamw(model: nn.Module, groups: list[dict], recipe: Recipe) -> Side
 
 def matrices_of_blocks(model: nn.Module) -> set[Tensor]:
     """Weights of the linear layers from the first block to the last."""
-    depth = depths(model) or {}
-    last = max(depth.values(), default=0)
-    return {
-        weight
-        for weight in matrices(model)
-        if weight.ndim == 2 and 0 < depth.get(weight, last) < last
-    }
+    return {weight for weight in matrices(model) & in_blocks(model) if weight.ndim == 2}
 
 
 def _of(group: dict, chosen: set[Tensor], inside: bool) -> dict:

@@ -104,6 +104,21 @@ def depths(model: nn.Module) -> dict[Tensor, int] | None:
     return None
 
 
+def in_blocks(model: nn.Module) -> set[Tensor]:
+    """Parameters of the blocks that :func:`depths` counts; of timm's models, what is numbered."""
+    for part in layers_around(model):
+        if callable(getattr(part, "group_matcher", None)):
+            numbered = {w for name, w in part.named_parameters() if re.search(r"\.\d+\.", name)}
+            return {
+                w for w, depth in depths(part).items() if depth and w in numbered - head_of(part)
+            }
+        encoder = getattr(part, "encoder", None)
+        own = isinstance(encoder, nn.Module) and getattr(unwrapped(encoder), "blocks", None)
+        if blocks := own or _chain(part):
+            return {weight for block in blocks for weight in block.parameters()}
+    return set()
+
+
 def _by_name(model: nn.Module, number: int) -> dict[Tensor, int]:
     """Of our models, whose encoder may have positions before its blocks."""
     weights, found = dict(model.named_parameters()), {}

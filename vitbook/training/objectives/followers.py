@@ -27,8 +27,14 @@ def follow(behind: nn.Module, ahead: nn.Module, momentum: float | int) -> None:
     Args:
         behind: of :func:`slow_copies`.
         ahead: what it is a copy of.
-        momentum: share that the copy keeps of itself: at 0 it is the learning part, at 1 it stays.
+        momentum: share that the copy's parameters keep of themselves: at 0 they are those of the
+            learning part, at 1 they stay. Buffers, such as running statistics, stay as they are.
+
+    Raises:
+        ValueError: a momentum outside of 0 to 1.
     """
+    if not 0 <= momentum <= 1:
+        raise ValueError(f"momentum {momentum}: expected a share from 0 to 1")
     for copied, part in zip(behind.modules(), ahead.modules(), strict=True):
         copied.training = part.training
     for copied, weight in zip(behind.parameters(), ahead.parameters(), strict=True):
@@ -46,5 +52,10 @@ def distillation_targets(
     Args:
         scores: of the slow copy.
         center: their running mean.
+
+    Raises:
+        ValueError: a temperature that is not above 0.
     """
+    if not temperature > 0:
+        raise ValueError(f"temperature {temperature}: expected a number above 0")
     return ((scores - center) / temperature).softmax(dim=1)

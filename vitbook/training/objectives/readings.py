@@ -12,6 +12,7 @@ from vitbook.model_utilities import evaluating
 
 # Similarities that are held at once: 64 MB.
 MOST = 2**24
+SHORTEST = 1e-12  # below, F.normalize brings no length to 1
 
 
 def mean_token(
@@ -55,13 +56,21 @@ def _in_batches(
 def nearest_other(features: Float[Tensor, "n features"], labels: Int64[Tensor, "n"]) -> float:
     """Share of images whose nearest other image, by the cosine, has their label.
 
+    Of several that are as near to the last bit, one is taken by their order: of a collapsed body,
+    all of whose features are alike, this says how the images are sorted.
+
     Raises:
-        ValueError: fewer than two images, or features without a length.
+        ValueError: fewer than two images, features without a length, or other labels than one each.
     """
     if len(features) < 2:
         raise ValueError(f"{len(features)} images: expected two at least, as each needs another")
-    if not features.float().norm(dim=1).isfinite().all():
+    if labels.shape != features.shape[:1]:
+        raise ValueError(f"labels {tuple(labels.shape)}: expected one for each of {len(features)}")
+    lengths = features.float().norm(dim=1)
+    if not lengths.isfinite().all():
         raise ValueError("the features hold NaN, or numbers too large to have a length")
+    if lengths.min() < SHORTEST:
+        raise ValueError(f"features of length {lengths.min():g}: expected {SHORTEST:g} at least")
     known, right = F.normalize(features.float(), dim=1), 0
     rows = max(1, MOST // len(known))
     for first in range(0, len(known), rows):
@@ -77,6 +86,11 @@ def spread(projections: Float[Tensor, "batch dimensions"]) -> float:
 
     The share of the unit-length projections that is not their common mean: one less the squared
     length of the mean. A projection of zeros has no direction, and adds nothing.
+
+    Raises:
+        ValueError: no image.
     """
+    if not len(projections):
+        raise ValueError("the spread of no projections: expected one image at least")
     unit = F.normalize(projections.float(), dim=1)
     return (unit.square().sum(dim=1).mean() - unit.mean(dim=0).square().sum()).item()
