@@ -9,13 +9,14 @@ from vitbook.studies.moving_labels import (
     CenteredLabels,
     FixedLabels,
     SlowLabels,
+    StoppedLabels,
     TokenLabels,
     TokensApart,
     found,
 )
 from vitbook.training.objectives.followers import distillation_targets
 
-KINDS = (TokenLabels, FixedLabels, SlowLabels, CenteredLabels, TokensApart)
+KINDS = (TokenLabels, StoppedLabels, FixedLabels, SlowLabels, CenteredLabels, TokensApart)
 
 
 def images(batch=6, seed=0):
@@ -76,6 +77,16 @@ def test_labels_get_a_gradient_only_where_the_body_makes_them(kind):
     assert learner.predictor[0].weight.grad.abs().sum() > 0
     copies = [w for name, w in learner.named_parameters() if name.startswith("slow_")]
     assert not any(weight.requires_grad for weight in copies)
+
+
+def test_stopped_labels_differ_in_the_gradient_alone():
+    free, stopped = (learner_of(kind).eval() for kind in (TokenLabels, StoppedLabels))
+    both = [each(images(), places(each)) for each in (free, stopped)]
+    assert torch.equal(both[0].loss, both[1].loss)
+    for seen in both:
+        seen.loss.backward()
+    weights = [each.model.encoder.norm.weight.grad for each in (free, stopped)]
+    assert not torch.allclose(*weights) and weights[1].abs().sum() > 0
 
 
 @pytest.mark.parametrize(("kind", "moved"), [(FixedLabels, 0.0), (SlowLabels, 0.01)])

@@ -19,7 +19,7 @@ def label_cloud(
     *,
     group: str = "place",
     task: str | None = None,
-    title: str = "Labels that nothing holds fall into one point",
+    title: str = "Labels of tokens while a network learns",
     description: str | None = None,
 ) -> Figure:
     """Labels as points of a plane, which the reader follows through a training.

@@ -9,6 +9,7 @@ from vitbook.studies.moving_labels.token_labels import (
     CenteredLabels,
     FixedLabels,
     SlowLabels,
+    StoppedLabels,
     TokenLabels,
     TokensApart,
     found,
@@ -23,6 +24,7 @@ __all__ = [
     "FixedLabels",
     "LatentBlocks",
     "SlowLabels",
+    "StoppedLabels",
     "TokenLabels",
     "TokensApart",
     "blocks_on",
@@ -33,6 +35,7 @@ __all__ = [
 # By the objective of a recipe.
 LEARNERS: dict[str, type[Learner]] = {
     "token_free": TokenLabels,
+    "token_stopped": StoppedLabels,
     "token_fixed": FixedLabels,
     "token_slow": SlowLabels,
     "token_centered": CenteredLabels,

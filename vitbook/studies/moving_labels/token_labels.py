@@ -159,6 +159,17 @@ class TokenLabels(MaskedLearner):
         }
 
 
+class StoppedLabels(TokenLabels):
+    """The body's own labels, toward which no gradient moves them: one ``detach`` is the difference.
+
+    The stop-gradient of Chen and He 2021 ("SimSiam"), section 4.1. The layer that makes the labels
+    is then in no loss, and stays as it was drawn.
+    """
+
+    def loss(self, predicted: Labels, labels: Labels) -> Float[Tensor, ""]:
+        return super().loss(predicted, labels.detach())
+
+
 class FixedLabels(TokenLabels):
     """The labels are those of a copy that never moves: the network as it was drawn.
 
