@@ -195,7 +195,7 @@ def _flexible() -> Table:
         "A patch size drawn for every step",
         f"{about['dataset']}; {about['steps']:,} steps of {about['batch']} images for each run, "
         f"the same images in the same order; asked of {about['asked']:,} held-out images. Model: "
-        f"{about['model']}. Optimiser: {about['optimizer']}. {about['made']}. Drawn less fixed, "
+        f"{about['model']}. Optimiser: {about['optimizer']}. Drawn less fixed, "
         f"points (Welch, 95 %, of the seeds alone): {behind(8).told()} with patches of 8, "
         f"{behind(16).told()} with patches of 16.",
         [{"learned with": row["arm"], "seed": str(row["seed"]), "asked with": str(row["patch"]),
