@@ -54,6 +54,10 @@ def test_single_runs_show_and_decide_nothing():
     assert "decide nothing" in told and "RoPE (+5.0)" in told and "RMSNorm (−4.0)" in told
     assert "7 of 9 lie within" in told and "±1.4 points" in study.spread_told(found)
     assert "±" not in study.side_by_side(found)[0]["accuracy, %"]
+    two = {
+        role: some if role in ("plain", "RoPE") else type(some)() for role, some in found.items()
+    }
+    assert "plain, once: RoPE, +5.0 points" in study.told(two)
 
 
 def test_three_seeds_are_corrected_together():

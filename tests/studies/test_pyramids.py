@@ -50,7 +50,7 @@ def test_without_rows_nothing_is_said(ledger):
     ledger(rows={})
     found = study.learned()
     assert found.seeds == found.top1("Swin") == found.against_plain("Swin") == "not run"
-    assert "has been run" in found.finding and "not been run" in found.of_ways
+    assert "No two models" in found.finding and "not been run" in found.of_ways
     kept = study.evidence()
     assert not kept.claims and len(kept.tables) == 2 and len(kept.not_run) == 6
 

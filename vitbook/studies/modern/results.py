@@ -146,6 +146,9 @@ def told(found: Trained) -> str:
 
 def _shown(alone: Mapping[str, Comparison]) -> str:
     order = sorted(alone, key=lambda name: alone[name].gap)
+    if len(order) == 1:
+        told = f"{order[0]}, {_gap(alone[order[0]])} points"
+        return f"One change was run beside plain, once: {told}. It shows, and decides nothing."
     within = sum(one.low <= 0 <= one.high for one in alone.values())
     return (
         f"These are single runs: they show, and decide nothing. Highest beside plain lies "

@@ -96,7 +96,7 @@ class Learned:
     def finding(self) -> str:
         """Which models stand above plain, and which below, by the rule set before the runs."""
         if not self.claims:
-            return "No model of this comparison has been run."
+            return "No two models of this comparison have been run yet."
         found, groups, order = Evidence(self.claims), {}, list(VERDICTS.values())
         for claim in self.claims:
             words = _standing(claim, found.verdict(claim.name))
