@@ -44,7 +44,7 @@ def test_it_is_small(wheel):
     }
     ledger = {name: size for name, size in data.items() if name.endswith(".xz")}
     assert sorted(ledger) == ["measurements.json.xz", "results.json.xz"]
-    assert wheel.stat().st_size - sum(data.values()) < 1.23e6
+    assert wheel.stat().st_size - sum(data.values()) < 1.29e6
     assert sum(data.values()) - sum(ledger.values()) < 3e4
     assert ledger["results.json.xz"] / len(list((ROOT / "data" / "results").glob("*.json"))) < 500
     names = [part.filename for part in parts]

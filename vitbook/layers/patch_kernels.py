@@ -2,7 +2,6 @@
 
 import torch
 import torch.nn.functional as F
-from einops import einsum
 from jaxtyping import Float, Float64
 from torch import Tensor
 
@@ -66,8 +65,7 @@ def resize_patch_kernel(
         torch.linalg.pinv(resize_matrix(old, size, images).T).to(kernel.device)
         for old, size in zip(kernel.shape[2:], new, strict=True)
     )
-    found = einsum(down, kernel.double(), across, "p r, d c r k, q k -> d c p q")
-    return found.to(kernel.dtype)
+    return (down @ kernel.double() @ across.T).to(kernel.dtype)
 
 
 def _check_way(images: str) -> None:
