@@ -206,6 +206,21 @@ def log_odds(accuracy: float | int, held_out: int) -> float:
     return log((right + 0.5) / (held_out - right + 0.5))
 
 
+def sign_test(more: int, fewer: int) -> float:
+    """Chance of a split as lopsided as this if both sides are alike, two-sided and exact.
+
+    Of two models: the images that the one alone names right, and those that the other alone does.
+
+    Example:
+        >>> from vitbook.runs.statistics import sign_test
+        >>> sign_test(3, 0), sign_test(0, 0)
+        (0.25, 1.0)
+    """
+    with from_extra("data"):
+        from scipy.stats import binomtest
+    return float(binomtest(more, more + fewer).pvalue) if more + fewer else 1.0
+
+
 def holm(chances: Sequence[float | int]) -> list[float]:
     """Chances corrected for how many there are (Holm 1979), in the order given.
 

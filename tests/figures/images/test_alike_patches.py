@@ -44,7 +44,7 @@ def test_the_stored_tokens_keep_the_likeness():
 
 
 def test_brightness_begins_above_the_floor(js):
-    found = js("alike_patches", "[.2, .3, .65, 1].map((c) => brightness(c, .3))")
+    found = js("veil", "[.2, .3, .65, 1].map((c) => brightness(c, .3))")
     assert found == pytest.approx([0, 0, 0.5, 1])
 
 

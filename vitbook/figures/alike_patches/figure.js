@@ -4,9 +4,7 @@ import { canvas, div, drag, frame, image, label, labelled, photo } from "../part
 import { node } from "../parts/page.js";
 import { live } from "../parts/live.js";
 import { cosines } from "../parts/pieces.js";
-
-/** How bright a cosine is, 0 to 1: dark up to `floor`. */
-export const brightness = (cosine, floor) => clamp((cosine - floor) / (1 - floor), 0, 1);
+import { brightness } from "../parts/veil.js";
 
 /**
  * @param {HTMLElement} root

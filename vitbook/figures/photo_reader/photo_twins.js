@@ -1,5 +1,6 @@
-import { argmax, clamp } from "../parts/numbers.js";
+import { argmax } from "../parts/numbers.js";
 import { cosines } from "../parts/pieces.js";
+import { brightness } from "../parts/veil.js";
 import { layerPanel, showPlanes, veil } from "./photo_looks.js";
 
 const FLOOR = .3; // cosines up to this one leave a patch dark
@@ -45,7 +46,7 @@ export function twinLook() {
     element.hidden = best === null;
     if (element.hidden) return null;
     showPlanes(under, kept.planes, kept.side);
-    veil(over, kept.columns, kept.columns, (i) => clamp((alike[i] - FLOOR) / (1 - FLOOR), 0, 1));
+    veil(over, kept.columns, kept.columns, (i) => brightness(alike[i], FLOOR));
     mark(kept.columns, best);
     words.textContent = `Its twin in the photograph that you kept, layer ${layer}`;
     return { best, cosine: alike[best], columns: kept.columns, same: kept.planes === planes };

@@ -1,9 +1,7 @@
 """What stands behind the chapter on any size, as it reads it and as its evidence page shows it."""
 
-from math import comb
-
 from vitbook import runs
-from vitbook.runs import Evidence, Table
+from vitbook.runs import Evidence, Table, statistics
 from vitbook.runs.rows import Measurement
 from vitbook.runs.statistics import LEVEL, Difference, difference, holm, summary
 from vitbook.runs.tables import interval
@@ -53,8 +51,7 @@ def sign_test(ours: str, theirs: str) -> float:
     """Chance of as lopsided a split of the photographs that one alone names right, two-sided."""
     ahead = sum(a > b for a, b in zip(ours, theirs, strict=True))
     back = sum(a < b for a, b in zip(ours, theirs, strict=True))
-    tail = sum(comb(ahead + back, k) for k in range(min(ahead, back) + 1))
-    return min(1.0, 2 * tail / 2 ** (ahead + back))
+    return statistics.sign_test(ahead, back)
 
 
 def chances() -> dict[tuple[str, int], tuple[float, float]]:

@@ -13,7 +13,12 @@ from vitbook.model_utilities import evaluating
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.batches import Batches
 from vitbook.training.objectives.followers import distillation_targets, follow, slow_copies
-from vitbook.training.objectives.masks import MaskedLearner, at_places, check_plain
+from vitbook.training.objectives.masks import (
+    MaskedLearner,
+    at_places,
+    check_keeps_tokens,
+    check_plain,
+)
 from vitbook.training.objectives.readings import mean_tokens, nearest_other, spread
 
 Images = Float[Tensor, "batch channels height width"]
@@ -77,11 +82,7 @@ class TokenLabels(MaskedLearner):
     def __init__(self, model: nn.Module, hidden: int = 128, dimensions: int = 16):
         super().__init__()
         check_plain(model, "labels of hidden tokens")
-        if getattr(model.encoder, "shrinks", False):
-            raise ValueError(
-                "labels of hidden tokens of an encoder that gives fewer tokens than it takes: "
-                "expected one that keeps a token for each patch, such as that of vit_micro_patch2_8"
-            )
+        check_keeps_tokens(model, "labels of hidden tokens")
         self.model = model
         self.mask = nn.Parameter(torch.zeros(model.prefix.shape[1]))
         width = getattr(model.encoder.norm, "normalized_shape", self.mask.shape)[-1]

@@ -15,7 +15,13 @@ from vitbook.studies.self_supervision.patch_colors import (
 )
 from vitbook.training.engine.batch_random import seed_of
 from vitbook.training.engine.processes import processes
-from vitbook.training.objectives.masks import MASKED, ChosenPatches, MaskedLearner, check_plain
+from vitbook.training.objectives.masks import (
+    MASKED,
+    ChosenPatches,
+    MaskedLearner,
+    check_keeps_tokens,
+    check_plain,
+)
 
 
 class MaskedPatches(MaskedLearner):
@@ -57,11 +63,7 @@ class MaskedPatches(MaskedLearner):
     def __init__(self, model: nn.Module):
         super().__init__()
         check_plain(model, "masked patch prediction")
-        if getattr(model.encoder, "shrinks", False):
-            raise ValueError(
-                "masked patch prediction of an encoder that gives fewer tokens than it takes: "
-                "expected one that keeps a token for each patch, such as that of vit_micro_patch2_8"
-            )
+        check_keeps_tokens(model, "masked patch prediction")
         self.model = model
         self.mask = nn.Parameter(torch.zeros(model.prefix.shape[1]))
         final = getattr(model.encoder.norm, "normalized_shape", self.mask.shape)[-1]

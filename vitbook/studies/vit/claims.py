@@ -6,9 +6,9 @@ from einops import rearrange
 import vitbook
 from vitbook import analysis, datasets, runs
 from vitbook import published_counts as counts
-from vitbook.extras import from_extra
 from vitbook.models import create_model
 from vitbook.runs import Claim, Evidence, Result, Table, difference, get_recipe
+from vitbook.runs.statistics import sign_test
 from vitbook.studies.vit.measures import grid_trend, older, trend_of
 from vitbook.training import predict
 
@@ -108,8 +108,6 @@ def _shuffled(rows: list[Result]) -> Table:
 
 def _older(plain: list[Result]) -> Table:
     """Digit by digit: whether the Vision Transformer's errors are fewer, or others."""
-    with from_extra("chapters"):
-        from scipy.stats import binomtest
     test = datasets.load("digits", "test")
     lines = []
     for row in sorted(plain, key=lambda row: row.seed)[:3]:
@@ -117,11 +115,11 @@ def _older(plain: list[Result]) -> Table:
         for name, guesses in older().items():
             right, other = ours == test.labels, guesses == test.labels
             only, missed = int((right & ~other).sum()), int((other & ~right).sum())
-            chance = binomtest(only, only + missed).pvalue if only + missed else 1.0
             lines.append({
                 "seed": str(row.seed), "beside": name,
                 "right": f"{int(right.sum())} and {int(other.sum())} of {len(test)}",
-                "only ours": str(only), "only the other": str(missed), "p": f"{chance:.2f}",
+                "only ours": str(only), "only the other": str(missed),
+                "p": f"{sign_test(only, missed):.2f}",
             })  # fmt: skip
     return Table(
         "Beside older methods",

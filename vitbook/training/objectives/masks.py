@@ -148,6 +148,15 @@ def check_plain(model: nn.Module, learner: str) -> None:
         )
 
 
+def check_keeps_tokens(model: nn.Module, learner: str) -> None:
+    """A label of each patch needs a token of each at the end."""
+    if getattr(model.encoder, "shrinks", False):
+        raise ValueError(
+            f"{learner} of an encoder that gives fewer tokens than it takes: "
+            "expected one that keeps a token for each patch, such as that of vit_micro_patch2_8"
+        )
+
+
 def at_places(
     patches: Float[Tensor, "batch patches features"], places: Int64[Tensor, "batch chosen"]
 ) -> Float[Tensor, "batch chosen features"]:
