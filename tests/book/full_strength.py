@@ -1,5 +1,10 @@
-"""Runs a chapter at SCALE = "gpu" with next to no budget: python ... CHAPTER [pretended]"""
+"""Runs a chapter at SCALE = "gpu" with next to no budget: python ... CHAPTER [pretended]
 
+Of its cells those that the switch reaches, and those that these need; all others are as they are
+at SCALE = "page", where another test runs them.
+"""
+
+import ast
 import io
 import json
 import os
@@ -52,16 +57,76 @@ def write_few_pictures(root: Path) -> None:
         pq.write_table(table.replace_schema_metadata(about), path)
 
 
+def names_of(source: str) -> tuple[set[str], set[str], set[str], set[str]]:
+    """Names that a cell reads of others, writes or changes, binds anew, and imports."""
+    reads, writes, anew, imports = set(), set(), set(), set()
+    for statement in ast.parse(source).body:
+        nodes = list(ast.walk(statement))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        read = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        taken = {
+            (node.asname or node.name).split(".")[0]
+            for node in nodes
+            if isinstance(node, ast.alias)
+        }
+        called = (
+            node.value.func
+            for node in nodes
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        )
+        parts = [node for node in nodes if isinstance(node, ast.Attribute | ast.Subscript)]
+        changed = {root(node) for node in parts if not isinstance(node.ctx, ast.Load)}
+        changed |= {root(node) for node in called if isinstance(node, ast.Attribute)}
+        changed |= {root(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
+        changed.discard("")
+        reads |= (read | changed) - anew
+        writes |= bound | taken | changed
+        imports |= taken
+        if isinstance(statement, ast.Assign | ast.FunctionDef | ast.Import | ast.ImportFrom):
+            anew |= (bound | taken) - read
+    return reads, writes, anew, imports
+
+
+def root(node: ast.AST) -> str:
+    """The name in front of attributes, subscripts and calls; nothing if there is none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def reached(sources: list[str]) -> list[bool]:
+    """Of each cell, whether the switch changes what it does, or a later such cell needs it."""
+    cells = [names_of(source) for source in sources]
+    modules = set().union(*(imports for *_, imports in cells))  # a call does not change these
+    cells = [
+        (reads, writes - modules | imports, anew, imports) for reads, writes, anew, imports in cells
+    ]
+    changed, needed, hit, kept = {"SCALE", "BUDGET"}, set(), [], []
+    for reads, writes, anew, _ in cells:
+        hit.append(bool({"SCALE"} & writes or reads & changed))
+        changed = changed | writes if hit[-1] else changed - anew
+    for (reads, writes, anew, _), own in zip(reversed(cells), reversed(hit), strict=True):
+        kept.insert(0, own or bool(writes & needed))
+        if kept[0]:
+            needed = needed - anew | reads
+    return kept
+
+
 def stops_of(path: Path) -> list[str]:
     """Where the chapter stops, a line a cell; what it asserts of the book's models aside."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    shell, said = InteractiveShell.instance(), []
+    shell, said, sources = InteractiveShell.instance(), [], {}
     for number, cell in enumerate(json.loads(path.read_text())["cells"]):
         tags = cell["metadata"].get("tags", [])
-        if cell["cell_type"] != "code" or {"raises-exception", "solution"} & set(tags):
+        if cell["cell_type"] == "code" and not {"raises-exception", "solution"} & set(tags):
+            sources[number] = SWITCH.sub(TINY, shell.transform_cell("".join(cell["source"])))
+    kept = reached(list(sources.values()))
+    for (number, source), wanted in zip(sources.items(), kept, strict=True):
+        if not wanted:
             continue
-        source = SWITCH.sub(TINY, shell.transform_cell("".join(cell["source"])))
         try:
             exec(compile(source, f"cell {number}", "exec"), shell.user_ns)
         except Exception as error:

@@ -110,6 +110,16 @@ def test_a_row_that_another_experiment_asked_for_counts(ledger):
     ledger(asked_by="modern", rows={"plain": [50.0]})
     found = study.learned()
     assert found.top1("plain") == "50.0, one run"
+    assert [line["accuracy, %"] for line in found.table] == ["50.0, one run"] + 5 * ["not run"]
+
+
+def test_other_rows_than_the_ledgers_are_told_alike(ledger):
+    ledger(rows={role: around(50 + at) for at, role in enumerate(study.ROLES)})
+    rows = study.learned().rows
+    ledger(rows={})
+    found = study.learned(rows.__getitem__)
+    assert found.rows == rows and found.table[0]["points above plain"] == ""
+    assert found.table[5]["points above plain"].startswith("+5.0 (+4.")
 
 
 def test_the_same_cost_and_seven_times_the_parameters():

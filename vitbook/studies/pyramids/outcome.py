@@ -3,7 +3,7 @@
 Nothing here knows the outcome: one run is told as one run, and what is not there as not run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -12,6 +12,7 @@ from vitbook import datasets, runs
 from vitbook.runs import Claim, Comparison, Evidence, PlannedRun, Result
 from vitbook.runs.planned_run import num_images
 from vitbook.runs.statistics import OneRun
+from vitbook.studies.pyramids.costs import small_models
 
 EXPERIMENT, PLAIN = "pyramids", "plain"
 NOT_RUN = "not run"
@@ -54,6 +55,20 @@ class Learned:
             return NOT_RUN
         told = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         return f"{told} seed{'s' * (counts[-1] > 1)} of each"
+
+    @property
+    def table(self) -> list[dict[str, str]]:
+        """Of each model, its size, what it reaches, and how much more than plain."""
+        counted = small_models(self.models.values())
+        return [
+            {
+                "model": told.removeprefix("the "),
+                "parameters, millions": f"{counted[self.models[role]][0] / 1e6:.2f}",
+                "accuracy, %": self.top1(role),
+                "points above plain": "" if role == PLAIN else self.against_plain(role),
+            }
+            for role, told in ROLES.items()
+        ]
 
     def top1(self, role: str) -> str:
         """Held-out accuracy in percent: the mean of all seeds with their spread, or one run."""
@@ -125,15 +140,20 @@ class Learned:
         return f"Of the ways to shrink, {'; '.join(told)}."
 
 
-def learned() -> Learned:
-    """By the ledger as it is now, with rows that another experiment asked for too."""
+def learned(rows: Callable[[str], Sequence[Result]] | None = None) -> Learned:
+    """By the ledger as it is now, with rows that another experiment asked for too.
+
+    Args:
+        rows: role -> its rows, of other runs than the ledger's.
+    """
     (experiment,) = (each for each in runs.read_experiments() if each.name == EXPERIMENT)
-    answers = {run: row for row in runs.read_all() if (run := PlannedRun.of(row)) is not None}
     planned = experiment.roles.items()
-    return Learned(
-        {role: [answers[run] for run in some if run in answers] for role, some in planned},
-        {role: some[0].model for role, some in planned},
-    )
+    if rows is None:
+        answers = {run: row for row in runs.read_all() if (run := PlannedRun.of(row)) is not None}
+        found = {role: [answers[run] for run in some if run in answers] for role, some in planned}
+    else:
+        found = {role: rows(role) for role, _ in planned}
+    return Learned(found, {role: some[0].model for role, some in planned})
 
 
 def _capital(words: str) -> str:
