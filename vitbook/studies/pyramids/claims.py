@@ -5,7 +5,7 @@ from itertools import combinations
 from vitbook import runs
 from vitbook.runs import Evidence, Table
 from vitbook.studies.pyramids.costs import costs_by_size, small_models
-from vitbook.studies.pyramids.outcome import EXPERIMENT, NOT_RUN, ROLES, WAYS, Learned, learned
+from vitbook.studies.pyramids.outcome import EXPERIMENT, ROLES, WAYS, Learned, learned
 
 
 def evidence() -> Evidence:
@@ -22,12 +22,10 @@ def _sizes(found: Learned) -> Table:
     lines = []
     for role, told in ROLES.items():
         parameters, macs = counted[found.models[role]]
-        paces = [row.images_per_second for row in found.rows[role]]
         lines.append({
             "role": told.removeprefix("the "), "model": f"`{found.models[role]}`",
             "parameters": f"{parameters:,}", "multiply-adds": f"{macs / 1e6:.1f} M",
             "accuracy, %": found.top1(role),
-            "images a second": f"{max(paces):,.0f}" if paces else NOT_RUN,
         })  # fmt: skip
     return Table(
         "Six models of one cost",
