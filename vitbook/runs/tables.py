@@ -1,6 +1,7 @@
 """Rows with what they have in common said once, and tables on a terminal."""
 
 import json
+from collections.abc import Sequence
 
 from vitbook.runs.rows import Result
 
@@ -63,7 +64,7 @@ def print_table(lines: list[dict[str, str]]) -> None:
         print("  ".join(padded).rstrip())
 
 
-def interval(values: list[float], form: str) -> str:
-    """A middle and its interval, [middle, low, high], as "0.99 [0.98, 1.00]"."""
-    middle, low, high = (f"{value:{form}}" for value in values)
+def interval(values: Sequence[float], form: str) -> str:
+    """A middle and its interval, as "−0.01 [−0.02, 0.00]": with a real minus sign."""
+    middle, low, high = (f"{value:{form}}".replace("-", "−") for value in values)
     return f"{middle} [{low}, {high}]"

@@ -69,8 +69,8 @@ def empty(way: str, of: int, order: str = "by file name") -> dict:
 
 
 def told(values: list[float | int], form: str = ".0f") -> str:
-    """A share and its interval in percent, with a real minus sign."""
-    return interval([100 * float(each) for each in values], form).replace("-", "−")
+    """A share and its interval in percent."""
+    return interval([100 * float(each) for each in values], form)
 
 
 def numbers() -> dict[str, str | float | int]:

@@ -22,6 +22,7 @@ from vitbook.analysis.attribution.scoring import SCORES, TWIN, beside_twin, mean
 from vitbook.extras import from_extra
 from vitbook.models.catalog import fresh_twin
 from vitbook.runs.measuring import Sheet, measurement
+from vitbook.runs.tables import interval
 from vitbook.training import AtScale
 from vitbook.training.asked import SomeImages
 
@@ -187,8 +188,4 @@ def _by_name(rows: Iterable[dict]) -> dict[str, dict]:
 
 def span(values: list[float] | None, digits: int = 2, sign: str = "") -> str:
     """A mean and its interval; empty where there is none."""
-    if values is None:
-        return ""
-    mean, low, high = values
-    number = f"{sign}.{digits}f"
-    return f"{mean:{number}} [{low:{number}}, {high:{number}}]".replace("-", "−")
+    return "" if values is None else interval(values, f"{sign}.{digits}f")

@@ -107,8 +107,8 @@ def unpainted(images: str, marks: str) -> list[float]:
 
 
 def told(values: list[float], form: str = "+.1f") -> str:
-    """A mean and its interval for a text, with a real minus sign."""
-    return interval(values, form).replace("-", "−")
+    """A mean and its interval for a text."""
+    return interval(values, form)
 
 
 def _told(values: list[float], form: str = ".1f") -> str:

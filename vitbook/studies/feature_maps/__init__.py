@@ -48,8 +48,7 @@ def less_last(name: str, what: str, block: int) -> str:
         what: "ridge" or "neighbours".
         block: counted from 0.
     """
-    told = interval([100 * each for each in _rows(name)[block][f"{what}_less_last"]], "+.1f")
-    return told.replace("-", "−")
+    return interval([100 * each for each in _rows(name)[block][f"{what}_less_last"]], "+.1f")
 
 
 def silent(weights: str, photographs: int, layers: str = "last") -> float:

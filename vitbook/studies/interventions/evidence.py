@@ -22,7 +22,7 @@ def _of(kind: str, subject: str = SUBJECT):
 
 
 def _told(value: list[float] | None) -> str:
-    return "" if value is None else interval(value, ".2f").replace("-", "−")
+    return "" if value is None else interval(value, ".2f")
 
 
 def _patched() -> Table:

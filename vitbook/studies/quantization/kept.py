@@ -16,7 +16,7 @@ def rows(kind: str, **wanted: object) -> list[dict]:
 def points(row: dict) -> str:
     """The difference to the exact model in points, with its interval."""
     values = [100 * value for value in row["difference"]]
-    return interval(values, "+.1f").replace("-", "−")
+    return interval(values, "+.1f")
 
 
 def change(row: dict) -> str:

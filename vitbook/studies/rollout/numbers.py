@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from vitbook import runs
 from vitbook.analysis.attention.rollout import roll_out
 from vitbook.analysis.capture.record import record_attention
+from vitbook.runs.tables import interval
 from vitbook.studies.rollout.drawings import alike
 from vitbook.studies.rollout.heads import NAME, SINK, Sinks, run_encoder
 
@@ -111,7 +112,7 @@ def of_use(
     for name, by in (("cost", "mean"), ("cost-zero", "zero")):
         (removed,) = runs.measurements("head_ablation", f"{NAME}-tf_flowers-{by}")
         drops = [row["drop"] for row in removed.rows if row["layer"] == SINK[0] + 1]
-        costs[name] = _interval(drops.pop(SINK[1]))
+        costs[name] = interval(drops.pop(SINK[1]), ".2f")
         surely += sum(low > 0 for _, low, _ in drops)
     (pointing,) = runs.measurements("collages", f"{NAME}-tiny_imagenet")
     points = {row["reads"]: row["pointing"] for row in pointing.rows if row["name"] == "relevance"}
@@ -119,9 +120,6 @@ def of_use(
     return costs | {
         "others-cost": surely, "cost-of": removed.settings["intact_score"][0],
         "longest": (lengths.amax(-1) / lengths.median(-1).values).max().item(),
-        "pointing": _interval(points["both"]), "pointing-class": _interval(points["class token"]),
+        "pointing": interval(points["both"], ".2f"),
+        "pointing-class": interval(points["class token"], ".2f"),
     }  # fmt: skip
-
-
-def _interval(values: Sequence[float]) -> str:
-    return "{:.2f} [{:.2f}, {:.2f}]".format(*values).replace("-", "−")
