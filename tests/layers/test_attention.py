@@ -73,6 +73,8 @@ def test_a_mask_hides_keys(kind):
 
 
 def test_a_width_that_the_heads_do_not_divide():
+    with pytest.raises(ValueError, match="0 heads: expected one at least"):
+        SelfAttention(10, 0)
     with pytest.raises(ValueError, match="width 10 is not divisible by 4 heads: use"):
         SelfAttention(10, 4)
 

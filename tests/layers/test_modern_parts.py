@@ -123,6 +123,8 @@ def test_an_rms_norm_by_hand_and_its_law():
     z = torch.randn(5, 2)
     assert torch.allclose(norm(3 * z), norm(z), atol=1e-4)
     assert not torch.allclose(norm(z + 1), norm(z), atol=1e-1)
+    assert norm(z.double()).dtype == torch.float64 and norm(z.bfloat16()).dtype == torch.float32
+    assert norm.bfloat16()(z.bfloat16()).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("kind", [EncoderBlock, LayerScaleBlock])

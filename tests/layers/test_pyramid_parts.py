@@ -263,6 +263,10 @@ WINDOWS_OF_3 = dict(grid_size=(4, 6), window_size=3)
             "9 tokens came for a grid of 2x4: expected 8, without prefix",
         ),
         (
+            lambda: SpatialReductionAttention(WIDTH, HEADS, grid_size=(4, 6), reduction=0),
+            "not divisible by reduction 0",
+        ),
+        (
             lambda: SpatialReductionAttention(WIDTH, HEADS, grid_size=(4, 6), reduction=4),
             "a grid of 4x6 tokens is not divisible by reduction 4: use a reduction that divides",
         ),

@@ -1,5 +1,6 @@
 """Norms of a token: what stands before attention, before the MLP and behind the last block."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -33,6 +34,8 @@ class RMSNorm(nn.RMSNorm):
         super().__init__(width, eps=1e-6)
 
     def forward(self, tokens: Float[Tensor, "*lead width"]) -> Float[Tensor, "*lead width"]:
-        # Autocast brings half precision, as to a LayerNorm; the fused kernel takes one dtype.
-        exact = tokens.to(self.weight.dtype)
-        return F.rms_norm(exact, self.normalized_shape, self.weight, self.eps)
+        # Autocast brings half precision, as to a LayerNorm; the fused kernel takes one dtype,
+        # here the finer of both.
+        exact = tokens.to(torch.promote_types(tokens.dtype, self.weight.dtype))
+        gains = self.weight.to(exact.dtype)
+        return F.rms_norm(exact, self.normalized_shape, gains, self.eps)

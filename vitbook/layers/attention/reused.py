@@ -7,7 +7,13 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitbook.layers.attention.softmax import Attention, EvenAttention, GivenAttention, SelfAttention
+from vitbook.layers.attention.softmax import (
+    Attention,
+    EvenAttention,
+    GivenAttention,
+    SelfAttention,
+    check_heads,
+)
 from vitbook.layers.encoder import Encoder, EncoderBlock
 from vitbook.layers.initialization import linear
 from vitbook.layers.shapes import Tokens
@@ -47,8 +53,7 @@ class EvenSelfAttention(nn.Module):
 
     def __init__(self, width: int, num_heads: int, qkv_bias: bool = True):
         super().__init__()
-        if width % num_heads:
-            raise ValueError(f"width {width} is not divisible by {num_heads} heads: use a multiple")
+        check_heads(width, num_heads)
         self.num_heads = num_heads
         self.values = linear(width, width, bias=qkv_bias)
         self.core = EvenAttention()

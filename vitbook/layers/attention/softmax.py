@@ -107,6 +107,8 @@ def _refuse_mask(mask: Mask | None) -> None:
 
 def check_heads(width: int, num_heads: int) -> None:
     """Refuse heads that cannot be equally wide."""
+    if num_heads < 1:
+        raise ValueError(f"{num_heads} heads: expected one at least")
     if width % num_heads:
         raise ValueError(
             f"width {width} is not divisible by {num_heads} heads: "

@@ -39,7 +39,7 @@ class SpatialReductionAttention(nn.Module):
         super().__init__()
         check_heads(width, num_heads)
         rows, columns = grid_size
-        if rows % reduction or columns % reduction:
+        if reduction < 1 or rows % reduction or columns % reduction:
             raise ValueError(
                 f"a grid of {rows}x{columns} tokens is not divisible by reduction {reduction}: "
                 "use a reduction that divides both sides, or images of another size"

@@ -29,9 +29,10 @@ def choose_blocks(batch: int, grid: tuple[int, int], generator: torch.Generator)
     """Draw four blocks of each image, of one size in a batch, and what is left beside them.
 
     I-JEPA (Assran et al. 2023), section 3 and appendix A.1: blocks of 0.15 to 0.2 of the grid and
-    sides of 0.75 to 1.5. The context is what no block holds; an image that has more of it than
-    another of its batch leaves some out by chance, where the authors' code leaves out the last. The
-    paper also cuts the context to a block of 0.85 to 1 of the grid; here it is the whole grid.
+    sides of 0.75 to 1.5; less where a grid is small, as four never hold all of it. The context is
+    what no block holds; an image that has more of it than another of its batch leaves some out by
+    chance, where the authors' code leaves out the last. The paper also cuts the context to a block
+    of 0.85 to 1 of the grid; here it is the whole grid.
 
     Args:
         grid: (rows, columns).
