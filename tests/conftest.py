@@ -27,16 +27,20 @@ hypothesis.register_random(TORCH_RANDOM)
 LONG = {
     "test_attention_gallery", "test_checkpoints", "test_colab", "test_distillation",
     "test_every_figure", "test_experiments", "test_free_size", "test_interception",
-    "test_onnx_file", "test_photo_reader", "test_pretended_gpu", "test_processes",
-    "test_reference", "test_resume", "test_score", "test_wheel",
+    "test_full_strength", "test_onnx_file", "test_photo_reader", "test_pretended_gpu",
+    "test_processes", "test_reference", "test_resume", "test_score", "test_wheel",
 }  # fmt: skip
+ALONE = {"test_full_strength"}  # each of its tests is a process, and shares nothing
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what opens a page: `make pages` runs it, since that takes as long as all the rest."""
+    """Mark what opens a page, as `make pages` runs it, and what one process does as a whole."""
     for item in items:
         if {"browser", "visitor"} & set(item.fixturenames):
             item.add_marker("browser")
+        if item.path.stem not in ALONE:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.path.stem not in LONG)
 
 
