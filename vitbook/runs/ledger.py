@@ -3,6 +3,7 @@
 import json
 import lzma
 from dataclasses import MISSING, asdict, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
@@ -134,15 +135,23 @@ def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     home = data_folder() / FOLDERS[of]
     folder = Path(folder) if folder is not None else home
     # `vitbook train` and `vitbook measure` may write into one folder: each kind has its own fields.
-    others = [kind for kind in FOLDERS if kind is not of]
+    rows: dict[str, Row | None] = {}
     packed = home.with_suffix(".json.xz")  # of an installed package
-    contents = _content(packed) if folder == home and packed.is_file() else {}
-    contents |= {path.name: _content(path) for path in folder.glob("*.json")}
-    return [
-        _row(folder / name, content, of)
-        for name, content in sorted(contents.items())
-        if not any(_fits(content, kind) for kind in others)
-    ]
+    if folder == home and packed.is_file():
+        contents = _content(packed, packed.read_bytes())
+        rows |= {name: _row(folder / name, each, of) for name, each in contents.items()}
+    for path in sorted(folder.glob("*.json")):
+        rows[path.name] = _row_or_other(path, path.read_bytes(), of)
+    return [row for _, row in sorted(rows.items()) if row is not None]
+
+
+# A chapter asks for the ledger many times. Whoever changes a row changes it for all.
+@lru_cache(maxsize=4096)
+def _row_or_other(path: Path, stored: bytes, of: type[Row]) -> Row | None:
+    """The row of a file by its bytes; None if it is a row of another kind."""
+    content = _content(path, stored)
+    others = (kind for kind in FOLDERS if kind is not of)
+    return None if any(_fits(content, kind) for kind in others) else _row(path, content, of)
 
 
 def read_row(path: Path, of: type[Row] = Result) -> Row:
@@ -152,12 +161,11 @@ def read_row(path: Path, of: type[Row] = Result) -> Row:
         LedgerError: a file that is not a row; names it and what is wrong with it.
         FileNotFoundError: no such file.
     """
-    return _row(path, _content(path), of)
+    return _row(path, _content(path, path.read_bytes()), of)
 
 
-def _content(path: Path) -> dict:
+def _content(path: Path, stored: bytes) -> dict:
     try:
-        stored = path.read_bytes()
         content = json.loads(lzma.decompress(stored) if path.suffix == ".xz" else stored)
         content.keys()
     except (ValueError, AttributeError, RecursionError, lzma.LZMAError) as error:

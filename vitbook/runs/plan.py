@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -93,16 +94,26 @@ def read_experiments(
     path = Path(path) if path is not None else data_folder() / "experiments.toml"
     if not path.is_file():
         raise ExperimentError(f"no list of experiments {path}: mend the path")
+    found = _parsed(path, path.read_bytes())
+    for experiment in found if check else ():
+        try:
+            for run in experiment.runs:
+                check(run)
+        except (ValueError, LookupError, TypeError) as error:
+            raise ExperimentError(f"experiment {experiment.name} in {path}: {error}") from error
+    return found
+
+
+@lru_cache(maxsize=8)  # a chapter asks for the list many times
+def _parsed(path: Path, text: bytes) -> tuple[Experiment, ...]:
     try:
-        groups = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        groups = tomllib.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ExperimentError(f"{path} is no TOML ({error}): mend that place") from error
     found = []
     for name, group in groups.items():
         try:
             found.append(_experiment(name, group))
-            for run in found[-1].runs if check else ():
-                check(run)
         except (ValueError, LookupError, TypeError) as error:
             raise ExperimentError(f"experiment {name} in {path}: {error}") from error
     return _each_run_once(found)
@@ -203,7 +214,10 @@ def _each_run_once(experiments: list[Experiment]) -> tuple[Experiment, ...]:
     first: dict[PlannedRun, PlannedRun] = {}
 
     def once(runs: tuple[PlannedRun, ...]) -> tuple[PlannedRun, ...]:
-        return tuple(first.setdefault(run, replace(run, ships=run in ships)) for run in runs)
+        for run in runs:
+            if run not in first:
+                first[run] = run if run.ships == (run in ships) else replace(run, ships=True)
+        return tuple(first[run] for run in runs)
 
     return tuple(
         replace(

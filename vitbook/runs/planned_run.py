@@ -114,7 +114,7 @@ class PlannedRun:
         """
         numbers = {
             name: float(value) if type(value) is int else value
-            for name, value in asdict(self.recipe).items()
+            for name, value in vars(self.recipe).items()
             if name != "name" and (name not in DEFAULTS or value != DEFAULTS[name])
         }
         what = {
