@@ -109,6 +109,7 @@ def test_a_ledger_that_fills_is_told_as_it_stands(ledger):
 def test_a_row_that_another_experiment_asked_for_counts(ledger):
     ledger(asked_by="modern", rows={"plain": [50.0]})
     found = study.learned()
+    assert study.with_class_token() == "not run"  # it is another model
     assert found.top1("plain") == "50.0, one run"
     assert [line["accuracy, %"] for line in found.table] == ["50.0, one run"] + 5 * ["not run"]
 

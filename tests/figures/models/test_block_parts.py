@@ -101,6 +101,7 @@ def test_node_counts_as_python(js, has):
 def test_pressing_parts_reaches_the_goal_and_tells_the_nearest(page):
     assert terms(page)[0] == f"{real(numbers({}))[0][0] / 1e6:.2f} M" and not reached(page)
     assert "ViT-B, 2020: the block of 2020" in said(page)
+    assert set(page.locator("small").all_inner_texts()) == {"", "these parts"}
     page.click("[data-control=branch]")
     assert "DeiT III-B, 2022: 1 swap from" in said(page) and not reached(page)
     page.click("[data-control=position]")

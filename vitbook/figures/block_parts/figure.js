@@ -88,9 +88,10 @@ export function render(root, data) {
     const ways = data.models.map(({ has }) => apart(has, current()));
     [[block[0] / 1e6, 2], [block[1] / 1e6, 0], [model[0] / 1e6, 1]].forEach(([value, digits], i) =>
       numbers[i].say(`${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} M`));
-    left.forEach((each, i) => (each.textContent = ways[i].length ? times(ways[i].length) : "these parts"));
-    const near = Math.min(...ways.map(({ length }) => length)), nearest = ways.findIndex(({ length }) => length === near);
     const swaps = apart(start, current()).length;
+    // Not before the first press: the chapter asks how many.
+    left.forEach((each, i) => (each.textContent = !ways[i].length ? "these parts" : swaps ? times(ways[i].length) : ""));
+    const near = Math.min(...ways.map(({ length }) => length)), nearest = ways.findIndex(({ length }) => length === near);
     return {
       says: at >= 0
         ? `These are the parts of ${names[at]}: ${swaps ? `${times(swaps)} from the block of 2020` : "the block of 2020"}. `

@@ -3,7 +3,7 @@
 from vitbook.studies.pyramids.claims import evidence
 from vitbook.studies.pyramids.costs import costs_by_size, narrow_in_windows, small_models
 from vitbook.studies.pyramids.maps import as_colors, pictures
-from vitbook.studies.pyramids.outcome import ROLES, Learned, learned
+from vitbook.studies.pyramids.outcome import ROLES, Learned, learned, with_class_token
 
 __all__ = [
     "ROLES",
@@ -15,4 +15,5 @@ __all__ = [
     "narrow_in_windows",
     "pictures",
     "small_models",
+    "with_class_token",
 ]

@@ -146,14 +146,27 @@ def learned(rows: Callable[[str], Sequence[Result]] | None = None) -> Learned:
     Args:
         rows: role -> its rows, of other runs than the ledger's.
     """
-    (experiment,) = (each for each in runs.read_experiments() if each.name == EXPERIMENT)
-    planned = experiment.roles.items()
-    if rows is None:
-        answers = {run: row for row in runs.read_all() if (run := PlannedRun.of(row)) is not None}
-        found = {role: [answers[run] for run in some if run in answers] for role, some in planned}
-    else:
-        found = {role: rows(role) for role, _ in planned}
-    return Learned(found, {role: some[0].model for role, some in planned})
+    planned = _planned(EXPERIMENT)
+    found = _made(planned) if rows is None else {role: rows(role) for role in planned}
+    return Learned(found, {role: some[0].model for role, some in planned.items()})
+
+
+def with_class_token() -> str:
+    """What plain reaches if it reads a class token: a row of another chapter's experiment."""
+    planned = {PLAIN: _planned("modern")[PLAIN]}
+    return Learned(_made(planned), {}).top1(PLAIN)
+
+
+def _planned(name: str) -> Mapping[str, Sequence[PlannedRun]]:
+    (experiment,) = (each for each in runs.read_experiments() if each.name == name)
+    return experiment.roles
+
+
+def _made(planned: Mapping[str, Sequence[PlannedRun]]) -> dict[str, list[Result]]:
+    answers = {run: row for row in runs.read_all() if (run := PlannedRun.of(row)) is not None}
+    return {
+        role: [answers[run] for run in some if run in answers] for role, some in planned.items()
+    }
 
 
 def _capital(words: str) -> str:
