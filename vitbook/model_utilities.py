@@ -23,11 +23,20 @@ class Undrawn(TorchFunctionMode):
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func not in DRAWS:
+            return func(*args, **kwargs)
         # Zeros: torch draws a cut normal again until all of it lies inside its bounds.
-        return args[0].zero_() if func in DRAWS else func(*args, **(kwargs or {}))
+        return nn.init.zeros_(args[0] if args else kwargs["tensor"])
 
 
-DRAWS = {torch.Tensor.normal_, torch.Tensor.uniform_}
+DRAWS = {
+    torch.Tensor.normal_,
+    torch.Tensor.uniform_,
+    nn.init.normal_,
+    nn.init.uniform_,
+    nn.init.kaiming_uniform_,
+}
 
 
 @contextmanager
