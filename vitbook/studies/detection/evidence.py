@@ -18,7 +18,8 @@ def _arms(found: Measurement) -> Table:
         f"{about['images']}. {about['steps']:,} steps of {about['batch']} canvases for each arm, "
         f"{about['canvases']:,} canvases to learn from; {about['held_out']} held-out canvases with "
         f"{about['objects_held_out']:,} objects. AP as COCO counts it; brackets are 95 % intervals "
-        "by a bootstrap over held-out canvases, and say nothing of other seeds. Duplicates: "
+        "by a bootstrap over held-out canvases; they need not be centred, as AP is no mean, and "
+        "say nothing of other seeds. Duplicates: "
         "answers of a probability of 0.5 or more to an object beyond its first, of any class, with "
         "an IoU of 0.5 or more. Three queries learned from the canvases with at most three "
         "objects, and were asked of all.",
@@ -26,8 +27,7 @@ def _arms(found: Measurement) -> Table:
             {"arm": row["arm"], "seed": str(row["seed"]), "AP50": interval(row["ap50"], ".2f"),
              "AP": interval(row["ap"], ".2f"),
              "duplicates an object": f"{row['duplicates']:.2f}",
-             "recall that the queries allow": f"{row['recall_at_most']:.2f}",
-             "minutes": f"{row['seconds'] / 60:.0f}"}
+             "recall that the queries allow": f"{row['recall_at_most']:.2f}"}
             for row in found.rows
         ],
     )  # fmt: skip
