@@ -68,6 +68,12 @@ def test_what_a_list_asks_for(tmp_path):
     assert len({run.digest for run in first.runs}) == len(first.runs)
 
 
+def test_a_list_is_read_once_and_anew_when_it_changed(tmp_path):
+    first, _ = read(tmp_path, GOOD)
+    assert read(tmp_path, GOOD)[0] is first
+    assert read(tmp_path, GOOD.replace("Is it so?", "So is it?"))[0].question == "So is it?"
+
+
 def test_a_role_has_the_seeds_of_one_model_wherever_they_stand(tmp_path):
     entries = "".join(
         f'[[first.runs]]\nrole = "{role}"\nmodels = ["{model}"]\nseeds = {seeds}\nshares = [0.5]\n'
