@@ -19,7 +19,7 @@ export GOMP_SPINCOUNT := 10000
 
 # One process and one thread a core: two cores are what the project counts on.
 WORKERS ?= 2
-PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # $(call step,1/3,what it does,command): a line before, a line with the seconds after.
 define step
@@ -44,7 +44,7 @@ serve: $(BUILT) ## Show the built book on a port of this machine
 .PHONY: test
 test: $(INSTALLED) ## Run the unit tests and compare the chapters with their checked outputs
 	$(call step,1/2,Unit tests with the shapes checked,$(PARALLEL) tests -m "not slow and not browser")
-	$(call step,2/2,The chapters against their checked outputs,VITBOOK_STATIC=1 PYTHONPATH=tools $(PARALLEL) --dist loadfile -p chapter_times -p keep_executed --nbval --nbval-current-env book)
+	$(call step,2/2,The chapters against their checked outputs,VITBOOK_STATIC=1 PYTHONPATH=tools $(PARALLEL) -p chapter_times -p keep_executed --nbval --nbval-current-env book)
 
 .PHONY: pages
 pages: $(BUILT) ## Open every built page and every live figure in Chromium

@@ -33,15 +33,25 @@ LONG = {
 ALONE = {"test_full_strength"}  # each of its tests is a process, and shares nothing
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what opens a page, as `make pages` runs it, and what one process does as a whole."""
+    """Mark what opens a page: `make pages` runs it, since that takes as long as all the rest."""
     for item in items:
         if {"browser", "visitor"} & set(item.fixturenames):
             item.add_marker("browser")
-        if item.path.stem not in ALONE:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=lambda item: item.path.stem not in LONG)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """One process takes all of a file, but of a file in ``ALONE``."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return nodeid if Path(file).stem in ALONE else file
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

