@@ -70,7 +70,7 @@ def test_three_seeds_are_corrected_together():
     few = study.trained(
         [row for row in rows(3) if row.seed == 0 or row.model == "vit_mini_patch4_32"]
     )
-    assert study.seeds_told(few) == "1 to 3 seeds each" and "single runs" in study.told(few)
+    assert study.seeds_told(few) == "1 to 3 seeds each" and "Single runs, which" in study.told(few)
 
 
 def test_the_sum_of_the_parts_is_that_of_the_seven_parts_of_the_model():

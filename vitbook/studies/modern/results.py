@@ -136,12 +136,17 @@ def told(found: Trained) -> str:
         kinds.setdefault(evidence.verdict(name), []).append(f"{name} {_gap(one)}")
     words = {
         "agrees": "above plain", "contradicts": "below plain", "a lead for": "a lead upwards",
-        "a lead against": "a lead downwards", "shows": "single runs, which decide nothing",
+        "a lead against": "a lead downwards",
     }  # fmt: skip
+    once = kinds.pop("shows", [])
     parts = [f"{words[kind]}: {', '.join(names)}" for kind, names in kinds.items() if kind in words]
     rest = sum(len(names) for kind, names in kinds.items() if kind not in words)
     parts += [f"undecided: {rest} of {len(alone)}"] if rest else []
-    return f"By Holm over {len(evidence.chances)} comparisons, {'; '.join(parts)}."
+    sentences = {
+        f"By Holm over {len(evidence.chances)} comparisons, {'; '.join(parts)}.": parts,
+        f"Single runs, which decide nothing: {', '.join(once)}.": once,
+    }
+    return " ".join(sentence for sentence, names in sentences.items() if names)
 
 
 def _shown(alone: Mapping[str, Comparison]) -> str:
