@@ -25,10 +25,12 @@ hypothesis.register_random(TORCH_RANDOM)
 
 # Files of more than 20 seconds come first: else one process waits for the last of them.
 LONG = {
-    "test_attention_gallery", "test_checkpoints", "test_colab", "test_distillation",
-    "test_every_figure", "test_experiments", "test_free_size", "test_interception",
-    "test_full_strength", "test_onnx_file", "test_photo_reader", "test_pretended_gpu",
-    "test_processes", "test_reference", "test_resume", "test_score", "test_wheel",
+    "test_attention_gallery", "test_attribution", "test_causes", "test_checkpoints", "test_colab",
+    "test_distillation", "test_every_figure", "test_experiments", "test_fine_tuning",
+    "test_free_size", "test_full_strength", "test_interception", "test_learning", "test_main",
+    "test_measured", "test_onnx_file", "test_page_model", "test_photo_reader",
+    "test_pretended_gpu", "test_processes", "test_reference", "test_resume", "test_score",
+    "test_wheel",
 }  # fmt: skip
 ALONE = {"test_full_strength"}  # each of its tests is a process, and shares nothing
 

@@ -1,6 +1,7 @@
 """Multiply-adds of plain Vision Transformers and of pyramids, counted without running one."""
 
 from collections.abc import Iterable
+from functools import cache
 
 import torch
 from torch import nn
@@ -29,7 +30,7 @@ def costs_by_size(sizes: Iterable[int] = (224, 448, 896)) -> dict[str, list[tupl
     """
     sizes = tuple(sizes)
     return {
-        name: [(size, _macs(_model(name, size), size) / 1e9) for size in sizes]
+        name: [(size, _macs_of(name, size) / 1e9) for size in sizes]
         for name in (*PLAIN, *IN_WINDOWS, *PYRAMIDS)
     }
 
@@ -48,6 +49,11 @@ def small_models(models: Iterable[str]) -> dict[str, tuple[int, int]]:
     with torch.device("meta"):
         made = {name: vitbook.create_model(name) for name in models}
     return {name: (count_parameters(model), _macs(model, 32)) for name, model in made.items()}
+
+
+@cache
+def _macs_of(name: str, size: int) -> int:
+    return _macs(_model(name, size), size)
 
 
 def _model(name: str, size: int) -> nn.Module:
