@@ -105,7 +105,7 @@ def reached(sources: list[str]) -> list[bool]:
     ]
     changed, needed, hit, kept = {"SCALE", "BUDGET"}, set(), [], []
     for reads, writes, anew, _ in cells:
-        hit.append(bool({"SCALE"} & writes or reads & changed))
+        hit.append("SCALE" in writes or bool(reads & changed))
         changed = changed | writes if hit[-1] else changed - anew
     for (reads, writes, anew, _), own in zip(reversed(cells), reversed(hit), strict=True):
         kept.insert(0, own or bool(writes & needed))

@@ -46,9 +46,14 @@ def narrow_in_windows(size: int = 224) -> tuple[int, float]:
 
 def small_models(models: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Name in the catalogue -> its parameters, and its multiply-adds for 32 x 32 pixels."""
+    return {name: _size_of(name) for name in models}
+
+
+@cache
+def _size_of(name: str) -> tuple[int, int]:
     with torch.device("meta"):
-        made = {name: vitbook.create_model(name) for name in models}
-    return {name: (count_parameters(model), _macs(model, 32)) for name, model in made.items()}
+        model = vitbook.create_model(name)
+    return count_parameters(model), _macs(model, 32)
 
 
 @cache
