@@ -249,21 +249,22 @@ def test_hours_come_from_measured_rates(machine, finished):
     row = replace(row, device="Chip, 1 thread", recipe=asdict(planned.recipe), wall_time_s=64.0)
     left = {planned: 6400 / 2}  # at 100 images a second
     for device in ("Chip, 1 thread", "Chip, 2 threads"):
-        rates = Rates({"x": row}, device)
+        rates = Rates(runs.answers([row]), device)
         assert (rates.device, rates.hours([planned], left)) == ("Chip, 1 thread", "0.0")
         assert rates.hours([planned], {planned: 3.6e5}) == "1.0"
-    assert Rates({"x": row}, "Other, 1 thread").hours([planned], left) == "not measured"
+    assert Rates(runs.answers([row]), "Other, 1 thread").hours([planned], left) == "not measured"
     # Two gradients a step take twice as long, and a row of such a run says so of others.
     radius = {"sharpness_radius": 0.1}
     twice = replace(planned, recipe=replace(planned.recipe, **radius))
     uphill = replace(row, recipe=row.recipe | radius, wall_time_s=128.0)
     for each in (row, uphill):
-        rates = Rates({"x": each}, "Chip, 1 thread")
+        rates = Rates(runs.answers([each]), "Chip, 1 thread")
         found = [rates.hours([run], {run: 3.6e6}) for run in (planned, twice)]
         assert found == ["10.0", "20.0"]
     # Without a row of its own a model takes as long as its arithmetic.
     photo = replace(row, model="vit_mini_patch4_32", dataset="cifar10", wall_time_s=0.0064)
-    rates, other = Rates({"x": photo}, "Chip, 1 thread"), replace(planned, model="resnet20")
+    rates = Rates(runs.answers([photo]), "Chip, 1 thread")
+    other = replace(planned, model="resnet20")
     ratio = macs("vit_mini_patch4_32", None) / macs("resnet20", None)
     assert rates.hours([other], {other: 3.6e8}) == f"{3.6e8 / (1e6 * ratio) / 3600:.1f}"
 

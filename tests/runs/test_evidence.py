@@ -37,16 +37,16 @@ def test_from_scratch_comes_before_fine_tuned(monkeypatch):
 
 
 def test_what_was_not_run_has_its_price(rows, monkeypatch):
-    (plan,) = (each for each in runs.read_experiments() if each.name == "few_digits")
+    plan = runs.get_experiment("few_digits")
     monkeypatch.setattr(evidence, "read_experiments", lambda: (plan,))
     model = "vit_micro_patch2_8"
-    assert runs.not_run(["few_digits"], [model], rows) == []
+    assert runs.not_run(["few_digits"], rows, [model]) == []
     kept = [row for row in rows if row.experiment != "few_digits" or row.model != model]
     kept = [replace(row, images_per_second=1000.0) for row in kept]
-    (line,) = runs.not_run(["few_digits"], [model], kept)
+    (line,) = runs.not_run(["few_digits"], kept, [model])
     assert line["seeds"] == "0, 1, 2, 3, 4, 5, 6, 7"
     assert line["hours"] == f"{8 * 28_160 / 1000 / 3600:.1f}"
-    (line,) = runs.not_run(["few_digits"], [model], [])
+    (line,) = runs.not_run(["few_digits"], [], [model])
     assert line["hours"] == "not known"
 
 

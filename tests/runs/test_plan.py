@@ -203,6 +203,14 @@ def test_a_row_answers_the_run_that_made_it(tmp_path):
     assert (row.experiment, row.definition) == ("trial", planned.digest)
     assert row.provenance["name"] == "digits, 50 % of each class"
     assert row.data_passes == pytest.approx(planned.images / row.provenance["pictures"])
+    # Looked into, it answers for the same without probes; a row of that one would go first.
+    assert runs.answers([row]) == {planned: row, planned.unprobed: row}
+    other = replace(row, probes=[])
+    both = {planned: row, planned.unprobed: other}
+    assert runs.answers([row, other]) == runs.answers([other, row]) == both
+    role = replace(planned, seed=4, experiment="other")
+    asked = runs.Experiment("other", "?", (), roles={"a": (planned.unprobed, role), "b": (role,)})
+    assert asked.rows([row]) == {"a": [row], "b": []}
 
 
 def test_a_row_of_a_recipe_that_has_changed_answers_nothing():

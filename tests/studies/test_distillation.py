@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from vitbook import create_model, datasets
+from vitbook import create_model, datasets, runs
 from vitbook.datasets import Dataset
 from vitbook.datasets.share import rows_of_share
-from vitbook.runs import read_experiments
 from vitbook.studies import distillation as study
 from vitbook.studies.distillation.answers import answer, pooled
 
@@ -43,7 +42,7 @@ def test_teachers_of_flowers_differ_in_what_they_knew():
     told = ("dataset", "share", "share_seed", "labels", "image_size")
     assert [fresh[key] for key in told] == [knows[key] for key in told]
     assert knows["accuracy_held_out"] > 0.8 > 0.5 > fresh["accuracy_held_out"]
-    (asked,) = (each for each in read_experiments() if each.name == "teacher")
+    asked = runs.get_experiment("teacher")
     files = {path.stem for path in (ROOT / "data" / "answers").glob("*.safetensors")}
     assert {run.teacher for run in asked.runs} - {""} == files
 

@@ -9,8 +9,7 @@ from vitbook import create_model, runs
 from vitbook.measure import count_macs, count_parameters
 from vitbook.studies import pyramids as study
 
-EXPERIMENTS = runs.read_experiments()
-(EXPERIMENT,) = (each for each in EXPERIMENTS if each.name == "pyramids")
+EXPERIMENT = runs.get_experiment("pyramids")
 (SOME,) = (
     row for row in runs.read_all()
     if row.experiment == "designs" and row.model == "vit_se_mini_patch4_32"
@@ -31,8 +30,7 @@ def ledger(monkeypatch):
             for run, accuracy in zip(EXPERIMENT.roles[role], accuracies, strict=False)
         ]  # fmt: skip
         monkeypatch.setattr(runs, "read_all", lambda: made)
-        monkeypatch.setattr(runs, "read_experiments", lambda: EXPERIMENTS)
-        monkeypatch.setattr("vitbook.runs.evidence.read_experiments", lambda: EXPERIMENTS)
+        monkeypatch.setattr("vitbook.runs.plan.read_all", lambda: made)
 
     return fill
 

@@ -39,7 +39,7 @@ def small(monkeypatch, tmp_path):
     path = tmp_path / "list.toml"
     path.write_text(SMALL + SMALL.replace("small_gpu", "small"))
     read = runs.read_experiments
-    monkeypatch.setattr(runs, "read_experiments", lambda: read(path))
+    monkeypatch.setattr("vitbook.runs.plan.read_experiments", lambda: read(path))
 
     def ask(budget=BUDGET, **options):
         return at_scale("small", "gpu", budget, folder=tmp_path / "made", device="cpu", **options)

@@ -65,7 +65,7 @@ def list_experiments(
     left = {run: (1 - place.progress(run)[0]) * run.images for run in wanted}
     rate = Rates(rows, runs.device_name(choose_device(device)))
     if names:
-        print_table([_run_line(run, states[run], rows.get(run.digest)) for run in wanted])
+        print_table([_run_line(run, states[run], rows.get(run)) for run in wanted])
         return
     lines = []
     for experiment in experiments:

@@ -180,7 +180,7 @@ def _done(
     """What is done goes along, so that it is not made twice."""
     files = []
     for run in (run for each in experiments for run in each.runs if place.is_done(run, rows)):
-        name = rows[run.digest].name
+        name = rows[run].name
         files.append((place.ledger / "results" / f"{name}.json", f"results/{name}.json"))
         weights = f"checkpoints/{name}.safetensors"
         files += [(place.ledger / weights, weights)] * run.ships

@@ -1,6 +1,7 @@
 """How long runs take on a device, by what the ledger has measured on it."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from statistics import median
 
 from vitbook.published_counts import macs
@@ -17,13 +18,13 @@ class Rates:
     with other threads.
     """
 
-    def __init__(self, rows: dict[str, Result], device: str):
+    def __init__(self, rows: Mapping[PlannedRun, Result], device: str):
         seen = Counter(row.device for row in rows.values())
         kin = [name for name in seen if name.split(", ")[0] == device.split(", ")[0]]
         self.device = device if device in seen else max(kin, key=seen.get, default=device)
         measured, arithmetic = defaultdict(list), {}
-        for row in rows.values():
-            if row.device == self.device and (run := PlannedRun.of(row)) is not None:
+        for run, row in rows.items():
+            if row.device == self.device:
                 work = _work(run)
                 measured[work].append(run.images * _gradients(run) / row.wall_time_s)
                 if "digits" not in row.dataset:  # these are a matter of calls, not of arithmetic

@@ -1,7 +1,7 @@
 """The state of a list of runs: the ledger, and beside it what is begun and who makes it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,25 +45,18 @@ class Workplace:
                 "in each other: choose two apart"
             )
 
-    def done(self) -> dict[str, Result]:
-        """The rows of the ledger by the digest of what they answer.
+    def done(self) -> dict[PlannedRun, Result]:
+        """Run -> the row of the ledger that answers it, one with a checkpoint first."""
+        rows = runs.read_all(self.ledger / "results")
+        return runs.answers(rows) | runs.answers(
+            row for row in rows if self._checkpoint(row).is_file()
+        )
 
-        A run that was looked into while it learned also answers for the same without probes.
-        """
-        found: dict[str, Result] = {}
-        for row in runs.read_all(self.ledger / "results"):
-            if (run := PlannedRun.of(row)) is None:
-                continue
-            for digest in {run.digest, run.unprobed.digest}:
-                if digest not in found or self._checkpoint(row).is_file():
-                    found[digest] = row
-        return found
-
-    def is_done(self, run: PlannedRun, rows: dict[str, Result]) -> bool:
-        row = rows.get(run.digest)
+    def is_done(self, run: PlannedRun, rows: Mapping[PlannedRun, Result]) -> bool:
+        row = rows.get(run)
         return row is not None and (not run.ships or self._checkpoint(row).is_file())
 
-    def state(self, run: PlannedRun, rows: dict[str, Result]) -> str:
+    def state(self, run: PlannedRun, rows: Mapping[PlannedRun, Result]) -> str:
         """ "done", "running", "begun" or "missing"."""
         if self.is_done(run, rows) or self._files(run, "json"):
             return "done"

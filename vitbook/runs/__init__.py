@@ -17,7 +17,13 @@ from vitbook.runs.ledger import (
     read_row,
     record,
 )
-from vitbook.runs.plan import Experiment, ExperimentError, read_experiments
+from vitbook.runs.plan import (
+    Experiment,
+    ExperimentError,
+    answers,
+    get_experiment,
+    read_experiments,
+)
 from vitbook.runs.planned_run import PlannedRun
 from vitbook.runs.provenance import (
     command,
@@ -67,6 +73,7 @@ __all__ = [
     "Spread",
     "Table",
     "accuracy_of",
+    "answers",
     "check_place",
     "command",
     "commit",
@@ -76,6 +83,7 @@ __all__ = [
     "difference",
     "difference_of",
     "experiment_run_name",
+    "get_experiment",
     "get_recipe",
     "holm",
     "images_needed",

@@ -7,8 +7,7 @@ from statistics import median
 
 from vitbook.runs.comparison import Comparison, compare
 from vitbook.runs.ledger import published
-from vitbook.runs.plan import read_experiments
-from vitbook.runs.planned_run import PlannedRun
+from vitbook.runs.plan import answers, read_experiments
 from vitbook.runs.rows import LedgerError, Result
 from vitbook.runs.statistics import Difference, difference_of, holm, verdict_of
 
@@ -176,7 +175,9 @@ def reported(model: str, baseline: str, dataset: str) -> str:
     return f"{ours:.2f} % against {theirs:.2f} % ({gap})"
 
 
-def not_run(names: Iterable[str], models: Iterable[str], rows: Iterable[Result]) -> list[dict]:
+def not_run(
+    names: Iterable[str], rows: Iterable[Result] | None = None, models: Iterable[str] = ()
+) -> list[dict]:
     """A line for each model of some experiments that the ledger lacks, with its price.
 
     The hours are by the images a second of the experiment's other runs, on the machine that made
@@ -184,17 +185,16 @@ def not_run(names: Iterable[str], models: Iterable[str], rows: Iterable[Result])
 
     Args:
         names: of the experiments.
-        models: only these.
-        rows: of the ledger.
+        rows: by default those of the ledger.
+        models: only these; by default all of the experiments.
     """
-    answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
-    models, lines = set(models), []
+    made, wanted, lines = answers(rows), set(models), []
     for experiment in (each for each in read_experiments() if each.name in set(names)):
-        rates = [answers[run].images_per_second for run in experiment.runs if run in answers]
-        for model in dict.fromkeys(run.model for run in experiment.runs if run.model in models):
-            left = [run for run in experiment.runs if run.model == model and run not in answers]
+        rates = [made[run].images_per_second for run in experiment.runs if run in made]
+        for model in dict.fromkeys(run.model for run in experiment.runs):
+            left = [run for run in experiment.runs if run.model == model and run not in made]
             hours = sum(run.images for run in left) / median(rates) / 3600 if rates else None
-            if left:
+            if left and (not wanted or model in wanted):
                 lines.append({
                     "experiment": experiment.name, "model": model,
                     "seeds": ", ".join(sorted({str(run.seed) for run in left})),

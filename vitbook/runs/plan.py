@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache
@@ -12,8 +12,10 @@ from typing import Any, TypedDict
 from vitbook import datasets
 from vitbook.errors import UnknownNameError
 from vitbook.files import data_folder
+from vitbook.runs.ledger import read_all
 from vitbook.runs.planned_run import PlannedRun, check_name
 from vitbook.runs.recipes import get_recipe
+from vitbook.runs.rows import Result
 from vitbook.typed import typed
 
 
@@ -67,6 +69,39 @@ class Experiment:
     needs: str = ""
     planned: date | None = None
     roles: Mapping[str, tuple[PlannedRun, ...]] = field(default_factory=dict)
+
+    def rows(self, made: Iterable[Result] | None = None) -> dict[str, list[Result]]:
+        """Role -> the rows of those of its runs that were made, see :func:`answers`."""
+        found = answers(made)
+        return {
+            role: [found[run] for run in some if run in found] for role, some in self.roles.items()
+        }
+
+
+def answers(rows: Iterable[Result] | None = None) -> dict[PlannedRun, Result]:
+    """Run -> the row that answers it, under whichever experiment's name.
+
+    A run that was looked into while it learned also answers for the same without probes.
+
+    Args:
+        rows: by default all of the ledger.
+    """
+    rows = read_all() if rows is None else rows
+    own = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
+    return {run.unprobed: row for run, row in own.items()} | own
+
+
+def get_experiment(name: str) -> Experiment:
+    """One of the book's own.
+
+    Raises:
+        UnknownNameError: no such experiment.
+        ExperimentError: see :func:`read_experiments`.
+    """
+    known = {each.name: each for each in read_experiments()}
+    if name not in known:
+        raise UnknownNameError("experiment", name, known)
+    return known[name]
 
 
 def read_experiments(

@@ -129,7 +129,7 @@ def evidence() -> Evidence:
         *_photographs(rows, asked),
     )  # fmt: skip
     models = ("vit_mini_patch4_32", "sl_vit_mini_patch4_32", "sl_vit_mini_patch8_128")
-    missing = runs.not_run(("poster", "poster_flowers"), models, rows)
+    missing = runs.not_run(("poster", "poster_flowers"), rows, models)
     return Evidence(claims, _tables(), missing)
 
 

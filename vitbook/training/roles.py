@@ -41,7 +41,7 @@ class AtScale:
     def _found(self) -> dict[PlannedRun, Result]:
         """The rows of the ledger and of the folder, by the run that they answer."""
         rows = [*runs.read_all(), *(runs.read_all(self.folder) if self.folder.is_dir() else ())]
-        return {own.unprobed: row for row in rows if (own := PlannedRun.of(row)) is not None}
+        return runs.answers(rows)
 
     @property
     def missing(self) -> list[PlannedRun]:

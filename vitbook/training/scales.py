@@ -65,21 +65,20 @@ def at_scale(
         if type(number) not in (int, float) or not 0 < number <= most:
             told = f"{key} {number!r}: expected a number above 0"
             raise ValueError(told + ", up to 1" * (most == 1))
-    experiments = {each.name: each for each in runs.read_experiments()}
-    wanted = name if scale == "page" else f"{name}_gpu"
-    if wanted not in experiments:
-        raise UnknownNameError("experiment", wanted, experiments)
-    if not (roles := experiments[wanted].roles):
-        raise ValueError(f"experiment {wanted} has no roles: name them in its runs")
-    roles = {role: tuple(each.unprobed for each in some) for role, some in roles.items()}
+    asked = runs.get_experiment(name if scale == "page" else f"{name}_gpu")
+    if not asked.roles:
+        raise ValueError(f"experiment {asked.name} has no roles: name them in its runs")
+    roles = {role: tuple(each.unprobed for each in some) for role, some in asked.roles.items()}
     if scale == "gpu" and budget < 1:
         roles = {role: _cut(some, budget) for role, some in roles.items()}
     place = Path(folder) if folder else (DRIVE if DRIVE.is_dir() else Path()) / "vitbook-runs"
     place /= f"{runs.versions()['vitbook']}-{_code()}"
-    found = AtScale(experiments[wanted], scale, roles, place, choose_device(device))
+    found = AtScale(asked, scale, roles, place, choose_device(device))
     if missing := found.missing:
         if scale == "page":
-            raise ValueError(f"{wanted}: {missing[0].name} was not run; see `vitbook experiments`")
+            raise ValueError(
+                f"{asked.name}: {missing[0].name} was not run; see `vitbook experiments`"
+            )
         _say_others(place)
         _make_all(found, missing, minutes, budget)
     print(textwrap.fill(f"Models: {found}", WIDE, subsequent_indent="  "))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import vitbook
 from vitbook import plots, runs
 from vitbook.measure import count_macs, count_parameters
-from vitbook.runs import Claim, Comparison, Evidence, PlannedRun, Result
+from vitbook.runs import Claim, Comparison, Evidence, Result
 from vitbook.studies.modern.changes import CHANGES, NAMES, PLAIN, ROLES
 
 Trained = Mapping[str, Sequence[Result]]
@@ -22,13 +22,8 @@ def trained(rows: Iterable[Result] | None = None) -> dict[str, list[Result]]:
     Args:
         rows: by default those of the ledger.
     """
-    (asked,) = (each for each in runs.read_experiments() if each.name == "modern")
-    made = runs.read_all() if rows is None else rows
-    answers = {run.unprobed: row for row in made if (run := PlannedRun.of(row))}
-    return {
-        role: [answers[run.unprobed] for run in asked.roles[role] if run.unprobed in answers]
-        for role in ROLES
-    }
+    found = runs.get_experiment("modern").rows(rows)
+    return {role: found[role] for role in ROLES}
 
 
 def comparisons(found: Trained) -> dict[str, Comparison]:

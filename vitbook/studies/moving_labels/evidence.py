@@ -7,11 +7,10 @@ import numpy as np
 
 from vitbook import runs
 from vitbook.runs import Claim, Evidence, Result, Table
-from vitbook.runs.plan import read_experiments
-from vitbook.runs.planned_run import PlannedRun
+from vitbook.runs.plan import get_experiment
 from vitbook.runs.statistics import Difference, difference
 from vitbook.runs.tables import interval
-from vitbook.studies.moving_labels.measured import BODY, OF_OBJECTIVE, PLACES, SHOWN, WAYS
+from vitbook.studies.moving_labels.measured import OF_OBJECTIVE, PLACES, SHOWN, WAYS
 
 __all__ = ["beyond_place", "clouds", "evidence", "learned", "photographs", "traces", "worth",
            "worth_over_fresh"]  # fmt: skip
@@ -34,10 +33,7 @@ SHORT = {
 @cache
 def learned(experiment: str) -> dict[str, list[Result]]:
     """Role of an experiment -> its rows that the ledger has; roles without one are left out."""
-    (asked,) = [each for each in read_experiments() if each.name == experiment]
-    rows = {PlannedRun.of(row): row for row in runs.read_all()}
-    found = {role: [rows[run] for run in some if run in rows] for role, some in asked.roles.items()}
-    return {role: some for role, some in found.items() if some}
+    return {role: rows for role, rows in get_experiment(experiment).rows().items() if rows}
 
 
 def _traces() -> tuple[list[int], dict[str, dict]]:
@@ -142,7 +138,7 @@ def evidence() -> Evidence:
             note="780 steps of 128 photographs, one pass over Tiny-ImageNet, by one recipe: the "
             "papers train for hundreds of epochs.",
         ))  # fmt: skip
-    missing = runs.not_run(("token_labels", "hidden_tokens"), (BODY, PHOTOS), runs.read_all())
+    missing = runs.not_run(("token_labels", "hidden_tokens"))
     return Evidence(claims, [*_digits(ways), *_read()], missing)
 
 

@@ -13,7 +13,7 @@ def evidence() -> Evidence:
     tables = [_sizes(found), _fine_maps()]
     if any(found.rows[role] for role in WAYS):
         tables.insert(1, _ways(found))
-    left = runs.not_run((EXPERIMENT,), found.models.values(), runs.read_all())
+    left = runs.not_run((EXPERIMENT,))
     return Evidence(found.claims, tables, left)
 
 

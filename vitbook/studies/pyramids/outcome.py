@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import combinations
 
 from vitbook import datasets, runs
-from vitbook.runs import Claim, Comparison, Evidence, PlannedRun, Result
+from vitbook.runs import Claim, Comparison, Evidence, Result
 from vitbook.runs.planned_run import num_images
 from vitbook.runs.statistics import OneRun
 from vitbook.studies.pyramids.costs import small_models
@@ -146,27 +146,14 @@ def learned(rows: Callable[[str], Sequence[Result]] | None = None) -> Learned:
     Args:
         rows: role -> its rows, of other runs than the ledger's.
     """
-    planned = _planned(EXPERIMENT)
-    found = _made(planned) if rows is None else {role: rows(role) for role in planned}
-    return Learned(found, {role: some[0].model for role, some in planned.items()})
+    asked = runs.get_experiment(EXPERIMENT)
+    found = asked.rows() if rows is None else {role: rows(role) for role in asked.roles}
+    return Learned(found, {role: some[0].model for role, some in asked.roles.items()})
 
 
 def with_class_token() -> str:
     """What plain reaches if it reads a class token: a row of another chapter's experiment."""
-    planned = {PLAIN: _planned("modern")[PLAIN]}
-    return Learned(_made(planned), {}).top1(PLAIN)
-
-
-def _planned(name: str) -> Mapping[str, Sequence[PlannedRun]]:
-    (experiment,) = (each for each in runs.read_experiments() if each.name == name)
-    return experiment.roles
-
-
-def _made(planned: Mapping[str, Sequence[PlannedRun]]) -> dict[str, list[Result]]:
-    answers = {run: row for row in runs.read_all() if (run := PlannedRun.of(row)) is not None}
-    return {
-        role: [answers[run] for run in some if run in answers] for role, some in planned.items()
-    }
+    return Learned(runs.get_experiment("modern").rows(), {}).top1(PLAIN)
 
 
 def _capital(words: str) -> str:

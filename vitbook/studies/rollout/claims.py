@@ -10,7 +10,6 @@ from vitbook import analysis, datasets, runs
 from vitbook.analysis.attention.rollout import roll_out
 from vitbook.files import data_folder
 from vitbook.runs import Claim, Evidence, Result, Table, not_run, read_experiments
-from vitbook.runs.planned_run import PlannedRun
 from vitbook.studies.rollout.drawings import alike
 from vitbook.studies.rollout.heads import NAME
 
@@ -28,10 +27,9 @@ ARMS = {
 
 def evidence() -> Evidence:
     rows = runs.read_all()
-    answers = {run: row for row in rows if (run := PlannedRun.of(row)) is not None}
-    claims = []
+    made, claims = runs.answers(rows), []
     for experiment in (each for each in read_experiments() if each.name.startswith("registers")):
-        done = {run: answers[run] for run in experiment.runs if run in answers}
+        done = {run: made[run] for run in experiment.runs if run in made}
         for share in sorted({run.share for run in done}, reverse=True):
             name, images = ARMS[experiment.name, share]
             ours, theirs = (
@@ -45,7 +43,7 @@ def evidence() -> Evidence:
                     name, f"Four registers raise the accuracy of a small ViT on {images}.",
                     ("4 registers", "none"), [ours[k] for k in paired], [theirs[k] for k in paired],
                 ))  # fmt: skip
-    left = not_run(("registers", "registers_digits"), (MINI_REGISTERS, MICRO_REGISTERS, MINI), rows)
+    left = not_run(("registers", "registers_digits"), rows)
     return Evidence(claims, [*_measured(), _readers(rows), _of_use()], left)
 
 

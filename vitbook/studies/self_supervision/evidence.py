@@ -157,8 +157,7 @@ def evidence() -> Evidence:
             note=f"{DIGITS} 1,320 steps may be few for a slow copy.",
         ),
     ]  # fmt: skip
-    names = ("self_supervision", "self_supervision_dino")
-    missing = runs.not_run(names, (BODY, "vit_mini_patch8_64"), runs.read_all())
+    missing = runs.not_run(("self_supervision", "self_supervision_dino"))
     return Evidence(claims, _tables(), missing)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from vitbook import runs
-from vitbook.runs import Claim, Evidence, PlannedRun, Result, get_recipe
+from vitbook.runs import Claim, Evidence, Result, get_recipe
 from vitbook.studies.small_data_benchmark.compared import (
     MINIS,
     OVERLAP,
@@ -47,9 +47,7 @@ def evidence() -> Evidence:
         *_flat(rows),
     )
     asked = ("poster", "poster_flowers", "poster_tiny", "generalisation", "sharpness")
-    models = {run.model for each in runs.read_experiments() if each.name in asked
-              for run in each.runs}  # fmt: skip
-    return Evidence(claims, tables(), runs.not_run(asked, models, rows))
+    return Evidence(claims, tables(), runs.not_run(asked, rows))
 
 
 def _ten_epochs(name: str) -> Claim:
@@ -127,9 +125,8 @@ def _together() -> list[Claim]:
 
 def _answers(experiment: str, rows: Iterable[Result]) -> list[Result | None]:
     """The row of each run of an experiment, which may stand under another's name."""
-    made = {run: row for row in rows if (run := PlannedRun.of(row))}
-    (asked,) = (each for each in runs.read_experiments() if each.name == experiment)
-    return [made.get(run) for run in asked.runs]
+    made = runs.answers(rows)
+    return [made.get(run) for run in runs.get_experiment(experiment).runs]
 
 
 def _larger_photographs(rows: list[Result]) -> list[Claim]:
