@@ -38,6 +38,10 @@ ONE_OF_EACH = """() => {
     seen.add(word.className);
   }
 }"""
+# Names of columns that stand on a phone where a row has nothing under them.
+BARE = """[...document.querySelectorAll('.vb-stack tbody tr > :not(:first-child)')]
+  .filter((cell) => !cell.textContent.trim() && !cell.querySelector('img, svg')
+    && getComputedStyle(cell).display !== 'none').map((cell) => cell.dataset.of)"""
 SHRINK = {".html", ".css", ".js", ".svg", ".json"}
 
 pytestmark = NEEDS_PAGES
@@ -61,6 +65,8 @@ def check_quiet_and_fitting(page, name: str, scheme: str, width: int) -> None:
     assert page.locator(".vb-error").all_text_contents() == []
     assert page.evaluate("document.documentElement.dataset.theme") == scheme
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 390:
+        assert page.evaluate(BARE) == []
 
 
 def become(page, scheme: str) -> None:

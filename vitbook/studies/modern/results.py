@@ -1,7 +1,7 @@
 """What the runs of the experiment say: a table, a figure, and sentences that follow the rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean
+from statistics import mean, median
 
 import torch
 from matplotlib.figure import Figure
@@ -107,7 +107,11 @@ def seeds_told(found: Trained) -> str:
 def spread_told(found: Trained) -> str:
     """What the ± of the table is, or why there is none."""
     if any(len(rows) > 1 for rows in found.values()):
-        return "± is the deviation between seeds, in brackets a 95 % interval over seeds"
+        told = "± is the deviation between seeds, in brackets a 95 % interval over seeds"
+        halves = [one.high - one.gap for one in comparisons(found).values() if one.points]
+        if halves:
+            told += f", typically ±{median(halves):.1f} points: smaller differences stay undecided"
+        return told
     luck = [one.high - one.gap for one in comparisons(found).values()]
     if not luck:
         return "nothing can be compared yet"
