@@ -56,6 +56,21 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.fixture
+def undrawn():
+    """Makes a model whose weights are loaded afterwards: to draw a large model's takes longest."""
+
+    def make(name: str, **settings):
+        with pytest.MonkeyPatch.context() as patch:
+            for draw in ("kaiming_normal_", "kaiming_uniform_", "trunc_normal_", "uniform_"):
+                patch.setattr(torch.nn.init, draw, lambda tensor, *_, **__: tensor)
+            from vitbook import create_model
+
+            return create_model(name, **settings).eval()
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of the real data sets, where a machine has them."""
