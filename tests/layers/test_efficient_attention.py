@@ -1,4 +1,4 @@
-"""Linformer, Performer, block-local and axial attention against their sums, one loop each."""
+"""Linformer, Performer, attention in blocks, lines and neighborhoods: their sums, one loop each."""
 
 from functools import partial
 
@@ -11,6 +11,7 @@ from vitbook.layers import (
     AxialSelfAttention,
     BlockLocalSelfAttention,
     LinformerSelfAttention,
+    NeighborhoodSelfAttention,
     PerformerSelfAttention,
     SelfAttention,
     SequenceProjection,
@@ -36,6 +37,7 @@ LAYERS = {
     "blocks": partial(BlockLocalSelfAttention, grid_size=GRID, block_size=(2, 3)),
     "rows": partial(AxialSelfAttention, grid_size=GRID, along="rows"),
     "columns": partial(AxialSelfAttention, grid_size=GRID, along="columns"),
+    "neighborhood": partial(NeighborhoodSelfAttention, grid_size=GRID, window_size=(3, 5)),
 }
 # Images, heads, queries and keys of the captured map of two images.
 MAPS = {name: (2, HEADS, TOKENS, 5) for name in LAYERS if "Linformer" in name} | {
@@ -43,6 +45,7 @@ MAPS = {name: (2, HEADS, TOKENS, 5) for name in LAYERS if "Linformer" in name} |
     "blocks": (2 * 4, HEADS, 6, 6),
     "rows": (2 * 4, HEADS, 6, 6),
     "columns": (2 * 6, HEADS, 4, 4),
+    "neighborhood": (2 * TOKENS, HEADS, 1, 15),
 }
 
 
@@ -92,16 +95,18 @@ def naive_performer(layer, tokens):
     return layer.projection(torch.cat(out, dim=-1).float())
 
 
-def same_block(i, j, down, across):
-    places = [divmod(token, GRID[1]) for token in (i, j)]
-    return len({(row // down, column // across) for row, column in places}) == 1
+def same_block(one, other):
+    return all(a // side == b // side for a, b, side in zip(one, other, (2, 3), strict=True))
 
 
-def naive_blocks(layer, tokens, down, across):
-    """Full attention whose map a mask cuts to the blocks."""
-    seen = torch.tensor(
-        [[same_block(i, j, down, across) for j in range(TOKENS)] for i in range(TOKENS)]
-    )
+def near(one, other):
+    return all(abs(a - b) <= reach for a, b, reach in zip(one, other, (1, 2), strict=True))
+
+
+def naive_mask(layer, tokens, reads):
+    """Full attention whose map a mask cuts to the tokens that a token reads."""
+    places = [divmod(token, GRID[1]) for token in range(TOKENS)]
+    seen = torch.tensor([[reads(one, other) for other in places] for one in places])
     out = []
     for q, k, v in heads_of(layer, tokens):
         scores = (q @ k.mT / (WIDTH // HEADS) ** 0.5).masked_fill(~seen, -torch.inf)
@@ -120,7 +125,8 @@ def naive_axial(layer, tokens, along):
 
 NAIVE = {name: naive_linformer for name in LAYERS if "Linformer" in name} | {
     "Performer": naive_performer,
-    "blocks": partial(naive_blocks, down=2, across=3),
+    "blocks": partial(naive_mask, reads=same_block),
+    "neighborhood": partial(naive_mask, reads=near),
     "rows": partial(naive_axial, along="rows"),
     "columns": partial(naive_axial, along="columns"),
 }
@@ -220,6 +226,10 @@ OTHERS = torch.zeros(1, TOKENS + 1, WIDTH)
             lambda: BlockLocalSelfAttention(8, 2, grid_size=(4, 6), block_size=4),
             "a grid of 4x6 is not divisible into blocks of 4x4: use a block with 1 or 2 or 4 rows "
             "and 1 or 2 or 3 or 6 columns",
+        ),
+        (
+            lambda: NeighborhoodSelfAttention(8, 2, grid_size=(4, 6), window_size=(3, 4)),
+            "a window of 3x4 has no middle: expected odd sides",
         ),
         (
             lambda: made("Linformer, headwise")[0](OTHERS),

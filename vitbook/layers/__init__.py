@@ -10,6 +10,7 @@ from vitbook.layers.attention.blocks import (
     AxialBlock,
     AxialSelfAttention,
     BlockLocalSelfAttention,
+    NeighborhoodSelfAttention,
 )
 from vitbook.layers.attention.linformer import LinformerSelfAttention, SequenceProjection
 from vitbook.layers.attention.performer import PerformerAttention, PerformerSelfAttention
@@ -115,6 +116,7 @@ __all__ = [
     "LocalitySelfAttention",
     "LowRankLinear",
     "MeanPoolHead",
+    "NeighborhoodSelfAttention",
     "NoPosition",
     "NormedPatches",
     "OnGrid",

@@ -21,32 +21,19 @@ def sample():
     return hearing_map(task="Carry word from corner to corner.")
 
 
-class Masked(nn.Module):
-    """Softmax attention in which a token reads some others, by what is true of rows and columns."""
-
-    def __init__(self, side, reads):
-        super().__init__()
-        row, column = torch.arange(side**2) // side, torch.arange(side**2) % side
-        by_row, by_column = (reads(each[:, None], each) for each in (row, column))
-        self.mask = by_row & by_column
-        self.attention = layers.SelfAttention(WIDTH, 1)
-
-    def forward(self, tokens):
-        return self.attention(tokens, self.mask)
-
-
 def real(pattern, side, number):
     """The layer that the figure means, as the first or the second of two."""
     grid = dict(grid_size=(side, side))
     if pattern in ("rows", "axial"):
         along = "columns" if (pattern, number) == ("axial", 2) else "rows"
         return layers.AxialSelfAttention(WIDTH, 1, **grid, along=along)
-    if pattern == "swin" and number % 2 == 0:  # moved by half a window
-        return Masked(side, lambda a, b: (a + 2) // 4 == (b + 2) // 4)
-    if pattern in ("blocks", "swin"):
+    if pattern == "swin":
+        shift = (0, 0) if number % 2 else (2, 2)
+        return layers.WindowSelfAttention(WIDTH, 1, **grid, window_size=4, shift=shift)
+    if pattern == "blocks":
         return layers.BlockLocalSelfAttention(WIDTH, 1, **grid, block_size=4)
     if pattern == "near":
-        return Masked(side, lambda a, b: (a - b).abs() <= 1)
+        return layers.NeighborhoodSelfAttention(WIDTH, 1, **grid, window_size=3)
     if pattern == "linformer":
         return layers.LinformerSelfAttention(WIDTH, 1, num_tokens=side**2, num_keys=KEYS)
     if pattern == "performer":
@@ -92,7 +79,7 @@ def test_the_page_hears_what_changes_at_the_cost_of_the_real_layer(page, pattern
         choose(page, pattern, side)
         layer = real(pattern, side, 1)
         if pattern == "near":
-            assert computed(page, "cost") == layer.mask.sum().item()
+            assert computed(page, "cost") == layer.inside.sum().item()
             continue
         macs = measure.count_macs(layer, torch.zeros(1, side**2, WIDTH))
         assert computed(page, "cost") * 2 * WIDTH == macs - 4 * WIDTH**2 * side**2  # no projections
