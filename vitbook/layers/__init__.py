@@ -15,6 +15,7 @@ from vitbook.layers.attention.blocks import (
 from vitbook.layers.attention.linformer import LinformerSelfAttention, SequenceProjection
 from vitbook.layers.attention.performer import PerformerAttention, PerformerSelfAttention
 from vitbook.layers.attention.qk_norm import QKNormSelfAttention
+from vitbook.layers.attention.query_pooling import QueryPoolingAttention, QueryPoolingBlock
 from vitbook.layers.attention.relative import (
     RelativePosition,
     RelativePosition2D,
@@ -57,6 +58,7 @@ from vitbook.layers.heads import (
     ClassTokenHead,
     DistilledHead,
     MeanPoolHead,
+    NormedMeanHead,
     make_head,
 )
 from vitbook.layers.initialization import xavier_uniform_
@@ -85,7 +87,12 @@ from vitbook.layers.shrinking import (
 )
 from vitbook.layers.sinusoid import SinusoidPosition, SinusoidPosition2D
 from vitbook.layers.swiglu import SwiGLU
-from vitbook.layers.tokenizers import NormedPatches, OverlappingPatches, PatchEmbedding
+from vitbook.layers.tokenizers import (
+    LeaningPatches,
+    NormedPatches,
+    OverlappingPatches,
+    PatchEmbedding,
+)
 from vitbook.layers.tokens_to_tokens import TokensToTokens
 from vitbook.layers.views import RotatedPatches, ShiftedPatches
 
@@ -110,6 +117,7 @@ __all__ = [
     "GivenAttention",
     "LayerScale",
     "LayerScaleBlock",
+    "LeaningPatches",
     "LearnedPosition",
     "LearnedPosition2D",
     "LinformerSelfAttention",
@@ -118,6 +126,7 @@ __all__ = [
     "MeanPoolHead",
     "NeighborhoodSelfAttention",
     "NoPosition",
+    "NormedMeanHead",
     "NormedPatches",
     "OnGrid",
     "OverlappingMerging",
@@ -136,6 +145,8 @@ __all__ = [
     "QKNormSelfAttention",
     "Quantized",
     "QuantizedLinear",
+    "QueryPoolingAttention",
+    "QueryPoolingBlock",
     "RMSNorm",
     "RelativePosition",
     "RelativePosition2D",

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError, is_whole_number
 from vitbook.layers.initialization import linear
+from vitbook.layers.normalization import layer_norm
 from vitbook.layers.shapes import Logits, Tokens
 
 POOLS = ("class", "mean", "class_and_mean")
@@ -45,6 +46,17 @@ class MeanPoolHead(nn.Module):
 
     def forward(self, tokens: Tokens) -> Logits:
         return self.classifier(_mean_of_patches(tokens, self.num_prefix_tokens))
+
+
+class NormedMeanHead(MeanPoolHead):
+    """Classify by the mean of the tokens, normed: Hiera's (Ryali et al. 2023, code)."""
+
+    def __init__(self, width: int, num_classes: int):
+        super().__init__(width, num_classes)
+        self.norm = layer_norm(width)
+
+    def forward(self, tokens: Tokens) -> Logits:
+        return self.classifier(self.norm(_mean_of_patches(tokens, 0)))
 
 
 class ClassAndMeanHead(nn.Module):

@@ -138,7 +138,8 @@ class PyramidEncoder(ShrinkingEncoder):
 
     Args:
         stages: the blocks of each.
-        shrinks: what stands between two stages, one fewer than them.
+        shrinks: what stands between two stages, one fewer than them; None where the first block
+            of a stage shrinks.
         width: of a token that goes out.
         grid_size: (rows, columns) of the tokens that go out.
         make_norm: of the last norm.
@@ -147,14 +148,14 @@ class PyramidEncoder(ShrinkingEncoder):
     def __init__(
         self,
         stages: Sequence[Sequence[nn.Module]],
-        shrinks: Sequence[nn.Module],
+        shrinks: Sequence[nn.Module | None],
         width: int,
         grid_size: tuple[int, int],
         make_norm: Callable[[int], nn.Module] = layer_norm,
     ):
         blocks = list(stages[0])
         for shrink, (first, *rest) in zip(shrinks, stages[1:], strict=True):
-            blocks += [ShrinkingBlock(shrink, first), *rest]
+            blocks += [first if shrink is None else ShrinkingBlock(shrink, first), *rest]
         super().__init__(blocks, width, make_norm)
         self.depths = tuple(map(len, stages))
         self.grid_size = grid_size

@@ -194,12 +194,10 @@ class OverlappingPatches(PatchEmbedding):
         return torch.nn.functional.linear(windows.mT, kernel, self.projection.bias)
 
 
-class NormedPatches(PatchTokenizer):
-    r"""Patches whose tokens pass a LayerNorm at once; their windows may lean over.
+class LeaningPatches(PatchTokenizer):
+    r"""Patches whose windows begin above and to the left of them: 7 x 7 pixels for a patch of 4.
 
-    Swin's (Liu et al. 2021, code) and, with a window that begins ``lean`` pixels above and to the
-    left of its patch, PVT v2's (Wang et al. 2022, section 3): 7 x 7 pixels for a
-    patch of 4. Beyond the image is zero.
+    Hiera's (Ryali et al. 2023, code). Beyond the image is zero.
 
     Args:
         image_size, patch_size, channels, width: as in :class:`PatchEmbedding`.
@@ -223,9 +221,27 @@ class NormedPatches(PatchTokenizer):
             self.projection.weight, std=(channels * kernel[0] * kernel[1]) ** -0.5
         )
         nn.init.zeros_(self.projection.bias)
-        self.norm = nn.LayerNorm(width)
 
     def forward(self, images: Images) -> TokensOfImages:
         check_images(images, self.channels, self.image_size)
-        maps = self.projection(images)
-        return self.norm(rearrange(maps, "b d rows columns -> b (rows columns) d"))
+        return rearrange(self.projection(images), "b d rows columns -> b (rows columns) d")
+
+
+class NormedPatches(LeaningPatches):
+    r"""Patches whose tokens pass a LayerNorm at once; their windows may lean over.
+
+    Swin's (Liu et al. 2021, code) and, with windows that lean, PVT v2's (Wang et al. 2022,
+    section 3).
+
+    Args:
+        image_size, patch_size, channels, width, lean: as in :class:`LeaningPatches`.
+    """
+
+    def __init__(
+        self, image_size: Size, patch_size: Size, channels: int, width: int, *, lean: int = 0
+    ):
+        super().__init__(image_size, patch_size, channels, width, lean=lean)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, images: Images) -> TokensOfImages:
+        return self.norm(super().forward(images))

@@ -1,8 +1,9 @@
-"""Swin, PVT v2 and plain pyramids: parameters, timm's logits, contracts, equal costs, refusals."""
+"""Swin, PVT v2, Hiera and plain pyramids: parameters, timm's logits, contracts, costs, refusals."""
 
 import pytest
 import timm
 import torch
+from timm.models.hiera import Hiera
 from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from timm.models.swin_transformer import SwinTransformer
 
@@ -11,6 +12,7 @@ from vitbook.analysis import attention_rollout, capture_attention, token_grad_ca
 from vitbook.blocks import list_blocks
 from vitbook.devices import autocast
 from vitbook.measure import count_macs
+from vitbook.models.papers.hiera import hiera
 from vitbook.models.papers.pvt import pvt_v2
 from vitbook.models.papers.pyramid import PYRAMID_VIT_MODELS, doubling, pyramid_vit
 from vitbook.models.papers.shrinking import by_convolution
@@ -51,6 +53,12 @@ PARAMETERS = {
     "pvt_v2_b3": 45_238_696,
     "pvt_v2_b4": 62_556_072,
     "pvt_v2_b5": 81_956_008,
+    "hiera_tiny_224": 27_910_216,
+    "hiera_small_224": 35_008_072,
+    "hiera_base_224": 51_524_968,
+    "hiera_base_plus_224": 69_896_616,
+    "hiera_large_224": 213_739_912,
+    "hiera_huge_224": 672_779_752,
 }
 COMPARED = [name for name in PARAMETERS if "mini" in name] + ["vit_gap_mini_patch4_32"]
 
@@ -87,6 +95,18 @@ def timms_pvt(_=None):
     )  # fmt: skip
 
 
+HIERA_STAGES = doubling(Body(16, 2, num_heads=1, mlp_width=64), (2, 1, 2, 2))
+
+
+def our_hiera(size=(32, 64), **changes):
+    sizes = dict(image_size=size, patch_size=4, num_classes=5, stages=HIERA_STAGES)
+    return hiera(**sizes | changes).eval()
+
+
+def timms_hiera(size=(32, 64)):
+    return Hiera(img_size=size, embed_dim=16, stages=(2, 1, 2, 2), num_classes=5)
+
+
 def randomized(model):
     """No weight at zero or one, so that none can be left out unseen."""
     torch.manual_seed(0)
@@ -96,11 +116,15 @@ def randomized(model):
     return model.eval()
 
 
-PAIRS = {"swin": (our_swin, timms_swin), "pvt": (our_pvt, timms_pvt)}
-BOTH = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+PAIRS = {
+    "swin": (our_swin, timms_swin),
+    "pvt": (our_pvt, timms_pvt),
+    "hiera": (our_hiera, timms_hiera),
+}
+EACH = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 
 
-@BOTH
+@EACH
 @torch.no_grad()
 def test_the_logits_are_timms(pair):
     ours, source = pair[0](), randomized(pair[1]())
@@ -110,16 +134,19 @@ def test_the_logits_are_timms(pair):
     assert (load_timm(ours, source)(images) - logits).abs().max() < 1e-4
 
 
-@BOTH
+@EACH
 def test_weights_of_another_depth_do_not_fit(pair):
-    stages = (SWIN_STAGES if pair[0] is our_swin else PVT_STAGES)[:2]
-    few = dict(stages=stages) | (dict(reductions=(4, 2)) if pair[0] is our_pvt else {})
+    few = {
+        our_swin: dict(stages=SWIN_STAGES[:2]),
+        our_pvt: dict(stages=PVT_STAGES[:2], reductions=(4, 2)),
+        our_hiera: dict(stages=HIERA_STAGES[:3]),
+    }[pair[0]]
     with pytest.raises(ValueError, match="the weights of the timm model do not fit this model"):
         load_timm(pair[0](**few), pair[1]())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PARAMETERS if "mini" not in name])
+@pytest.mark.parametrize("name", [n for n in PARAMETERS if "mini" not in n and "huge" not in n])
 @torch.no_grad()
 def test_the_logits_of_the_papers_sizes_are_timms(name, undrawn):
     source = randomized(timm.create_model(name, num_classes=1000))
@@ -130,16 +157,18 @@ def test_the_logits_of_the_papers_sizes_are_timms(name, undrawn):
     assert error < 1e-3 * logits.abs().max()
 
 
-@BOTH
+@EACH
 @torch.no_grad()
 def test_features_are_the_last_map_row_by_row(pair):
     source = randomized(pair[1]())
     ours, images = load_timm(pair[0](), source), torch.randn(2, 3, 32, 64)
-    tokens, step = ours.features(images), 8 if pair[0] is our_swin else 16
+    tokens = ours.features(images)
+    step = {our_swin: 8, our_pvt: 16, our_hiera: 32}[pair[0]]
     assert (ours.grid_size, ours.patch_size) == ((32 // step, 64 // step), step)
     assert ours.num_prefix_tokens == 0
-    maps = source.forward_features(images)  # Swin's with the channels last
-    theirs = maps.flatten(1, 2) if pair[0] is our_swin else maps.flatten(2).mT
+    theirs = source.forward_features(images)
+    if pair[0] is not our_hiera:  # Swin's map has the channels last
+        theirs = theirs.flatten(1, 2) if pair[0] is our_swin else theirs.flatten(2).mT
     assert torch.allclose(tokens, theirs, atol=1e-4)
     assert torch.equal(ours.features(images), ours.encoder(ours.embed(images)))
     assert torch.equal(ours(images), ours.head(tokens))
@@ -161,15 +190,29 @@ def test_swins_attention_is_seen_window_by_window():
     assert [bool((found == 0).any()) for found in maps.values()] == [0, 1, 0, 1, 0, 0, 1]
 
 
-def test_what_needs_a_map_of_the_whole_grid_refuses_both():
+@torch.no_grad()
+def test_hieras_attention_stays_in_mask_units_and_then_does_not():
+    model, images = randomized(our_hiera()), torch.randn(2, 3, 32, 64)
+    with capture_attention(model) as maps:
+        model(images)
+    # 8 x 16 tokens in two units of 8 x 8; 4 x 8 tokens in as many; then all of 2 x 4, and of 1 x 2.
+    sizes = [(64, 64)] * 2 + [(16, 64), (4, 16), (8, 8), (2, 8), (2, 2)]
+    units, heads = [4] * 4 + [2] * 3, [1, 1, 2, 4, 4, 8, 8]
+    assert [tuple(found.shape) for found in maps.values()] == [
+        (unit, head, *size) for unit, head, size in zip(units, heads, sizes, strict=True)
+    ]
+
+
+def test_what_needs_a_map_of_the_whole_grid_refuses_all():
     images = torch.randn(1, 3, 32, 64)
-    with pytest.raises(ValueError, match="axial and block-local attention, a row, a column or a"):
-        attention_rollout(our_swin(), images)
+    for make in (our_swin, our_hiera):
+        with pytest.raises(ValueError, match="axial and block-local attention, a row, a column or"):
+            attention_rollout(make(), images)
     with pytest.raises(ValueError, match="a map of 128 queries by 8 keys: expected tokens by"):
         attention_rollout(our_pvt(), images)
 
 
-@BOTH
+@EACH
 def test_bfloat16_answers_nearly_alike(pair):
     model, images = pair[0](), torch.randn(2, 3, 32, 64)
     whole = model(images)
@@ -216,7 +259,7 @@ def test_what_shrinks_keeps_tokens_about_as_long():
         assert lengths == pytest.approx(0.5 if "mean" in name else 1.0, rel=0.15)
 
 
-@pytest.mark.parametrize("name", ["pvt_v2_b0", *COMPARED])
+@pytest.mark.parametrize("name", ["pvt_v2_b0", "hiera_tiny_224", *COMPARED])
 def test_blocks_are_listed_in_their_order(name):
     with torch.device("meta"):
         model = vitbook.create_model(name)
@@ -235,6 +278,11 @@ SMALL = dict(num_classes=3, channels=1, patch_size=1)
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (lambda: our_hiera(mask_unit=6), "mask units of 6: expected a multiple of 4 tokens"),
+        (
+            lambda: our_hiera(mask_unit=16),
+            "a grid of 8x16 tokens .* mask units of 16x16: use images whose height is a multiple",
+        ),
         (
             lambda: our_swin(window_size=3),
             "a grid of 16x32 tokens is not divisible into windows of 3x3: use images",

@@ -42,10 +42,11 @@ def pyramid(
     tokenizer: nn.Module,
     position: nn.Module,
     stages: Sequence[Sequence[nn.Module]],
-    shrinks: Sequence[nn.Module],
+    shrinks: Sequence[nn.Module | None],
     widths: Sequence[int],
     num_classes: int,
     make_norm: Callable[[int], nn.Module] = layer_norm,
+    make_head: Callable[[int, int], nn.Module] = MeanPoolHead,
 ) -> PyramidTransformer:
     """Stages of blocks behind a tokenizer; the mean of the last map is classified.
 
@@ -53,13 +54,14 @@ def pyramid(
         stages, shrinks: as in :class:`~vitbook.layers.PyramidEncoder`.
         widths: of the tokens of each stage.
         make_norm: of the last norm.
+        make_head: called with the last width and ``num_classes``.
     """
     last = grids_of_stages(tokenizer.grid_size, len(stages))[-1]
     return PyramidTransformer(
         tokenizer=tokenizer,
         position=position,
         encoder=PyramidEncoder(stages, shrinks, widths[-1], last, make_norm),
-        head=MeanPoolHead(widths[-1], num_classes),
+        head=make_head(widths[-1], num_classes),
         width=widths[0],
         num_prefix_tokens=0,
     )

@@ -1,4 +1,4 @@
-"""What timm calls the parameters of Swin and PVT v2, in the form of :mod:`.names`.
+"""What timm calls the parameters of Swin, PVT v2 and Hiera, in the form of :mod:`.names`.
 
 timm counts blocks stage by stage, we count them through the whole encoder.
 """
@@ -6,7 +6,11 @@ timm counts blocks stage by stage, we count them through the whole encoder.
 import re
 from itertools import accumulate
 
-from vitbook.layers import SpatialReductionAttention, WindowSelfAttention
+from vitbook.layers import (
+    QueryPoolingAttention,
+    SpatialReductionAttention,
+    WindowSelfAttention,
+)
 from vitbook.models.papers.pyramid import PyramidTransformer
 from vitbook.models.weights.names import Names
 
@@ -31,6 +35,7 @@ _PVT_BLOCK = _BLOCK | {
     "mlp.convolution.layer": "mlp.dwconv",
 }
 _PVT_BETWEEN = {"convolution.layer": "downsample.proj", "norm": "downsample.norm"}
+_HIERA_BLOCK = _BLOCK | {"attention.qkv": "attn.qkv", "widen": "proj"}
 _AROUND = {"tokenizer.projection": "patch_embed.proj", "tokenizer.norm": "patch_embed.norm"}
 
 
@@ -49,9 +54,17 @@ def timm_pyramid_names(model: PyramidTransformer) -> Names:
             for stage, first in enumerate(accumulate(depths[:-1]))
         }
         inside = _in_stages(depths, "stages", _PVT_BLOCK, _PVT_BETWEEN)
+    elif QueryPoolingAttention in kinds:
+        around = _AROUND | {"head.norm": "head.norm", "head.classifier": "head.fc"}
+        inside = {
+            f"encoder.blocks.{number}.{ours}": f"blocks.{number}.{theirs}"
+            for number in range(sum(depths))
+            for ours, theirs in _HIERA_BLOCK.items()
+        }
     else:
         return ()
-    return tuple(_rule(ours, theirs) for ours, theirs in (around | inside).items())
+    table = (r"^position\.table$", "pos_embed", "n d -> 1 n d")  # Hiera's alone
+    return (table, *(_rule(ours, theirs) for ours, theirs in (around | inside).items()))
 
 
 def _in_stages(

@@ -30,9 +30,9 @@ def load_timm(
 ) -> nn.Module:
     """Copy the weights of a timm model into ours; the logits are then the same.
 
-    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, BiT, Swin and PVT v2. Positions
-    are resized if the grids differ. A timm model without a head (``num_classes=0``) leaves ours as
-    it is. Nothing is copied unless everything fits.
+    ViT, distilled DeiT, DINOv2, the hybrid of ResNet and ViT, BiT, Swin, PVT v2 and Hiera.
+    Positions are resized if the grids differ. A timm model without a head (``num_classes=0``)
+    leaves ours as it is. Nothing is copied unless everything fits.
 
     Args:
         model: one of ours, for example ``create_model("vit_base_patch16_224")``.
@@ -57,6 +57,8 @@ def load_timm(
         )
     patches = getattr(unwrapped(source), "patch_embed", None)
     grid = None if patches is None else getattr(unwrapped(patches), "grid_size", None)
+    if (own := getattr(unwrapped(source), "tokens_spatial_shape", None)) is not None:  # Hiera's
+        grid = tuple(own)
     load_state(model, own_state(source), grid, resize_method, "the timm model")
     if (colors := colors_of(source)) is not None:
         say_colors(model, colors.mean, colors.std)
@@ -98,8 +100,9 @@ def load_state(
         method: of its resizing, see :func:`vitbook.layers.resize_positions`.
     """
     if "pos_embed" in state:
+        position = unwrapped(model).position  # a pyramid's own grid is that of its last map
         table = resize_positions(
-            state["pos_embed"][0], grid, model.grid_size, model.num_prefix_tokens, method
+            state["pos_embed"][0], grid, position.grid_size, model.num_prefix_tokens, method
         )
         state = state | {"pos_embed": table[None]}
     return load_renamed(model, state, _names_for(model), whose, optional="head.")
