@@ -38,7 +38,7 @@ def test_from_scratch_comes_before_fine_tuned(monkeypatch):
 
 def test_what_was_not_run_has_its_price(rows, monkeypatch):
     plan = runs.get_experiment("few_digits")
-    monkeypatch.setattr(evidence, "read_experiments", lambda: (plan,))
+    monkeypatch.setattr("vitbook.runs.plan.read_experiments", lambda: (plan,))
     model = "vit_micro_patch2_8"
     assert runs.not_run(["few_digits"], rows, [model]) == []
     kept = [row for row in rows if row.experiment != "few_digits" or row.model != model]

@@ -15,6 +15,7 @@ from vitbook.layers.heads import (
     ClassToken,
     ClassTokenHead,
     MeanPoolHead,
+    NormedMeanHead,
     make_head,
 )
 from vitbook.layers.shapes import Size
@@ -128,7 +129,9 @@ def create_model(
 
 
 def create_again(spec: ModelSpec) -> nn.Module:
-    """The model that a spec tells of, with fresh weights; of 0 classes, it gives the class token.
+    """The model that a spec tells of, with fresh weights.
+
+    Of 0 classes, it gives the class token; without one, what its head would classify.
 
     Raises:
         UnknownNameError, ValueError: as :func:`create_model`.
@@ -141,7 +144,11 @@ def create_again(spec: ModelSpec) -> nn.Module:
         pool=spec.pool,
     )
     if not spec.num_classes:
-        model.head, model.spec = ClassToken(), spec
+        if model.num_prefix_tokens:
+            model.head = ClassToken()
+        else:
+            model.head.classifier = nn.Identity()
+        model.spec = spec
     return model
 
 
@@ -163,5 +170,7 @@ def _pooled_head(name: str, model: nn.Module, pool: str, num_classes: int) -> nn
             f'{name} with pool "{pool}": its class token comes first and sees no pixel; use pool '
             '"mean", or leave it out'
         )
+    if isinstance(model.head, NormedMeanHead) and pool == "mean":
+        return model.head
     width = model.head.classifier.in_features // (1 + isinstance(model.head, ClassAndMeanHead))
     return make_head(pool, width, num_classes, model.num_prefix_tokens)

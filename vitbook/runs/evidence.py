@@ -7,7 +7,7 @@ from statistics import median
 
 from vitbook.runs.comparison import Comparison, compare
 from vitbook.runs.ledger import published
-from vitbook.runs.plan import answers, read_experiments
+from vitbook.runs.plan import answers, get_experiment, read_experiments
 from vitbook.runs.rows import LedgerError, Result
 from vitbook.runs.statistics import Difference, difference_of, holm, verdict_of
 
@@ -187,9 +187,12 @@ def not_run(
         names: of the experiments.
         rows: by default those of the ledger.
         models: only these; by default all of the experiments.
+
+    Raises:
+        UnknownNameError: no such experiment.
     """
     made, wanted, lines = answers(rows), set(models), []
-    for experiment in (each for each in read_experiments() if each.name in set(names)):
+    for experiment in map(get_experiment, names):
         rates = [made[run].images_per_second for run in experiment.runs if run in made]
         for model in dict.fromkeys(run.model for run in experiment.runs):
             left = [run for run in experiment.runs if run.model == model and run not in made]

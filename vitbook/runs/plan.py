@@ -81,7 +81,8 @@ class Experiment:
 def answers(rows: Iterable[Result] | None = None) -> dict[PlannedRun, Result]:
     """Run -> the row that answers it, under whichever experiment's name.
 
-    A run that was looked into while it learned also answers for the same without probes.
+    A run that was looked into while it learned also answers for the same without probes. Of two
+    rows of one run the last one counts.
 
     Args:
         rows: by default all of the ledger.

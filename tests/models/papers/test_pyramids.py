@@ -11,7 +11,9 @@ import vitbook
 from vitbook.analysis import attention_rollout, capture_attention, token_grad_cam
 from vitbook.blocks import list_blocks
 from vitbook.devices import autocast
+from vitbook.layers import NormedMeanHead
 from vitbook.measure import count_macs
+from vitbook.models.catalog import ModelSpec, create_again
 from vitbook.models.papers.hiera import hiera
 from vitbook.models.papers.pvt import pvt_v2
 from vitbook.models.papers.pyramid import PYRAMID_VIT_MODELS, doubling, pyramid_vit
@@ -103,8 +105,9 @@ def our_hiera(size=(32, 64), **changes):
     return hiera(**sizes | changes).eval()
 
 
-def timms_hiera(size=(32, 64)):
-    return Hiera(img_size=size, embed_dim=16, stages=(2, 1, 2, 2), num_classes=5)
+def timms_hiera(size=(32, 64), **changes):
+    sizes = dict(img_size=size, embed_dim=16, stages=(2, 1, 2, 2), num_classes=5)
+    return Hiera(**sizes | changes)
 
 
 def randomized(model):
@@ -143,6 +146,46 @@ def test_weights_of_another_depth_do_not_fit(pair):
     }[pair[0]]
     with pytest.raises(ValueError, match="the weights of the timm model do not fit this model"):
         load_timm(pair[0](**few), pair[1]())
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (dict(num_heads=2), r"heads: \[2, 2, 4, 8, 8, 16, 16\] in the timm model"),
+        (dict(mask_unit_size=(4, 4)), "tokens of a mask unit, block by block"),
+        (dict(mask_unit_size=(4, 16)), r"the first mask unit: \[4, 16\] in the timm model"),
+        (dict(mask_unit_attn=(True, True, True, False)), "tokens of a mask unit, block by block"),
+        (dict(q_pool=2), "queries that become one"),
+        (dict(patch_padding=(2, 2)), "zeros around the image"),
+        (dict(global_pool="max"), "pooling of the last map"),
+    ],
+)
+def test_a_hiera_that_computes_something_else_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        load_timm(our_hiera(), timms_hiera(**changes))
+
+
+@EACH
+@torch.no_grad()
+def test_without_a_head_the_body_is_loaded_and_gives_the_mean(pair):
+    source, images = randomized(pair[1]()), torch.randn(2, 3, 32, 64)
+    source.reset_classifier(0)
+    ours = pair[0]()
+    kept = ours.head.classifier.weight.clone()
+    load_timm(ours, source)
+    assert torch.equal(ours.head.classifier.weight, kept)
+    ours.head.classifier = torch.nn.Identity()
+    assert torch.allclose(ours(images), source(images), atol=1e-4)
+
+
+@torch.no_grad()
+def test_of_no_classes_each_gives_what_its_head_would_classify():
+    for name in ("swin_mini_patch4_window4_32", "pyramid_vit_mean_mini_patch4_32"):
+        model = create_again(ModelSpec(name, 32, 0, 3)).eval()
+        images = torch.randn(2, 3, 32, 32)
+        assert torch.allclose(model(images), model.features(images).mean(1))
+    body = vitbook.create_model("hiera_tiny_224", image_size=32, pool="mean")
+    assert isinstance(body.head, NormedMeanHead)
 
 
 @pytest.mark.slow

@@ -162,8 +162,8 @@ def check_square(shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"a map of {queries} queries by {keys} keys: expected tokens by tokens; a key of "
             "Linformer attention mixes all the patches and has no place of its own, one of PVT's "
-            "is a token of a smaller map, and a head that pools by attention asks with a query "
-            "that is no token"
+            "is a token of a smaller map, a query of Hiera's stands for four tokens, neighborhood "
+            "attention has a window for each, and a head that pools asks with no token"
         )
 
 

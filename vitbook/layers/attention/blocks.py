@@ -4,7 +4,8 @@ from typing import Literal
 
 import torch
 from einops import rearrange
-from torch import nn
+from jaxtyping import Bool, Int64
+from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError
 from vitbook.layers.attention.softmax import Mask, SelfAttention
@@ -102,10 +103,10 @@ class AxialSelfAttention(BlockLocalSelfAttention):
 class NeighborhoodSelfAttention(BlockLocalSelfAttention):
     """Self-attention in which each token reads a window around itself, as a convolution does.
 
-    Ramachandran et al. 2019, "Stand-alone self-attention in vision models", section 3, without
-    its relative positions. Keys and values are gathered for each token: linear in the tokens,
-    though each is stored once for every token that reads it. At the edge a window is cut. The
-    captured map is "(batch tokens) heads 1 tokens_of_a_window", 0 outside the grid.
+    Ramachandran et al. 2019, "Stand-alone self-attention in vision models", section 2.2,
+    without its relative positions. Keys and values are gathered for each token: linear in the
+    tokens, though each is stored once for every token that reads it. At the edge a window is cut.
+    The captured map is "(batch tokens) heads 1 tokens_of_a_window", 0 outside the grid.
 
     Args:
         width, num_heads, qkv_bias: as in :class:`~.softmax.SelfAttention`.
@@ -123,30 +124,36 @@ class NeighborhoodSelfAttention(BlockLocalSelfAttention):
         window_size: Size,
     ):
         super().__init__(width, num_heads, qkv_bias, grid_size=grid_size, block_size=grid_size)
-        down, across = pair(window_size, "window")
+        self.window_size = down, across = pair(window_size, "window")
         if down % 2 == 0 or across % 2 == 0:
             raise ValueError(f"a window of {down}x{across} has no middle: expected odd sides")
-        rows, columns = self.grid_size
-        number = torch.arange(rows * columns)
-        row, column = torch.cartesian_prod(
-            torch.arange(down) - down // 2, torch.arange(across) - across // 2
-        ).unbind(1)
-        row = row + number[:, None] // columns
-        column = column + number[:, None] % columns
-        inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-        around = row.clamp(0, rows - 1) * columns + column.clamp(0, columns - 1)
-        self.register_buffer("around", around, persistent=False)  # "tokens window"
-        self.register_buffer("inside", inside[:, None, None], persistent=False)
 
     def forward(self, tokens: Tokens) -> Tokens:
         self.check_tokens(tokens)
         q, k, v = self.heads(self.qkv(tokens))
-        k, v = (rearrange(x[:, :, self.around], "b h n w d -> (b n) h w d") for x in (k, v))
+        around, inside = self.windows(tokens.device)
+        k, v = (rearrange(x[:, :, around], "b h n w d -> (b n) h w d") for x in (k, v))
         q = rearrange(q, "b h n d -> (b n) h 1 d")
         # An exported model takes any batch: einops would write this one's size into the file.
-        mask = self.inside.expand(tokens.shape[0], *self.inside.shape).flatten(0, 1)
+        mask = inside.expand(tokens.shape[0], *inside.shape).flatten(0, 1)
         mixed = self.core(q, k, v, mask)
-        return self.joined(rearrange(mixed, "(b n) h 1 d -> b h n d", n=len(self.around)))
+        return self.joined(rearrange(mixed, "(b n) h 1 d -> b h n d", n=len(around)))
+
+    def windows(
+        self, device: torch.device
+    ) -> tuple[Int64[Tensor, "tokens window"], Bool[Tensor, "tokens 1 1 window"]]:
+        """The tokens of each token's window, and whether they lie inside the grid.
+
+        Made anew each time: what was built without memory has nothing to lose.
+        """
+        (rows, columns), (down, across) = self.grid_size, self.window_size
+        number = torch.arange(rows * columns, device=device)[:, None]
+        step = torch.arange(down * across, device=device)
+        row = number // columns + step // across - down // 2
+        column = number % columns + step % across - across // 2
+        inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+        around = row.clamp(0, rows - 1) * columns + column.clamp(0, columns - 1)
+        return around, inside[:, None, None]
 
 
 class AxialBlock(nn.Module):

@@ -19,7 +19,7 @@ class QueryPoolingAttention(BlockLocalSelfAttention):
 
     .. math:: \mathrm{softmax}(\mathrm{max}_{2\times2}(q)\,k^\top/\sqrt{d})\,v
 
-    Hiera (Ryali et al. 2023, section 3.3), after MViT (Fan et al. 2021). A quarter of the tokens
+    Hiera (Ryali et al. 2023, section 3.2), after MViT (Fan et al. 2021). A quarter of the tokens
     go out, and keys and values are those of all that came. The captured map is "(batch blocks)
     heads tokens_of_a_block/4 tokens_of_a_block".
 
@@ -77,6 +77,7 @@ class QueryPoolingBlock(EncoderBlock):
         self.widen = linear(width, out_width)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
+        self.attention.check_tokens(tokens)
         normed, rows = self.norm1(tokens), self.attention.grid_size[0] // 2
         kept = reduce(self.widen(normed), "b (p y q x) d -> b (p q) d", "max", p=rows, **FOUR)
         tokens = kept + self.drop_path(self.dropout(self.attention(normed)))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
+from vitbook.errors import is_whole_number
 from vitbook.layers import (
     MLP,
     BlockLocalSelfAttention,
@@ -39,8 +40,9 @@ def hiera(
 ) -> PyramidTransformer:
     """A learned table of places, plain blocks, and maxima where a stage begins; nothing else.
 
-    Ryali et al. 2023, section 3.3 and table 1. Two stages attend inside mask units, the squares
-    that masked pretraining hides; they do not move. What Swin and MViT have besides (shifts,
+    Ryali et al. 2023, section 3.2 and table 2. Two stages attend inside mask units, the squares
+    that masked pretraining hides; they do not move. The first block of a stage attends as the
+    stage before. What Swin and MViT have besides (shifts,
     relative positions, convolutions) is left out.
 
     Args:
@@ -56,8 +58,8 @@ def hiera(
     _check_units(grids[0], mask_unit, tokenizer.patch)
     units = [(mask_unit >> number,) * 2 for number in range(LOCAL)] + grids[LOCAL:]
     built = [
-        [_block(stage, grid, unit) for _ in range(stage.depth)]
-        for stage, grid, unit in zip(stages, grids, units, strict=False)
+        [_block(stage, grid, unit if number < LOCAL else None) for _ in range(stage.depth)]
+        for number, (stage, grid, unit) in enumerate(zip(stages, grids, units, strict=False))
     ]
     for number in range(1, len(stages)):
         built[number][0] = _first_block(
@@ -76,7 +78,8 @@ def hiera(
 
 
 def _check_units(grid: Grid, mask_unit: int, patch: Grid) -> None:
-    if mask_unit < 1 or mask_unit % 2**LOCAL:  # halved where each stage after a local one begins
+    # Halved where each stage after a local one begins.
+    if not is_whole_number(mask_unit) or mask_unit < 1 or mask_unit % 2**LOCAL:
         raise ValueError(f"mask units of {mask_unit}: expected a multiple of {2**LOCAL} tokens")
     if any(side % mask_unit for side in grid):
         high, wide = (mask_unit * side for side in patch)
@@ -87,11 +90,11 @@ def _check_units(grid: Grid, mask_unit: int, patch: Grid) -> None:
         )
 
 
-def _block(body: Body, grid: Grid, unit: Grid) -> EncoderBlock:
+def _block(body: Body, grid: Grid, unit: Grid | None) -> EncoderBlock:
     sizes = body.width, body.num_heads, body.qkv_bias
     attention = (
         SelfAttention(*sizes)
-        if unit == grid
+        if unit is None
         else BlockLocalSelfAttention(*sizes, grid_size=grid, block_size=unit)
     )
     return EncoderBlock(attention, MLP(body.width, body.mlp_width), body.width)

@@ -5,8 +5,12 @@ timm counts blocks stage by stage, we count them through the whole encoder.
 
 import re
 from itertools import accumulate
+from math import prod
+
+from torch import nn
 
 from vitbook.layers import (
+    BlockLocalSelfAttention,
     QueryPoolingAttention,
     SpatialReductionAttention,
     WindowSelfAttention,
@@ -65,6 +69,32 @@ def timm_pyramid_names(model: PyramidTransformer) -> Names:
         return ()
     table = (r"^position\.table$", "pos_embed", "n d -> 1 n d")  # Hiera's alone
     return (table, *(_rule(ours, theirs) for ours, theirs in (around | inside).items()))
+
+
+def of_hiera(model: PyramidTransformer, source: nn.Module) -> dict[str, tuple[list, list]]:
+    """What timm's Hiera and ours compute beside their weights: its name, theirs, ours."""
+    theirs, ours = [block.attn for block in source.blocks], []
+    units = []
+    for block, other in zip(model.encoder.blocks, theirs, strict=False):
+        layer, local = block.attention, isinstance(block.attention, BlockLocalSelfAttention)
+        ours.append(prod(layer.block_size) if local else 0)
+        # A unit as large as the map is the map.
+        whole = prod(layer.grid_size) if local else 0
+        units.append(other.window_size * other.q_stride if other.use_mask_unit_attn else whole)
+    pools = [isinstance(b.attention, QueryPoolingAttention) for b in model.encoder.blocks]
+    return {
+        "tokens of a mask unit, block by block": (units, ours),
+        "the first mask unit": (
+            list(source.mask_unit_size),
+            list(model.encoder.blocks[0].attention.block_size),
+        ),
+        "queries that become one": ([o.q_stride for o in theirs], [4 if p else 1 for p in pools]),
+        "zeros around the image": (
+            list(source.patch_embed.proj.padding),
+            list(model.tokenizer.projection.padding),
+        ),
+        "pooling of the last map": ([source.head.pool_type], ["avg"]),
+    }
 
 
 def _in_stages(

@@ -55,7 +55,7 @@ def load_renamed(
     given = _part_that_fits(weights, wanted, whose)
     places = {name: place for name, place in places.items() if place[0] in given}
     if any(tensor.is_meta for tensor in own.values()):
-        raise ValueError("the model is on meta, where there is no memory: model.to_empty first")
+        raise ValueError("the model is on meta, where there is no memory: build it on a device")
     state = {
         name: _rearrange(given[theirs], " -> ".join(reversed(layout.split(" -> "))), sizes)
         for name, (theirs, layout) in places.items()

@@ -6,12 +6,17 @@ from torch import Tensor, nn
 
 from vitbook.colors import colors_of, say_colors
 from vitbook.extras import from_extra
+from vitbook.layers import (
+    NormedMeanHead,
+    SelfAttention,
+    SpatialReductionAttention,
+)
 from vitbook.layers.positions import resize_positions
 from vitbook.model_utilities import own_state, unwrapped
 from vitbook.models.papers.bit import ResNetV2
 from vitbook.models.papers.pyramid import PyramidTransformer
 from vitbook.models.weights.names import TIMM_BIT_NAMES, TIMM_TRANSFORMER_NAMES, Names
-from vitbook.models.weights.pyramid_names import timm_pyramid_names
+from vitbook.models.weights.pyramid_names import of_hiera, timm_pyramid_names
 from vitbook.models.weights.renaming import load_renamed
 
 # Names that timm has and we have not.
@@ -59,6 +64,7 @@ def load_timm(
     grid = None if patches is None else getattr(unwrapped(patches), "grid_size", None)
     if (own := getattr(unwrapped(source), "tokens_spatial_shape", None)) is not None:  # Hiera's
         grid = tuple(own)
+    _check_attention(unwrapped(model), unwrapped(source))
     load_state(model, own_state(source), grid, resize_method, "the timm model")
     if (colors := colors_of(source)) is not None:
         say_colors(model, colors.mean, colors.std)
@@ -99,13 +105,48 @@ def load_state(
         grid: that the table of positions was made for; None where there is no table.
         method: of its resizing, see :func:`vitbook.layers.resize_positions`.
     """
-    if "pos_embed" in state:
-        position = unwrapped(model).position  # a pyramid's own grid is that of its last map
-        table = resize_positions(
-            state["pos_embed"][0], grid, position.grid_size, model.num_prefix_tokens, method
+    if "pos_embed_win" in state:
+        raise ValueError(
+            f"{whose} has two tables of positions, one of them for each window (abswin): the "
+            "catalogue has no such model; probe it as it is"
         )
+    if "pos_embed" in state:
+        body = unwrapped(model)  # a pyramid's own grid is that of its last map
+        own = getattr(body, "position", body).grid_size
+        table = resize_positions(state["pos_embed"][0], grid, own, body.num_prefix_tokens, method)
         state = state | {"pos_embed": table[None]}
-    return load_renamed(model, state, _names_for(model), whose, optional="head.")
+    # A norm in front of the classifier is part of a headless model.
+    normed = isinstance(getattr(unwrapped(model), "head", None), NormedMeanHead)
+    optional = "head.classifier." if normed else "head."
+    return load_renamed(model, state, _names_for(model), whose, optional=optional)
+
+
+def _check_attention(model: nn.Module, source: nn.Module) -> None:
+    """Refuse what the shapes of weights do not tell, and the logits would.
+
+    Raises:
+        ValueError: other heads; of Hiera, other mask units, poolings or paddings.
+    """
+    ours = [
+        part.num_heads
+        for part in model.modules()
+        if isinstance(part, SelfAttention | SpatialReductionAttention)
+    ]
+    theirs = [
+        getattr(part, "num_heads", getattr(part, "heads", None))
+        for part in source.modules()
+        if isinstance(getattr(part, "qkv", getattr(part, "kv", None)), nn.Linear)
+    ]
+    compared = {"heads": (theirs, ours)}
+    is_hiera = isinstance(getattr(model, "head", None), NormedMeanHead)
+    if is_hiera and hasattr(source, "mask_unit_size"):
+        compared |= of_hiera(model, source)
+    for what, (theirs, ours) in compared.items():
+        if len(theirs) == len(ours) and theirs != ours:  # of another depth: it is told by name
+            raise ValueError(
+                f"{what}: {theirs} in the timm model, {ours} in this one. The weights would fit, "
+                "and the logits differ: build the model that they were made for"
+            )
 
 
 def load_named(model: nn.Module, state: dict[str, Tensor], whose: str) -> nn.Module:

@@ -110,7 +110,7 @@ def spread_told(found: Trained) -> str:
         told = "± is the deviation between seeds, in brackets a 95 % interval over seeds"
         halves = [one.high - one.gap for one in comparisons(found).values() if one.points]
         if halves:
-            told += f", typically ±{median(halves):.1f} points: smaller differences stay undecided"
+            told += f", typically ±{median(halves):.1f} points to either side"
         return told
     luck = [one.high - one.gap for one in comparisons(found).values()]
     if not luck:

@@ -229,7 +229,9 @@ def load_checkpoint(
         )
     own = unique_state(usual)
     if model is not None and any(tensor.is_meta for tensor in own.values()):
-        raise CheckpointError("the model is on meta, where there is no memory: model.to_empty")
+        raise CheckpointError(
+            "the model is on meta, where there is no memory: build it on a device"
+        )
     try:
         check_state(state, own, path.name)
         set_constants(usual, constants)
