@@ -134,13 +134,13 @@ def told(found: Trained) -> str:
     for name, one in alone.items():
         kinds.setdefault(evidence.verdict(name), []).append(f"{name} {_gap(one)}")
     words = {
-        "agrees": "above plain", "contradicts": "below plain", "a lead for": "a lead upwards",
-        "a lead against": "a lead downwards",
+        "agrees": "above plain", "contradicts": "below plain", "a lead for": "leads upwards",
+        "a lead against": "leads downwards",
     }  # fmt: skip
     once = kinds.pop("shows", [])
-    parts = [f"{words[kind]}: {', '.join(names)}" for kind, names in kinds.items() if kind in words]
-    rest = sum(len(names) for kind, names in kinds.items() if kind not in words)
-    parts += [f"undecided: {rest} of {len(alone)}"] if rest else []
+    parts = [f"{told}: {', '.join(kinds[kind])}" for kind, told in words.items() if kind in kinds]
+    rest = [name for name in alone if evidence.verdict(name) not in (*words, "shows")]
+    parts += [f"not told apart: {', '.join(rest)}"] if rest else []
     sentences = {
         f"By Holm over {len(evidence.chances)} comparisons, {'; '.join(parts)}.": parts,
         f"Single runs, which decide nothing: {', '.join(once)}.": once,
