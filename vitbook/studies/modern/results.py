@@ -1,10 +1,11 @@
 """What the runs of the experiment say: a table, a figure, and sentences that follow the rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean, median
+from statistics import mean, variance
 
 import torch
 from matplotlib.figure import Figure
+from scipy.stats import t as student
 
 import vitbook
 from vitbook import plots, runs
@@ -107,11 +108,7 @@ def seeds_told(found: Trained) -> str:
 def spread_told(found: Trained) -> str:
     """What the ± of the table is, or why there is none."""
     if any(len(rows) > 1 for rows in found.values()):
-        told = "± is the deviation between seeds, in brackets a 95 % interval over seeds"
-        halves = [one.high - one.gap for one in comparisons(found).values() if one.points]
-        if halves:
-            told += f", typically ±{median(halves):.1f} points to either side"
-        return told
+        return "± is the deviation between seeds, in brackets a 95 % interval over seeds"
     luck = [one.high - one.gap for one in comparisons(found).values()]
     if not luck:
         return "nothing can be compared yet"
@@ -130,22 +127,20 @@ def told(found: Trained) -> str:
         return "None of the changes can be compared yet: their rows, or plain's, were not run."
     if not evidence.chances:
         return _shown(alone)
+    words = {
+        "agrees": "above plain", "a lead for": "leads upwards", "contradicts": "below plain",
+        "a lead against": "leads downwards", "open": "not told apart from plain",
+    }  # fmt: skip
     kinds: dict[str, list[str]] = {}
     for name, one in alone.items():
-        kinds.setdefault(evidence.verdict(name), []).append(f"{name} {_gap(one)}")
-    words = {
-        "agrees": "above plain", "contradicts": "below plain", "a lead for": "leads upwards",
-        "a lead against": "leads downwards",
-    }  # fmt: skip
-    once = kinds.pop("shows", [])
+        verdict = evidence.verdict(name)
+        told = name if verdict in words else f"{name} {_gap(one)}"
+        kinds.setdefault(verdict if verdict in words else "once", []).append(told)
     parts = [f"{told}: {', '.join(kinds[kind])}" for kind, told in words.items() if kind in kinds]
-    rest = [name for name in alone if evidence.verdict(name) not in (*words, "shows")]
-    parts += [f"not told apart: {', '.join(rest)}"] if rest else []
-    sentences = {
-        f"By Holm over {len(evidence.chances)} comparisons, {'; '.join(parts)}.": parts,
-        f"Single runs, which decide nothing: {', '.join(once)}.": once,
-    }
-    return " ".join(sentence for sentence, names in sentences.items() if names)
+    said = f"By Holm over {len(evidence.chances)} comparisons, {'; '.join(parts)}."
+    if "once" not in kinds:
+        return said
+    return f"{said} Single runs, which decide nothing: {', '.join(kinds['once'])}."
 
 
 def _shown(alone: Mapping[str, Comparison]) -> str:
@@ -173,9 +168,27 @@ def together_told(found: Trained) -> str:
         f"All seven parts of the model together, with AdamW, differ from plain by {_gap(adamw)} "
         f"points; their single differences add up to {total:+.1f}"
     )
+    if half := _half_of_the_rest(found, dropped):
+        rest = adamw.gap - total
+        said += f", which leaves {rest:+.1f} ({rest - half:+.1f} to {rest + half:+.1f})"
     if "modern" in compared:
         said += f". With Muon the difference is {_gap(compared['modern'])}"
     return said.replace("-", "−") + "."
+
+
+def _half_of_the_rest(found: Trained, parts: Sequence[str]) -> float:
+    """Half a 95 % interval of what the parts together have more than their sum; 0 of single runs.
+
+    Plain is subtracted once a part and once from all of them; by Welch and Satterthwaite.
+    """
+    weights = {"modern, AdamW": 1, **dict.fromkeys(parts, 1), "plain": len(parts) - 1}
+    rows = {role: [100 * row.accuracy for row in found[role]] for role in weights}
+    if min(map(len, rows.values())) < 2:
+        return 0.0
+    terms = {r: weights[r] ** 2 * variance(each) / len(each) for r, each in rows.items()}
+    whole = sum(terms.values())
+    freedom = whole**2 / sum(terms[r] ** 2 / (len(rows[r]) - 1) for r in rows)
+    return float(student.ppf(0.975, freedom) * whole**0.5)
 
 
 def drawn(found: Trained) -> Figure | plots.Diagram:
