@@ -137,17 +137,38 @@ def difference(
         ValueError: fewer than two seeds on a side; or seeds that agree to the last digit, with
             ``finest`` 0.
     """
-    sides = (ours, theirs)
-    if min(map(len, sides)) < 2:
+    return contrast((1, ours), (-1, theirs), finest=finest)
+
+
+def contrast(
+    *sides: tuple[float | int, Sequence[float | int]], finest: float | int = 0
+) -> Difference:
+    """The weighted sum of the means of several sides, by t; of two with weights 1 and -1, Welch's.
+
+    Args:
+        sides: the weight of each, and a number for each of its seeds.
+        finest: see :func:`difference`.
+
+    Raises:
+        ValueError: see :func:`difference`.
+
+    Example:
+        >>> from vitbook.runs.statistics import contrast
+        >>> print(contrast((1, [9, 10, 11]), (-1, [6, 7, 8]), (-1, [1, 2, 3])))
+        +1.0 (−1.4 to +3.4)
+    """
+    if min(len(seeds) for _, seeds in sides) < 2:
         raise ValueError(
-            f"{len(ours)} and {len(theirs)} seeds: expected two or more on both sides; one run has "
-            "no spread"
+            f"{' and '.join(str(len(seeds)) for _, seeds in sides)} seeds: expected two or more on "
+            f"{'both sides' if len(sides) == 2 else 'every side'}; one run has no spread"
         )
-    squares = [max(variance(side), finest**2 / 12) for side in sides]
+    squares = [weight**2 * max(variance(seeds), finest**2 / 12) for weight, seeds in sides]
     errors = [
-        (square / len(side), len(side) - 1) for square, side in zip(squares, sides, strict=True)
+        (square / len(seeds), len(seeds) - 1)
+        for square, (_, seeds) in zip(squares, sides, strict=True)
     ]
-    return _of_t(float(mean(ours) - mean(theirs)), errors, sqrt(sum(squares)))
+    found = sum(weight * mean(seeds) for weight, seeds in sides)
+    return _of_t(float(found), errors, sqrt(sum(squares)))
 
 
 def difference_of(first: Difference, second: Difference) -> Difference:

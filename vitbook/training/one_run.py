@@ -183,8 +183,8 @@ def run(
             curve=[_in_six_digits(point) for point in outcome.curve],
             probes=list(outcome.probes),
             data_passes=outcome.data_passes,
-            wall_time_s=max(round(outcome.wall_time_s, 1), 0.1),  # none takes no time
-            images_per_second=round(outcome.images_per_second, 1),
+            wall_time_s=_in_five_digits(outcome.wall_time_s),
+            images_per_second=_in_five_digits(outcome.images_per_second),
             peak_memory_mb=round(memory_so_far(own) / 1e6),
             precision=outcome.precision,
             processes=outcome.processes,
@@ -235,6 +235,11 @@ def _in_six_digits(point: dict) -> dict:
     """A point of the curve whose noise is left out: the ledger travels in the wheel."""
     noisy = point.keys() & {"loss", "held_out_loss", "learning_rate"}
     return point | {key: float(f"{point[key]:.6g}") for key in noisy}
+
+
+def _in_five_digits(measured: float) -> float:
+    """By digits and not by decimals: a short run takes some time, too."""
+    return float(f"{measured:.5g}")
 
 
 def _check_free(row: Path, planned: PlannedRun) -> None:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from vitbook.errors import UnknownNameError
@@ -50,14 +50,25 @@ class BlockLocalSelfAttention(SelfAttention):
                 f"a grid of {rows}x{columns} is not divisible into blocks of {down}x{across}: "
                 f"use a block with {_divisors(rows)} rows and {_divisors(columns)} columns"
             )
+        self.num_blocks = rows // down, columns // across
 
     def forward(self, tokens: Tokens, mask: Mask | None = None) -> Tokens:
+        return self.laid_out(super().forward(self.cut(tokens), mask), self.block_size)
+
+    def cut(self, tokens: Tokens) -> Float[Tensor, "batch_blocks tokens_of_a_block width"]:
+        """Tokens of the grid -> those of each block, blocks row by row; others are refused."""
         self.check_tokens(tokens)
-        (rows, columns), (down, across) = self.grid_size, self.block_size
-        sizes = dict(r=rows // down, c=columns // across, p=down, q=across)
-        blocks = rearrange(tokens, "b (r p c q) d -> (b r c) (p q) d", **sizes)
-        mixed = super().forward(blocks, mask)
-        return rearrange(mixed, "(b r c) (p q) d -> b (r p c q) d", **sizes)
+        (down, across), (rows, columns) = self.block_size, self.num_blocks
+        sizes = dict(r=rows, c=columns, p=down, q=across)
+        return rearrange(tokens, "b (r p c q) d -> (b r c) (p q) d", **sizes)
+
+    def laid_out(
+        self, tokens: Float[Tensor, "batch_blocks tokens_of_a_block width"], block: tuple[int, int]
+    ) -> Tokens:
+        """Tokens of each block -> those of the grid, of blocks of ``block`` (rows, columns)."""
+        (down, across), (rows, columns) = block, self.num_blocks
+        sizes = dict(r=rows, c=columns, p=down, q=across)
+        return rearrange(tokens, "(b r c) (p q) d -> b (r p c q) d", **sizes)
 
     def check_tokens(self, tokens: Tokens) -> None:
         """Refuse tokens that are not those of the grid."""

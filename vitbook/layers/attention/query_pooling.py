@@ -1,6 +1,6 @@
 """Attention whose queries are pooled, and the block around it: the map shrinks inside."""
 
-from einops import rearrange, reduce
+from einops import reduce
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -46,14 +46,10 @@ class QueryPoolingAttention(BlockLocalSelfAttention):
         self.qkv = linear(width, 3 * out_width, bias=qkv_bias)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "batch fewer out_width"]:
-        self.check_tokens(tokens)
-        (rows, columns), (down, across) = self.grid_size, self.block_size
-        of_grid = dict(r=rows // down, c=columns // across)
-        blocks = rearrange(tokens, "b (r p c q) d -> (b r c) (p q) d", p=down, q=across, **of_grid)
-        q, k, v = self.heads(self.qkv(blocks))
-        q = reduce(q, "b h (p y q x) d -> b h (p q) d", "max", p=down // 2, **FOUR)
-        mixed = self.joined(self.core(q, k, v))
-        return rearrange(mixed, "(b r c) (p q) d -> b (r p c q) d", p=down // 2, **of_grid)
+        q, k, v = self.heads(self.qkv(self.cut(tokens)))
+        fewer = halved(self.block_size)
+        q = reduce(q, "b h (p y q x) d -> b h (p q) d", "max", p=fewer[0], **FOUR)
+        return self.laid_out(self.joined(self.core(q, k, v)), fewer)
 
 
 class QueryPoolingBlock(EncoderBlock):

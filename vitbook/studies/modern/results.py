@@ -1,11 +1,10 @@
 """What the runs of the experiment say: a table, a figure, and sentences that follow the rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean, variance
+from statistics import mean
 
 import torch
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 
 import vitbook
 from vitbook import plots, runs
@@ -168,27 +167,14 @@ def together_told(found: Trained) -> str:
         f"All seven parts of the model together, with AdamW, differ from plain by {_gap(adamw)} "
         f"points; their single differences add up to {total:+.1f}"
     )
-    if half := _half_of_the_rest(found, dropped):
-        rest = adamw.gap - total
-        said += f", which leaves {rest:+.1f} ({rest - half:+.1f} to {rest + half:+.1f})"
+    # Plain is subtracted once a part, and once from all of them.
+    weights = {"modern, AdamW": 1, **dict.fromkeys(dropped, -1), "plain": len(dropped) - 1}
+    sides = [(weight, [100 * row.accuracy for row in found[r]]) for r, weight in weights.items()]
+    if min(len(seeds) for _, seeds in sides) > 1:
+        said += f", which leaves {runs.contrast(*sides)}"
     if "modern" in compared:
         said += f". With Muon the difference is {_gap(compared['modern'])}"
     return said.replace("-", "−") + "."
-
-
-def _half_of_the_rest(found: Trained, parts: Sequence[str]) -> float:
-    """Half a 95 % interval of what the parts together have more than their sum; 0 of single runs.
-
-    Plain is subtracted once a part and once from all of them; by Welch and Satterthwaite.
-    """
-    weights = {"modern, AdamW": 1, **dict.fromkeys(parts, 1), "plain": len(parts) - 1}
-    rows = {role: [100 * row.accuracy for row in found[role]] for role in weights}
-    if min(map(len, rows.values())) < 2:
-        return 0.0
-    terms = {r: weights[r] ** 2 * variance(each) / len(each) for r, each in rows.items()}
-    whole = sum(terms.values())
-    freedom = whole**2 / sum(terms[r] ** 2 / (len(rows[r]) - 1) for r in rows)
-    return float(student.ppf(0.975, freedom) * whole**0.5)
 
 
 def drawn(found: Trained) -> Figure | plots.Diagram:
