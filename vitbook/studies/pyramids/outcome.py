@@ -137,7 +137,7 @@ class Learned:
             told.append(f"{WAYS[ahead]} {verb} {WAYS[behind]}, {points}")
         if not told:
             return "The ways of shrinking have not been run."
-        return f"Of the ways to shrink, {'; '.join(told)}."
+        return f"Of the ways to shrink (not corrected), {'; '.join(told)}."
 
 
 def learned(rows: Callable[[str], Sequence[Result]] | None = None) -> Learned:
