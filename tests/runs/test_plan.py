@@ -235,3 +235,15 @@ def test_the_books_own_list_and_the_commands_that_make_it():
             assert own == size[planned.dataset] or planned.recipe.name == "fine_tuning" or smaller
             if planned.teacher:
                 check_teacher_name(planned.teacher)
+
+
+def test_no_plan_is_judged_by_a_mean_of_weights_that_still_holds_the_first():
+    """Three were, before it was seen: a fifth of the mean was the model after one step."""
+    held = {
+        each.name: max(run.recipe.ema ** (run.steps - 1) for run in each.runs if run.recipe.ema)
+        for each in read_experiments()
+        if any(run.recipe.ema for run in each.runs)
+    }
+    assert {name for name, share in held.items() if share > 0.05} == {
+        "modern", "pyramids", "hidden_tokens",
+    }  # fmt: skip

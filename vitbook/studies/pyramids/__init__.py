@@ -3,7 +3,13 @@
 from vitbook.studies.pyramids.claims import evidence
 from vitbook.studies.pyramids.costs import costs_by_size, narrow_in_windows, small_models
 from vitbook.studies.pyramids.maps import as_colors, pictures
-from vitbook.studies.pyramids.outcome import ROLES, Learned, learned, with_class_token
+from vitbook.studies.pyramids.outcome import (
+    ROLES,
+    Learned,
+    last_weights,
+    learned,
+    with_class_token,
+)
 
 __all__ = [
     "ROLES",
@@ -11,6 +17,7 @@ __all__ = [
     "as_colors",
     "costs_by_size",
     "evidence",
+    "last_weights",
     "learned",
     "narrow_in_windows",
     "pictures",

@@ -156,6 +156,12 @@ def with_class_token() -> str:
     return Learned(runs.get_experiment("modern").rows(), {}).top1(PLAIN)
 
 
+def last_weights() -> dict[str, str]:
+    """What models reach by their last weights, and not by a running mean of all, by role."""
+    rows = runs.get_experiment("last_weights").rows()
+    return {role: Learned(rows, {}).top1(role) for role in rows}
+
+
 def _capital(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}"
 
