@@ -18,10 +18,8 @@ from vitbook.studies.pyramids.outcome import (
 
 def evidence() -> Evidence:
     found = learned()
-    tables = [_sizes(found), _fine_maps()]
-    if any(found.rows[role] for role in WAYS):
-        tables.insert(1, _ways(found))
-    tables.insert(-1, _last_weights(found))
+    ways = [_ways(found)] if any(found.rows[role] for role in WAYS) else []
+    tables = [_sizes(found), *ways, _last_weights(found), _fine_maps()]
     left = runs.not_run((EXPERIMENT, "last_weights"))
     return Evidence(found.claims, tables, left)
 
@@ -59,6 +57,7 @@ def _ways(found: Learned) -> Table:
 
 
 def _last_weights(found: Learned) -> Table:
+    last = last_weights()
     return Table(
         "By the last weights",
         "Accuracy in percent of the same models and steps. All other numbers of this page are of a "
@@ -66,11 +65,11 @@ def _last_weights(found: Learned) -> Table:
         "after one step.",
         [
             {
-                "role": role, "by the last weights": last,
+                "role": role, "by the last weights": last.top1(role),
                 "by the mean of weights": with_class_token() if role == "class token"
                 else found.top1(role),
             }
-            for role, last in last_weights().items()
+            for role in last.rows
         ],
     )  # fmt: skip
 
