@@ -193,6 +193,8 @@ def test_a_budget_cuts_steps_and_nothing_else(name, budget):
         cut = run.shorter(budget)
         assert cut.steps == pytest.approx(max(1, run.steps * budget), rel=0.2, abs=1)
         assert cut.recipe.warmup_epochs * cut.images / cut.recipe.epochs <= run.images
-        numbers = {"epochs", "epoch_images", "warmup_epochs"}
+        numbers = {"epochs", "epoch_images", "warmup_epochs", "ema"}
         changed = {k for k, v in vars(cut.recipe).items() if v != getattr(run.recipe, k)}
         assert changed <= numbers and cut != run
+        first, of_all = (some.recipe.ema**some.steps for some in (cut, run))
+        assert first == pytest.approx(of_all)  # of the mean of the weights, what is the first's

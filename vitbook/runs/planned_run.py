@@ -135,7 +135,10 @@ class PlannedRun:
         return replace(self, probe_epochs=()) if self.probe_epochs else self
 
     def shorter(self, share: float | int) -> "PlannedRun":
-        """The same run with a share of its steps, one at least; warm-up and epochs likewise."""
+        """The same run with a share of its steps, one at least.
+
+        Warm-up and epochs are shortened likewise, and what the mean of the weights remembers.
+        """
         steps, recipe = max(1, round(self.steps * share)), self.recipe
         epochs = min(max(1, round(recipe.epochs * share)), steps)  # each is evaluated
         changed = replace(
@@ -143,6 +146,7 @@ class PlannedRun:
             epochs=epochs,
             epoch_images=steps // epochs * recipe.batch_size,
             warmup_epochs=recipe.warmup_epochs * epochs / recipe.epochs,
+            ema=recipe.ema ** (self.steps / steps),
         )
         return replace(self, recipe=changed)
 

@@ -1,4 +1,5 @@
 import math
+import re
 import weakref
 from dataclasses import replace
 
@@ -80,17 +81,31 @@ def test_label_smoothing_by_hand():
 def test_the_mean_of_the_weights_by_hand():
     model = torch.nn.Linear(1, 1, bias=False)
     recipe = Recipe(name="r", epochs=1, batch_size=1, learning_rate=1.0, ema=0.75)
-    mean = moving_average(model, recipe)
+    mean = moving_average(model, recipe, 30)
     for weight in (8.0, 4.0, 0.0):  # starts at 8; then 0.75 x 8 + 0.25 x 4 = 7; then 5.25
         model.weight.data.fill_(weight)
         mean.update_parameters(model)
     assert mean.module.weight.item() == pytest.approx(5.25)
 
 
+@pytest.mark.parametrize("ema", [0.9, 0.99, 0.998, 0.9999])
+def test_a_mean_that_would_remember_the_first_step_says_so_and_what_fits(ema):
+    model, first = torch.nn.Linear(1, 1, bias=False), round(math.log(0.05) / math.log(ema))
+    recipe = replace(SHORT, ema=ema)
+    moving_average(model, recipe, first + 2)
+    moving_average(model, recipe, 1)  # its first step is its last
+    short = round(math.log(0.7) / math.log(ema)) + 1
+    with pytest.warns(UserWarning, match=r"[67]\d% of the weights .* after one step; set") as told:
+        moving_average(model, recipe, short)
+    fits = float(re.search(r"at most ([\d.]+)", str(told[0].message))[1])
+    assert fits < ema
+    moving_average(model, replace(recipe, ema=fits), short)
+
+
 def test_whole_numbers_have_no_mean():
     model = torch.nn.Linear(1, 1)
     model.register_buffer("indices", torch.arange(1000))
-    mean = moving_average(model, replace(SHORT, ema=0.95))
+    mean = moving_average(model, replace(SHORT, ema=0.95), 100)
     for _ in range(3):
         mean.update_parameters(model)
     assert torch.equal(mean.module.indices, model.indices)

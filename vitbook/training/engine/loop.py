@@ -181,7 +181,8 @@ def train(
         learner = make_learner(model, recipe, seed).to(device)
         learner.zero_grad()  # of what is frozen too, which no step clears and the clip would count
         batches = Batches(dataset, recipe, seed, device, here.rank, here.count)
-        optimizer, mean = make_optimizer(learner, recipe), moving_average(learner, recipe)
+        last = recipe.epochs * batches.steps_an_epoch
+        optimizer, mean = make_optimizer(learner, recipe), moving_average(learner, recipe, last)
         recorder = Recorder(
             learner,
             mean,
@@ -206,7 +207,7 @@ def train(
             show=progress,
         )
         dtype = training_dtype(device)
-        first, last = recorder.progress.step, recipe.epochs * batches.steps_an_epoch
+        first = recorder.progress.step
         if compile is None:
             long = not recipe.objective and last - first >= COMPILED_STEPS
             compile = long and device.type == "cuda"

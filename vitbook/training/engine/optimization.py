@@ -1,6 +1,7 @@
 """Which weights decay, how the learning rate moves, which mean of the weights is kept."""
 
 import math
+import warnings
 from collections.abc import Set
 
 import torch
@@ -11,6 +12,8 @@ from vitbook.errors import first_few
 from vitbook.runs.recipe import Recipe
 from vitbook.training.engine.muon import AnyOptimizer, muon_and_adamw
 from vitbook.training.engine.parts_of_models import begins_with, depths, head_of, matrices, names_of
+
+FIRST_WEIGHTS = 0.05  # of the mean of the weights may be those after one step
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> AnyOptimizer:
@@ -108,10 +111,21 @@ def learning_rate(epoch: float | int, recipe: Recipe) -> float:
     return recipe.final_learning_rate + height * left
 
 
-def moving_average(model: nn.Module, recipe: Recipe) -> AveragedModel | None:
-    """The exponential mean of the weights, which starts as the first weights it is shown."""
+def moving_average(model: nn.Module, recipe: Recipe, steps: int) -> AveragedModel | None:
+    """The exponential mean of the weights, which starts as the first weights it is shown.
+
+    It warns where much of it would still be these after all ``steps``.
+    """
     if not recipe.ema:
         return None
+    first = recipe.ema ** (steps - 1)  # their share in the end
+    if steps > 1 and first > FIRST_WEIGHTS:
+        fits = math.floor(1000 * FIRST_WEIGHTS ** (1 / (steps - 1))) / 1000
+        warnings.warn(
+            f"ema {recipe.ema:g} over {steps:,} steps: {first:.0%} of the weights that are kept is "
+            f"the model after one step; set ema to 0 or at most {fits:g}, or take more steps",
+            stacklevel=3,
+        )
     average = get_ema_multi_avg_fn(recipe.ema)
 
     def update(mean: list[Tensor], current: list[Tensor], steps: Tensor) -> None:
