@@ -1,7 +1,8 @@
 """What the chapter on dense answers shows: masks, heads on patch tokens, twins of patches."""
 
+import torch
 import torch.nn.functional as F
-from jaxtyping import Shaped, UInt8
+from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
 from vitbook import runs
@@ -18,8 +19,8 @@ __all__ = [
     "block_tokens",
     "by_block",
     "colours",
+    "decoded",
     "enlarged",
-    "enlarging",
     "evidence",
     "fit_head",
     "found_twins",
@@ -27,15 +28,16 @@ __all__ = [
     "marked",
     "mirrored",
     "most_similar",
+    "numbers",
     "patch_labels",
     "photo_masks",
     "reads",
     "scores",
-    "told",
-    "unpainted",
+    "ways_to_enlarge",
 ]
 
 EDGE = (255, 194, 10)
+OWN, KNOWN = "its own saliency", "the masks themselves"  # as rows call them
 ROWS = {
     ("no model", "mean colours"): "mean colours, their squares and products",
     ("no model", "position alone"): "position alone",
@@ -76,20 +78,28 @@ def _row(kind: str, **asked: str) -> dict:
     return row
 
 
-def reads(model: str, what: str, column: str = "iou") -> list[float]:
-    """Mean IoU of flowers in percent and its interval; or points more than by colours."""
-    return [100 * each for each in _row("segmentation", model=model, reads=what)[column]]
+def reads(model: str, what: str) -> float:
+    """Mean IoU of flowers in percent, by what the head reads."""
+    return 100 * _row("segmentation", model=model, reads=what)["iou"][0]
 
 
 def by_block() -> list[float]:
     """Mean IoU of flowers in percent, by the block whose tokens the head reads."""
-    return [reads("ViT-S/14", f"block {number}")[0] for number in range(1, 13)]
+    return [reads("ViT-S/14", f"block {number}") for number in range(1, 13)]
 
 
-def enlarging(tokens: str, enlarged: str, grid: str, column: str = "iou") -> list[float]:
-    """Mean IoU of flowers in percent and its interval; or points more than bilinear."""
-    row = _row("enlarging", tokens=tokens, enlarged=enlarged, grid=grid)
-    return [100 * each for each in row[column]]
+def ways_to_enlarge() -> list[dict[str, str]]:
+    """Tokens and ways to enlarge their map, with the mean IoU of flowers, for a table."""
+    rows = [row for row in _kept("enlarging").rows if row["tokens"] != KNOWN]
+    rows.sort(key=lambda row: (row["tokens"] != "224 pixels", row["enlarged"] != "bilinear"))
+    return [
+        {
+            "tokens": f"{row['tokens']}, {row['grid'].replace('x', '×')}",
+            "enlarged": row["enlarged"], "IoU, %": f"{100 * row['iou'][0]:.1f}",
+            "more than the first line": _told(row["less_bilinear"], "+.1f") if place else "",
+        }
+        for place, row in enumerate(rows)
+    ]  # fmt: skip
 
 
 def found_twins(weights: str, what: str = "twin") -> list[float]:
@@ -97,22 +107,36 @@ def found_twins(weights: str, what: str = "twin") -> list[float]:
     return [100 * row[what][0] for row in _kept("twins").rows if row["weights"] == weights]
 
 
-def unpainted(images: str, marks: str) -> list[float]:
-    """IoU in percent of each of the "photographs" or "flowers", without any mask to fit.
-
-    Args:
-        marks: "its own saliency", what the ViT was trained to answer; or "every pixel".
-    """
-    return [100 * each for each in _row("unpainted", images=images, marks=marks)["each"]]
+def decoded() -> Float[Tensor, "photographs"]:
+    """IoU of the photographs that have a mask, as the ViT was trained to answer."""
+    return torch.tensor(_row("unpainted", images="photographs", marks=OWN)["each"])
 
 
-def told(values: list[float], form: str = "+.1f") -> str:
-    """A mean and its interval for a text."""
-    return interval(values, form)
+def numbers() -> dict[str, float | str]:
+    """What the text says of flowers, in percent, by the names under which it is glued."""
+    late, old = by_block()[6:], found_twins("learned", "same_position")
+    over = _row("segmentation", model="ViT-S/14", reads="block 10")["less_colours"]
+    cuts = {"seven": "7 x 7", "sixteen": "16 x 16", "thirty-two": "32 x 32"}
+    known = {
+        cut: _row("enlarging", tokens=KNOWN, enlarged="bilinear", grid=cuts[cut]) for cut in cuts
+    }
+    return {
+        "iou-late-least": min(late), "iou-late-most": max(late),
+        "iou-colours": reads("no model", "mean colours"), "over-colours": _told(over, "+.1f"),
+        "iou-random": reads("random weights", "block 10"),
+        "iou-place": reads("no model", "position alone"),
+        "iou-cnn": reads("EfficientNet-Lite0", "blocks.4"),
+        "iou-cnn-last": reads("EfficientNet-Lite0", "bn2"),
+        "iou-own": 100 * _row("unpainted", images="flowers", marks=OWN)["iou"][0],
+        "iou-every": 100 * _row("unpainted", images="flowers", marks="every pixel")["iou"][0],
+        "old-first": old[0], "old-most": max(old),
+        "old-random": found_twins("fresh", "same_position")[7],
+        "twin-last": found_twins("learned")[11], "twin-random": found_twins("fresh")[7],
+    } | {f"known-{cut}": 100 * row["iou"][0] for cut, row in known.items()}  # fmt: skip
 
 
 def _told(values: list[float], form: str = ".1f") -> str:
-    return told([100 * each for each in values], form)
+    return interval([100 * each for each in values], form)
 
 
 def evidence() -> Evidence:
