@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from functools import cache
+from statistics import mean
 
 import numpy as np
 
@@ -12,10 +13,10 @@ from vitbook.runs.statistics import Difference, difference
 from vitbook.runs.tables import interval
 from vitbook.studies.moving_labels.measured import OF_OBJECTIVE, PLACES, SHOWN, WAYS
 
-__all__ = ["beyond_place", "clouds", "evidence", "learned", "photographs", "traces", "worth",
-           "worth_over_fresh"]  # fmt: skip
+__all__ = ["beyond_place", "clouds", "evidence", "learned", "numbers", "photographs", "traces",
+           "worth", "worth_over_fresh"]  # fmt: skip
 
-NOTHING = next(iter(WAYS))
+NOTHING, OTHERS = next(iter(WAYS)), "all other tokens"
 PHOTOS = "vit_mini_patch8_64"
 TOKENS, PIXELS = "hidden tokens (I-JEPA)", "hidden pixels (MAE)"
 SHOTS, READ_ON = 50, "cifar10-0.2"
@@ -110,6 +111,28 @@ def photographs() -> dict[str, list[list[float]]]:
                     if own or name not in found:  # the controls are the same each time
                         found.setdefault(name, []).append(each["accuracy"])
     return {name: some for name, some in found.items() if some}
+
+
+def numbers() -> dict[str, float | str]:
+    """What the text says, in percent but for the spreads, by the names under which it is glued."""
+    blind, read = beyond_place(), worth()
+    keys = {"stays": "a copy that stays", "slow": "a slow copy", "others": OTHERS}
+    below = {key: 1 - blind[way]["loss"] / blind[way]["place_loss"] for key, way in keys.items()}
+    levels = {
+        "nearest-level-fresh": ("nearest", "fresh weights"),
+        "nearest-level-nothing": ("nearest", NOTHING),
+        "nearest-level-pixels": ("nearest", "pixels"),
+        "ridge-level-pixels": ("ridge", "pixels"),
+    }
+    spread = [value for _, value in traces("spread")[OTHERS]]
+    seeds = min(map(len, learned("hidden_tokens").values()))
+    return {
+        **{f"blind-share-{key}": 100 * share for key, share in below.items()},
+        **{key: 100 * mean(row[how] for row in read[of]) for key, (how, of) in levels.items()},
+        "others-least": min(spread),
+        "others-last": spread[-1],
+        "photo-runs": f"{seeds} run{'s' * (seeds > 1)}",
+    }
 
 
 def evidence() -> Evidence:
