@@ -1,8 +1,10 @@
 """What the chapter on changes since 2021 shows: one change at a time, and what each costs."""
 
+from collections.abc import Mapping, Sequence
+
 from vitbook import runs
 from vitbook.plots import Diagram
-from vitbook.runs import Evidence, Table
+from vitbook.runs import Evidence, Result, Table
 from vitbook.runs.rows import Measurement
 from vitbook.runs.tables import interval
 from vitbook.studies.modern.changes import CHANGES, NAMES, PLAIN
@@ -29,14 +31,11 @@ __all__ = [
     "evidence",
     "family",
     "faster",
+    "numbers",
     "published",
     "recipes",
-    "seeds_told",
     "side_by_side",
-    "spread_told",
     "step_costs",
-    "together_told",
-    "told",
     "trained",
     "written_out",
 ]
@@ -65,6 +64,27 @@ def faster() -> dict[int | str, dict]:
     the compiled model beside the same in eager mode."""
     rows = {row["tokens"]: row for row in _kept("fused_attention").rows}
     return rows | {row["what"]: row for row in _kept("compiled").rows}
+
+
+def numbers(found: Mapping[str, Sequence[Result]]) -> dict[str, float | str]:
+    """What the text says, by the names under which it is glued.
+
+    Args:
+        found: change -> its rows, see :func:`trained`.
+    """
+    steps, times = step_costs(), faster()
+    said: dict[str, float | str] = {
+        "modern-seeds": seeds_told(found), "modern-spread": spread_told(found),
+        "modern-single": told(found), "modern-together": together_told(found),
+    }  # fmt: skip
+    for role in ("RMSNorm", "patch dropout", "RoPE", "modern"):
+        said[f"step-{role}".replace(" ", "-")] = steps[role][0]
+    for tokens in (64, 256, 1024):
+        row = times[tokens]
+        said[f"faster-{tokens}"] = row["faster"][0]
+        said[f"more-memory-{tokens}"] = row["written_out_mb"] / row["fused_mb"]
+    gain = min(times[what]["faster"][1] for what in ("forward", "training step"))
+    return said | {"compiled-told": "gains" if gain > 1.05 else "gains next to nothing"}
 
 
 def evidence() -> Evidence:
