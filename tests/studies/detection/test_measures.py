@@ -72,6 +72,8 @@ def test_the_chapters_detector_does_what_the_ledger_says():
     model, about = study.load_detector()
     assert (runs.data_folder() / FILE).stat().st_size < 1e6
     main = study.measured()["set loss"]
+    assert study.CHANGED.keys() == study.measured().keys()
+    assert [line["what is changed"] for line in study.changed()] == [*study.CHANGED.values()]
     assert about["ap50"] == main["ap50"] and about["commit"] == row.commit
     held_out = make_canvases("test", row.settings["held_out"], seed=2)
     now = Judged(detect(model, held_out), held_out.objects).precision()

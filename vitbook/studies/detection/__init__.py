@@ -1,6 +1,7 @@
 """A set of answers: the detector of the chapter, its loss, its score, and how they are drawn."""
 
 from vitbook import runs
+from vitbook.runs.tables import interval
 from vitbook.studies.detection.average_precision import Judged, duplicates, found_by
 from vitbook.studies.detection.boxes import corners, overlaps
 from vitbook.studies.detection.canvases import Canvases, Objects, make_canvases
@@ -17,6 +18,7 @@ __all__ = [
     "Judged",
     "Objects",
     "boxes_on",
+    "changed",
     "corners",
     "costs",
     "duplicates",
@@ -33,11 +35,33 @@ __all__ = [
     "set_loss",
 ]
 
+# Arm of the measurement -> how the chapter tells what it changes.
+CHANGED = {
+    "set loss": "(the set loss)",
+    "no matching, from left to right": "a fixed order",
+    "queries do not meet": "queries do not attend to one another",
+    "no object counts nothing": '"no object" counts nothing in the loss',
+    "three queries": "three queries",
+    "deformable attention": "deformable attention",
+}
+
 
 def measured(seed: int = 0) -> dict[str, dict]:
     """Arm -> its row of the measurement, of one seed."""
     (found,) = runs.measurements("detection")
     return {row["arm"]: row for row in found.rows if row["seed"] == seed}
+
+
+def changed() -> list[dict[str, str]]:
+    """Arms beside the set loss, with AP50 and second answers of held-out canvases, for a table."""
+    return [
+        {
+            "what is changed": told,
+            "AP50": interval(measured()[arm]["ap50"], ".2f"),
+            "second answers per object": f"{measured()[arm]['duplicates']:.2f}",
+        }
+        for arm, told in CHANGED.items()
+    ]
 
 
 def learning_curves(seed: int = 0) -> dict[str, list[tuple[int, float]]]:
