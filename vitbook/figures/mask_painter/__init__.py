@@ -81,9 +81,9 @@ def mask_painter(
     }  # fmt: skip
     finding = (
         f"{_found(first, levels, marks, kept, grid_size)}\nThe head is ridge regression on the "
-        f"tokens of painted patches, in {levels.shape[-1]} components: 1 on the object (dots), "
-        "−1 on the background (crosses). Inside the orange line its score is above 0. IoU: the "
-        "pixels in both its mask and the true one, divided by the pixels in either."
+        f"tokens of painted patches, in {levels.shape[-1]} principal components: 1 on the object "
+        "(dots), −1 on the background (crosses). Inside the orange line its score is above 0. IoU: "
+        "the pixels in both its mask and the true one, divided by the pixels in either."
     )
     return Figure("mask_painter", data, title, description or at_the_start(finding))
 
