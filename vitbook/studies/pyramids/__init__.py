@@ -1,12 +1,11 @@
 """Pyramids: maps as colours, what a fine map costs, and six models that learned in equal steps."""
 
 from vitbook.studies.pyramids.claims import evidence
-from vitbook.studies.pyramids.costs import costs_by_size, narrow_in_windows, small_models
+from vitbook.studies.pyramids.costs import costs_by_size, narrow_in_windows, numbers, small_models
 from vitbook.studies.pyramids.maps import as_colors, pictures
 from vitbook.studies.pyramids.outcome import (
     ROLES,
     Learned,
-    last_weights,
     learned,
     with_class_token,
 )
@@ -17,9 +16,9 @@ __all__ = [
     "as_colors",
     "costs_by_size",
     "evidence",
-    "last_weights",
     "learned",
     "narrow_in_windows",
+    "numbers",
     "pictures",
     "small_models",
     "with_class_token",

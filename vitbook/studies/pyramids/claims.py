@@ -10,17 +10,15 @@ from vitbook.studies.pyramids.outcome import (
     ROLES,
     WAYS,
     Learned,
-    last_weights,
     learned,
-    with_class_token,
 )
 
 
 def evidence() -> Evidence:
     found = learned()
     ways = [_ways(found)] if any(found.rows[role] for role in WAYS) else []
-    tables = [_sizes(found), *ways, _last_weights(found), _fine_maps()]
-    left = runs.not_run((EXPERIMENT, "last_weights"))
+    tables = [_sizes(found), *ways, _fine_maps()]
+    left = runs.not_run((EXPERIMENT,))
     return Evidence(found.claims, tables, left)
 
 
@@ -54,24 +52,6 @@ def _ways(found: Learned) -> Table:
             for a, b in combinations(WAYS, 2)
         ],
     )
-
-
-def _last_weights(found: Learned) -> Table:
-    last = last_weights()
-    return Table(
-        "By the last weights",
-        "Accuracy in percent of the same models and steps. All other numbers of this page are of a "
-        "running mean of the weights with decay 0.998: after 780 steps a fifth of it is the model "
-        "after one step.",
-        [
-            {
-                "role": role, "by the last weights": last.top1(role),
-                "by the mean of weights": with_class_token() if role == "class token"
-                else found.top1(role),
-            }
-            for role in last.rows
-        ],
-    )  # fmt: skip
 
 
 def _fine_maps() -> Table:

@@ -1,6 +1,6 @@
 """Multiply-adds of plain Vision Transformers and of pyramids, counted without running one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import torch
@@ -42,6 +42,28 @@ def narrow_in_windows(size: int = 224) -> tuple[int, float]:
     """
     model = _in_windows(NARROW, size)
     return count_parameters(model), _macs(model, size) / 1e9
+
+
+def numbers(costs: Mapping[str, list[tuple[int, float]]]) -> dict[str, float]:
+    """What the text says of a map of stride 4 at 224 pixels, by the names under which it is glued.
+
+    Args:
+        costs: of :func:`costs_by_size`.
+    """
+    coarse, fine, windows, swin_tiny, _ = (dict(line) for line in costs.values())
+    few, narrow = narrow_in_windows()
+    # Twelve blocks as wide as Swin-T's fine map, whose tokens see all others.
+    tokens, width, depth = 56**2, NARROW.width, NARROW.depth
+    all_pairs = depth * (tokens * 12 * width**2 + 2 * tokens**2 * width) / 1e9
+    with torch.device("meta"):
+        whole = vitbook.create_model(PYRAMIDS["Swin-T, from patches of 4"])
+    return {
+        "cost-coarse": coarse[224], "cost-fine": fine[224], "cost-windows": windows[224],
+        "cost-swin": swin_tiny[224], "cost-swin-large": swin_tiny[896], "cost-narrow": narrow,
+        "ratio": fine[224] / swin_tiny[224], "ratio-windows": fine[224] / windows[224],
+        "ratio-narrow": windows[224] / swin_tiny[224], "ratio-either": fine[224] / all_pairs,
+        "millions-narrow": few / 1e6, "millions-swin": count_parameters(whole) / 1e6,
+    }  # fmt: skip
 
 
 def small_models(models: Iterable[str]) -> dict[str, tuple[int, int]]:

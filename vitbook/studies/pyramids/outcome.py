@@ -153,12 +153,7 @@ def learned(rows: Callable[[str], Sequence[Result]] | None = None) -> Learned:
 
 def with_class_token() -> str:
     """What plain reaches if it reads a class token: a row of another chapter's experiment."""
-    return Learned(runs.get_experiment("modern").rows(), {}).top1(PLAIN)
-
-
-def last_weights() -> Learned:
-    """What models reach by their last weights, and not by a running mean of all."""
-    return Learned(runs.get_experiment("last_weights").rows(), {})
+    return Learned(runs.get_experiment("last_weights").rows(), {}).top1("class token")
 
 
 def _capital(words: str) -> str:
