@@ -19,7 +19,7 @@ from pretended_gpu import PretendedGPU
 
 SWITCH = re.compile(r'^SCALE, BUDGET = "page", 1\b', re.MULTILINE)
 TINY = 'SCALE, BUDGET = "gpu", 1e-9'
-IMAGES = {"train": 1_400, "test": 20}  # a hundredth of them has every class
+IMAGES = {"train": 1_400, "test": 40}  # a hundredth of them has every class
 
 
 def write_few_pictures(root: Path) -> None:

@@ -54,11 +54,12 @@ def measured(seed: int = 0) -> dict[str, dict]:
 
 def changed() -> list[dict[str, str]]:
     """Arms beside the set loss, with AP50 and second answers of held-out canvases, for a table."""
+    rows = measured()
     return [
         {
             "what is changed": told,
-            "AP50": interval(measured()[arm]["ap50"], ".2f"),
-            "second answers per object": f"{measured()[arm]['duplicates']:.2f}",
+            "AP50": interval(rows[arm]["ap50"], ".2f"),
+            "second answers per object": f"{rows[arm]['duplicates']:.2f}",
         }
         for arm, told in CHANGED.items()
     ]
