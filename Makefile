@@ -14,6 +14,8 @@ BOOK := _config.yml _toc.yml $(shell find book vitbook data/results data/measure
 # The kernel of this environment, whatever other kernels the user has.
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONNOUSERSITE := 1
+# Hundreds of processes import the same modules: they are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 # Threads spin only briefly: else a second busy process makes training ten times as slow.
 export GOMP_SPINCOUNT := 10000
 
@@ -68,7 +70,7 @@ format: $(INSTALLED) ## Mend what make lint can mend
 
 .PHONY: colab
 colab: $(INSTALLED) ## Run the slow tests (ALL=1: all, each chapter with the versions that Colab has among them)
-	$(call step,1/1,What is slow,ALL=$(ALL) $(PARALLEL) tests -m slow -rs --durations=15)
+	$(call step,1/1,What is slow,ALL=$(ALL) $(PARALLEL) $$(grep -rl --include='*.py' 'mark\.slow' tests) -m slow -rs --durations=15)
 
 .PHONY: bench
 bench: $(INSTALLED) ## Measure the speed of our models against timm's

@@ -15,8 +15,12 @@ WITH_FIGURES = [page for page in CONTENT if "vitbook-figure" in (BUILD / page).r
 # and that of the pages which every reader opens first.
 PAGE_LIMIT, ASKED_LIMIT, FRONT_LIMIT = 700_000, 700_000, 400_000
 FRONT = ("index.html", "book/intro.html")
-# The longest pages of the reference are entries of one form, which the others have too.
-LONG = {f"book/api/{room}.html" for room in ("analysis", "layers", "models", "training")}
+# Of the pages that one template makes, some are looked at for all.
+OF_ONE_FORM = ("book/api/", "book/evidence/")
+SOME = {
+    f"book/{name}.html"
+    for name in ("api/command", "api/export", "api/measure", "evidence/scale", "evidence/pitfalls")
+}
 # By night only the colours are other ones, and all that has colours stands on these pages.
 BY_NIGHT = {
     f"book/{name}.html"
@@ -98,7 +102,7 @@ def test_a_page_is_quiet_and_accessible_on_a_phone_and_on_a_desk(visitor, name):
         check_quiet_and_fitting(page, name, "light", 390)
         page.set_viewport_size({"width": 1280, "height": 900})
         check_quiet_and_fitting(page, name, "light", 1280)
-        if name not in LONG:
+        if name in SOME or not name.startswith(OF_ONE_FORM):
             check_accessible(page)
         if name in BY_NIGHT:
             become(page, "dark")
