@@ -1,6 +1,6 @@
 """Every chapter with a switch runs at SCALE = "gpu" to its end: next to no budget, few pictures.
 
-With ALL=1 on a pretended GPU, where a tensor that is left behind on the CPU stops it.
+With ALL=1 by whole batches on a pretended GPU, where a tensor left behind on the CPU stops it.
 """
 
 import os
@@ -16,9 +16,8 @@ from vitbook import runs
 BOOK = Path(__file__).resolve().parents[2] / "book"
 SWITCH = re.compile(r'"SCALE, BUDGET = \\"page\\", 1\b')
 CHAPTERS = [path for path in sorted(BOOK.glob("*.ipynb")) if SWITCH.search(path.read_text())]
-
-
-# What it scores at full strength is tested with its study; it takes minutes.
+# It takes minutes, and whole batches: a law of it divides by how far the answer rises. What it
+# scores at full strength is tested with its study.
 LONG = set() if os.environ.get("ALL") else {"attribution"}
 
 

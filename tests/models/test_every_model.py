@@ -49,7 +49,7 @@ def is_large(name):
 
 
 def one_of_each_kind():
-    """The first in the catalogue, where a paper's smallest stands first; a tiny one if there is."""
+    """The first in the catalogue, where a paper's smallest is first; small ones if there are."""
     last = sorted(reversed(CATALOG), key=is_large, reverse=True)
     for name in {kind(name): name for name in last}.values():
         yield pytest.param(name, marks=pytest.mark.slow if is_large(name) else ())
