@@ -1,6 +1,7 @@
 """Swin, PVT v2, Hiera and plain pyramids: parameters, timm's logits, contracts, costs, refusals."""
 
 import os
+from functools import partial
 
 import pytest
 import timm
@@ -352,6 +353,13 @@ SMALL = dict(num_classes=3, channels=1, patch_size=1)
             "a grid of 4x6 tokens, to be halved 2 times: expected sides that 4 divides",
         ),
         (lambda: our_swin(image_size=30), "a grid of 15x15 tokens, to be halved .* use images of"),
+        *((partial(make, stages=()), "no stages: expected") for make in (our_swin, our_hiera)),
+        (lambda: our_pvt(stages=(), reductions=()), "no stages: expected the sizes of at least"),
+        (
+            lambda: pyramid_vit(**SMALL, image_size=4, stages=(), make_shrink=by_convolution),
+            "no stages",
+        ),
+        (lambda: our_pvt(reductions=(4, 2)), "2 reductions of 3 stages: expected one each"),
     ],
 )  # fmt: skip
 def test_sizes_that_cannot_be(make, words):

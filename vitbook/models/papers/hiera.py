@@ -23,6 +23,7 @@ from vitbook.models.papers.pyramid import (
     doubling,
     grids_of_stages,
     pyramid,
+    widths_of,
 )
 from vitbook.models.papers.vit import IMAGENET, Body
 
@@ -52,7 +53,7 @@ def hiera(
     Raises:
         ValueError: a grid that mask units do not divide, or that cannot be halved so often.
     """
-    widths = [stage.width for stage in stages]
+    widths = widths_of(stages)
     tokenizer = LeaningPatches(image_size, patch_size, channels, widths[0], lean=patch_size - 1)
     grids = grids_of_stages(tokenizer.grid_size, len(stages))
     _check_units(grids[0], mask_unit, tokenizer.patch)

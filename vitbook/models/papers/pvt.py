@@ -13,7 +13,13 @@ from vitbook.layers import (
     SpatialReductionAttention,
 )
 from vitbook.layers.shapes import Size
-from vitbook.models.papers.pyramid import Grid, PyramidTransformer, grids_of_stages, pyramid
+from vitbook.models.papers.pyramid import (
+    Grid,
+    PyramidTransformer,
+    grids_of_stages,
+    pyramid,
+    widths_of,
+)
 from vitbook.models.papers.vit import IMAGENET, Body, make_encoder
 
 
@@ -33,8 +39,13 @@ def pvt_v2(
     Args:
         stages: sizes of the encoder of each stage.
         reductions: how many times smaller the map is from which a stage has its keys.
+
+    Raises:
+        ValueError: no stages, not a reduction for each, or a grid that cannot be halved so often.
     """
-    widths = [stage.width for stage in stages]
+    if len(reductions) != len(stages):
+        raise ValueError(f"{len(reductions)} reductions of {len(stages)} stages: expected one each")
+    widths = widths_of(stages)
     tokenizer = NormedPatches(image_size, patch_size, channels, widths[0], lean=patch_size - 1)
     grids = grids_of_stages(tokenizer.grid_size, len(stages))
     return pyramid(

@@ -67,6 +67,17 @@ def pyramid(
     )
 
 
+def widths_of(stages: Sequence[Body]) -> list[int]:
+    """How wide a token is in each stage.
+
+    Raises:
+        ValueError: no stages.
+    """
+    if not stages:
+        raise ValueError("no stages: expected the sizes of at least one")
+    return [stage.width for stage in stages]
+
+
 def grids_of_stages(grid_size: Grid, number: int) -> list[Grid]:
     """The grid of each stage: every one is half of the one before, in both directions.
 
@@ -124,8 +135,9 @@ def pyramid_vit(
         make_shrink: called with ``grid_size, width, out_width``: :func:`.shrinking.by_convolution`,
             :func:`by_mixing_and_widening` or :func:`by_averaging_and_widening`.
     """
-    tokenizer = PatchEmbedding(image_size, patch_size, channels, stages[0].width)
-    grids, widths = grids_of_stages(tokenizer.grid_size, len(stages)), [s.width for s in stages]
+    widths = widths_of(stages)
+    tokenizer = PatchEmbedding(image_size, patch_size, channels, widths[0])
+    grids = grids_of_stages(tokenizer.grid_size, len(stages))
     return pyramid(
         tokenizer,
         LearnedPosition(tokenizer.grid_size, widths[0], num_prefix_tokens=0),

@@ -21,6 +21,7 @@ from vitbook.models.papers.pyramid import (
     doubling,
     grids_of_stages,
     pyramid,
+    widths_of,
 )
 from vitbook.models.papers.vit import CIFAR10, IMAGENET, Body
 
@@ -46,7 +47,7 @@ def swin(
     Raises:
         ValueError: a grid that windows do not divide, or that cannot be halved so often.
     """
-    widths = [stage.width for stage in stages]
+    widths = widths_of(stages)
     tokenizer = NormedPatches(image_size, patch_size, channels, widths[0])
     grids, window = grids_of_stages(tokenizer.grid_size, len(stages)), pair(window_size, "window")
     _check_windows(grids, window, tokenizer.patch)
