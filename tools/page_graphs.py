@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from vitbook.studies.photograph import LEAST, error_rates
 from vitbook.studies.photograph import NAME as NAMER
 
 NAME = "vit_small_patch14_focus"
-SIZES = (224, 112)
+SIDE, PATCH = 224, 14
 # Of the heads that the book fitted on the ViT's tokens: one for Tiny-ImageNet names few photographs
 # rightly, and is left out.
 READ = ("cifar10", "tf_flowers")
@@ -28,12 +29,13 @@ READ = ("cifar10", "tf_flowers")
 class PageModel(nn.Module):
     """The ViT with its decoder and the book's heads, and beside it a network that knows names.
 
-    It takes pixels as they are, uint8.
+    It takes pixels as they are, uint8, of any size that the patches divide. The other network sees
+    their middle square, at the size that it was trained at.
     """
 
-    def __init__(self, image_size: int):
+    def __init__(self):
         super().__init__()
-        loaded = load_pretrained(NAME, image_size=image_size)
+        loaded = load_pretrained(NAME)
         self.body, self.normalize = loaded.model, loaded.normalize
         self.decoder = load_saliency_decoder(self.body)
         self.heads = nn.ModuleDict({name: _layer(head) for name, head in _heads().items()})
@@ -41,21 +43,24 @@ class PageModel(nn.Module):
         self.namer, self.normalize_for_namer = namer.model, namer.normalize
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+        size = tuple(pixels.shape[2:])
         images = self.normalize(pixels)
         tokens = self.body.features(images)
         answers = {name: head(tokens) for name, head in self.heads.items()}
+        saliency = self.decoder(tokens, tuple(side // PATCH for side in size), size)
         # What the first block takes is no output of a block.
         return {
-            "imagenet": self._named(pixels), "saliency": self.decoder(tokens), **answers,
+            "imagenet": self._named(pixels), "saliency": saliency, **answers,
             "embedded": self.body.embed(images),
         }  # fmt: skip
 
     def _named(self, pixels: Tensor) -> Tensor:
+        height, width = pixels.shape[2:]
+        side = torch.sym_min(height, width)
+        pixels = pixels[:, :, (height - side) // 2 :][:, :, :side]
+        pixels = pixels[..., (width - side) // 2 :][..., :side]
         size = (TRAINED_AT[NAMER], TRAINED_AT[NAMER])
-        images = self.normalize_for_namer(pixels)
-        if pixels.shape[-2:] != size:
-            images = F.interpolate(images, size, mode="bilinear")
-        return self.namer(images)
+        return self.namer(F.interpolate(self.normalize_for_namer(pixels), size, mode="bilinear"))
 
 
 def shown_blocks(model: PageModel) -> list[str]:
@@ -77,8 +82,8 @@ def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
     """:func:`vitbook.export.export_page` of the book's own models, in 8 bits.
 
     Args:
-        images: uint8 "images 3 224 224" on which each graph is compared with torch; by default the
-            nine photographs.
+        images: uint8 "images 3 height width" on which the graph is compared with torch; by default
+            the nine photographs.
 
     Raises:
         ConnectionError, PackageError, MissingPackageError: as
@@ -86,15 +91,15 @@ def write_page_model(folder: str | Path, images: Tensor | None = None) -> dict:
         ExportError, OSError: as :func:`vitbook.export.export_page`.
     """
     if images is None:
-        images = datasets.load("photos", "all", image_size=max(SIZES)).images
-    models = {size: PageModel(size) for size in SIZES}
+        images = datasets.load("photos", "all", image_size=SIDE).images
     sources = ("{source}, {terms}; {learned}".format(**PRETRAINED[name]) for name in (NAME, NAMER))
+    model = PageModel()
     return export_page(
-        models, folder, images, lambda pixels: pixels, name=NAME, about=". ".join(sources),
-        precision="int8", answers={"imagenet": _names()}
+        model, folder, images, lambda pixels: pixels, name=NAME, about=". ".join(sources),
+        free_size=True, precision="int8", answers={"imagenet": _names()}
         | {name: _answers(name, head) for name, head in _heads().items()},
         map=("answer:saliency", "What draws the eye, says the ViT"), embedded="answer:embedded",
-        blocks=shown_blocks(models[SIZES[0]]),
+        blocks=shown_blocks(model),
     )  # fmt: skip
 
 

@@ -38,6 +38,19 @@ def test_photos_are_colour_photographs():
     assert "Eileen Collins" in photos.provenance["source"]
 
 
+def test_a_photograph_is_had_in_its_own_shape_too():
+    whole = datasets.whole_photo("coffee")
+    assert whole.shape == (3, 400, 600) and whole.dtype == torch.uint8
+    assert datasets.whole_photo("astronaut", 224).shape == (3, 224, 224)
+    small = datasets.whole_photo("coffee", 100).float()
+    blocks = whole.float().unflatten(1, (100, 4)).unflatten(3, (150, 4)).mean((2, 4))
+    assert small.shape == blocks.shape and (small - blocks).abs().mean() < 4
+    with pytest.raises(UnknownNameError, match="coffe.*did you mean coffee"):
+        datasets.whole_photo("coffe")
+    with pytest.raises(ValueError, match="short 0: expected a whole number, 1 or more"):
+        datasets.whole_photo("coffee", 0)
+
+
 @pytest.mark.parametrize(
     ("name", "split", "words"),
     [

@@ -23,10 +23,12 @@ def test_the_file_and_its_errors(tmp_path, capsys):
 
 
 def test_a_folder_for_a_page(tmp_path, capsys):
-    app(["export", MICRO, "--page", str(tmp_path / "out")], standalone_mode=False)
+    words = ["export", MICRO, "--page", str(tmp_path / "out"), "--free-size"]
+    app(words, standalone_mode=False)
     shown = capsys.readouterr().out
     manifest, _ = read_page_model(tmp_path / "out")
     assert manifest["answers"]["answer"]["classes"] == [str(digit) for digit in range(10)]
+    assert {"8x8", "6x6", "4x4", "6x10", "10x6"} < manifest["sizes"].keys()
     assert manifest["precision"] == "float16" and manifest["name"] == MICRO
     rows = {line.split()[0]: line.split() for line in shown.splitlines() if line}
     assert rows["attention"][1] == rows["tokens"][1] == "4" and "left out" not in shown
@@ -46,7 +48,7 @@ def test_the_file_is_called_after_the_model(tmp_path, monkeypatch, capsys):
         ([MICRO, "--precision", "int3"], "int3"),
         (["resnet20", "--attention"], "no attention ran"),
         ([MICRO, "--images", "no/such/folder"], "no file or folder"),
-        ([MICRO, "--page", "p"], "leave --out, --attention, --tokens and --free-size out"),
+        ([MICRO, "--page", "p"], "leave --out, --attention and --tokens out"),
     ],
 )
 def test_refused_in_one_sentence(words, said, tmp_path, monkeypatch, capsys):

@@ -13,7 +13,7 @@ from torch import nn
 from vitbook import create_model, datasets, load_checkpoint
 from vitbook.export import ExportError, export_page, page_manifest, page_model
 from vitbook.export.page_manifest import read_page_model
-from vitbook.export.page_model import pattern
+from vitbook.export.page_model import offered_sizes, pattern
 from vitbook.export.shared_weights import ALIGNED, Shared
 
 DIGITS = datasets.load("digits", "test").images[:2]
@@ -77,7 +77,7 @@ def test_what_a_model_shows_and_lacks(family):
     (_, layers, lacks), (model, names, folder) = FAMILIES[family], exported(family)
     manifest, files = read_page_model(folder)
     assert {file.name for file in folder.iterdir()} == {"manifest.json", *files}
-    ((side, size),) = manifest["sizes"].items()
+    ((sides, size),) = manifest["sizes"].items()
     shown = manifest["layers"]
     kinds = ("tokens", "attention")
     assert tuple(sum(bool(each[kind]) for each in shown) for kind in kinds) == layers
@@ -87,10 +87,43 @@ def test_what_a_model_shows_and_lacks(family):
     assert max(each["error"] for each in size["outputs"].values()) < 1e-2
     output, numbers = size["check"]
     with torch.no_grad():
-        wanted = model(datasets.normalize(pattern(manifest["channels"], int(side))))
+        wanted = model(
+            datasets.normalize(pattern(manifest["channels"], *map(int, sides.split("x"))))
+        )
     assert output == manifest["answers"]["answer"]["output"]
     wanted = getattr(wanted, "logits", wanted)[0]
     torch.testing.assert_close(torch.tensor(numbers), wanted, atol=1e-5, rtol=1e-4)
+
+
+def test_sizes_that_are_offered_cost_about_as_much_in_three_steps():
+    sizes = offered_sizes((224, 224), (14, 14))
+    grids = [(height // 14, width // 14) for height, width in sizes]
+    assert grids[0] == (16, 16) and len(grids) == 21 and {(13, 20), (20, 13), (8, 8)} < set(grids)
+    for step in range(3):
+        cells = [rows * columns for rows, columns in grids[7 * step : 7 * step + 7]]
+        assert max(cells) < 1.2 * min(cells)
+    assert max(map(max, offered_sizes((1600, 1600), (4, 4)))) <= 2048
+    assert set(offered_sizes((2, 2), (2, 2))) == {(2, 2)}
+    assert all(high % 2 == wide % 4 == 0 for high, wide in offered_sizes((8, 16), (2, 4)))
+
+
+def test_a_wrapped_model_offers_sizes_that_its_patches_divide(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    vit = nn.Sequential(create_model("vit_micro_patch2_8"))
+    asked = []
+
+    def and_one_that_it_does_not_take(*given):
+        asked.extend(offered_sizes(*given))
+        return [*asked, (7, 8)]
+
+    monkeypatch.setattr(page_model, "offered_sizes", and_one_that_it_does_not_take)
+    manifest = export_page(vit, tmp_path, DIGITS, datasets.normalize, name="m", free_size=True)
+    assert next(iter(manifest["sizes"])) == "8x8"
+    assert manifest["sizes"].keys() == {f"{high}x{wide}" for high, wide in asked}
+    with pytest.raises(ExportError, match="has weights of torch.bfloat16: call its float"):
+        export_page(vit.bfloat16(), tmp_path, DIGITS, datasets.normalize, name="m")
+    with pytest.raises(ValueError, match="the shape of answer for images of 8x8 px"):
+        export_page(vit.float(), tmp_path, DIGITS, datasets.normalize, name="m", map=("answer", ""))
 
 
 def spoiled(value):
@@ -102,18 +135,17 @@ def spoiled(value):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"models": spoiled(torch.nan)}, "m gives NaN or infinity in answer"),
-        ({"models": spoiled(torch.inf), "precision": "int8"}, "NaN or infinity in answer"),
-        ({"images": DIGITS[..., :4]}, "1 channels of 8x4 pixels: a page gives squares"),
-        ({"images": DIGITS.expand(-1, 2, -1, -1)}, "2 channels of 8x8"),
+        ({"model": spoiled(torch.nan)}, "m gives NaN or infinity in answer"),
+        ({"model": spoiled(torch.inf), "precision": "int8"}, "NaN or infinity in answer"),
+        ({"images": DIGITS.expand(-1, 2, -1, -1)}, "m takes 2 channels: a page gives 1 or 3"),
         ({"class_names": ("one", "two")}, "2 class names for 20000 logits"),
         ({}, "m has 2.6 MB in float16, a page takes 1.0 MB: store it in int8"),
     ],
-    ids=["NaN", "infinity", "oblong", "channels", "names", "limit"],
+    ids=["NaN", "infinity", "channels", "names", "limit"],
 )
 def test_what_a_page_cannot_take_is_refused(change, told, tmp_path, monkeypatch):
     monkeypatch.setattr(page_model, "MOST_PAGE_BYTES", 1_000_000)
-    given = {"images": DIGITS, "models": nn.Sequential(nn.Flatten(), nn.Linear(64, 20_000))}
+    given = {"images": DIGITS, "model": nn.Sequential(nn.Flatten(), nn.Linear(64, 20_000))}
     with pytest.raises(ExportError, match=told):
         export_page(folder=tmp_path, prepare=datasets.normalize, name="m", **given | change)
     assert not list(tmp_path.iterdir())
@@ -127,7 +159,7 @@ def test_a_folder_of_an_earlier_model_is_replaced_whole(tmp_path, monkeypatch):
     assert len(give()["pieces"]) == 3
     monkeypatch.undo()
     manifest = give()
-    named = {manifest["sizes"]["8"]["graph"]["file"], *(p["file"] for p in manifest["pieces"])}
+    named = {manifest["graph"]["file"], *(p["file"] for p in manifest["pieces"])}
     assert {file.name for file in tmp_path.iterdir()} == named | {
         "manifest.json",
         "weights-of-mine.bin",
@@ -147,22 +179,22 @@ def swap(old, new):
 BAD = {
     "no manifest": ("manifest.json", Path.unlink, "holds no manifest.json"),
     "no JSON": ("manifest.json", swap("{", ""), "manifest.json: "),
-    "unknown format": ("manifest.json", swap("model 1", "model 9"),
+    "unknown format": ("manifest.json", swap("model 2", "model 9"),
                        "its format is 'vitbook page model 9', expected"),
     "a number in words": ("manifest.json", swap('"channels": 1', '"channels": "1"'),
                           "channels '1': expected a whole number"),
-    "a path": ("manifest.json", swap('"8.onnx"', '"../8.onnx"'),
-               "sizes[...].graph.file: expected a name without a slash"),
+    "a path": ("manifest.json", swap('"graph.onnx"', '"../graph.onnx"'),
+               "graph.file '../graph.onnx': expected a name without a slash"),
     "NaN": ("manifest.json", swap('"error": ', '"error": NaN, "was": '), "NaN: expected a number"),
     "no sizes": ("manifest.json", swap('"sizes": {', '"sizes": {}, "were": {'), "it has none"),
-    "a side": ("manifest.json", swap('"8": {', '"eight": {'), "images of eight px: a whole"),
-    "a grid": ("manifest.json", swap('"grid": [\n', '"grid": [\n4,'), "the grid for images of 8"),
+    "a side": ("manifest.json", swap('"8x8": {', '"8xsix": {'), "images of 8xsix px: two whole"),
+    "a grid": ("manifest.json", swap('"grid": [\n    4', '"grid": [\n3'), "the grid for images"),
     "a finer grid": ("manifest.json", swap('"grid": [\n    4,\n    4', '"grid": [\n8,8'),
-                     "the shape of tokens:encoder.blocks.0 for images of 8 px, [1, 17, 64]"),
+                     "the shape of tokens:encoder.blocks.0 for images of 8x8 px, [1, 17, 64]"),
     "missing piece": ("weights-00.bin", Path.unlink, "weights-00.bin is missing"),
     "short piece": ("weights-00.bin", lambda file: file.write_bytes(b"x"), "has 1 bytes"),
-    "other bytes": ("8.onnx", lambda file: file.write_bytes(file.read_bytes()[:-1] + b"!"),
-                    "8.onnx has other bytes than were written"),
+    "other bytes": ("graph.onnx", lambda file: file.write_bytes(file.read_bytes()[:-1] + b"!"),
+                    "graph.onnx has other bytes than were written"),
 }  # fmt: skip
 
 

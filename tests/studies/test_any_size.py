@@ -251,4 +251,3 @@ def test_the_chapter_finds_all_of_its_numbers():
     assert all(alone <= corrected for alone, corrected in any_size.chances().values())
     assert len(any_size.learned("drawn", 8)) == numbers["seeds"]
     assert any_size.looked(14)["right"] == any_size.looked(28, 448)["right"]
-    assert any_size.photograph("coffee").shape == (3, 400, 600)

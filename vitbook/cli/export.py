@@ -58,10 +58,9 @@ def export(
     The file takes pixels of 8 bits, "batch channels height width"; their normalization is a part of
     it. A model that computes with the number of images is written for one.
     """
-    if page is not None and (out is not None or attention or tokens or free_size):
+    if page is not None and (out is not None or attention or tokens):
         raise ValueError(
-            "--page gives out what a page shows, for images of one size: leave --out, --attention, "
-            "--tokens and --free-size out"
+            "--page gives out what a page shows: leave --out, --attention and --tokens out"
         )
     set_threads(threads)
     probed = load_probed_model(model, pretrained)
@@ -70,7 +69,7 @@ def export(
         typer.echo(f"skipped {name}: {why}")
     pictures = torch.stack(list(given.values()))
     if page is not None:
-        _write_page(probed, page, pictures, precision or "float16")
+        _write_page(probed, page, pictures, precision or "float16", free_size)
         return
     path = out or Path(f"{stem(model).removeprefix('timm:')}.onnx")
     found = export_onnx(
@@ -86,13 +85,16 @@ def export(
     )
 
 
-def _write_page(probed: ProbedModel, folder: Path, images: torch.Tensor, precision: str) -> None:
+def _write_page(
+    probed: ProbedModel, folder: Path, images: torch.Tensor, precision: str, free_size: bool
+) -> None:
     manifest = export_page(
         probed.model, folder, images, probed.prepare, name=stem(probed.name),
         about=probed.weights, class_names=probed.class_names, precision=precision,
+        free_size=free_size,
     )  # fmt: skip
-    for size in manifest["sizes"].values():
-        print_table(_lines({name: each["error"] for name, each in size["outputs"].items()}))
+    size = next(iter(manifest["sizes"].values()))
+    print_table(_lines({name: each["error"] for name, each in size["outputs"].items()}))
     for lack in manifest["lacks"]:
         typer.echo(f"left out: {lack}")
     megabytes = sum(piece["bytes"] for piece in manifest["pieces"]) / 1e6

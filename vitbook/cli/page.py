@@ -11,7 +11,7 @@ from vitbook.export.page_manifest import read_page_model
 from vitbook.export.page_runtime import RUNTIME, fetched_runtime
 from vitbook.files import check_file_writable, write_atomically
 
-_SIDE = 448  # pixels, of the photographs that the page opens with
+_SHORT = 448  # pixels of a side of the photographs that the page opens with
 _PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -47,10 +47,9 @@ def page(
     manifest, files = read_page_model(folder)
     runtime = fetched_runtime()
     module, binary = ((runtime / file).read_bytes() for file in RUNTIME["wasm"])
-    photos = datasets.load("photos", "all", image_size=_SIDE)
-    figure = own_photo_reader(
-        photos.images, manifest, files, (module, binary), names=photos.class_names
-    )
+    names = datasets.load("photos", "all").class_names
+    photos = [datasets.whole_photo(name, _SHORT) for name in names]
+    figure = own_photo_reader(photos, manifest, files, (module, binary), names=names)
     html = _PAGE.format(title=escape(figure.title), figure=figure._repr_html_()).encode()
     write_atomically(path, html)
     typer.echo(f"wrote {path}, {len(html) / 1e6:.1f} MB: open it in a browser, or send it")

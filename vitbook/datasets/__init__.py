@@ -14,7 +14,7 @@ from vitbook.datasets.catalog import IMAGE_SETS
 from vitbook.datasets.cluttered import CLUTTERED, answer_masks, scatter, source_of
 from vitbook.datasets.dataset import Dataset, DatasetError, normalize
 from vitbook.datasets.embedded.digits import load_digits
-from vitbook.datasets.embedded.photos import load_photos
+from vitbook.datasets.embedded.photos import load_photos, whole_photo
 from vitbook.datasets.embedded.placed_digits import PLACED_DIGITS, load_placed_digits
 from vitbook.datasets.folders import data_root, is_path
 from vitbook.datasets.resizing import resize
@@ -32,6 +32,7 @@ __all__ = [
     "name_of",
     "normalize",
     "take_share",
+    "whole_photo",
 ]
 
 # Sets that come inside packages: name -> (loader, its splits)

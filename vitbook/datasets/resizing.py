@@ -1,9 +1,7 @@
 """Pixels to pixels of another size."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import UInt8
 from torch import Tensor
 
@@ -30,11 +28,3 @@ def resize(
         return images
     images = F.interpolate(images.float(), size=(size, size), mode="bicubic", antialias=True)
     return images.round().clamp(0, 255).to(torch.uint8)
-
-
-def from_photo(
-    photo: UInt8[np.ndarray, "height width channels"], size: int
-) -> UInt8[Tensor, "3 {size} {size}"]:
-    """Pixels as scikit-image reads them, as one square image; a fourth channel is dropped."""
-    image = rearrange(torch.from_numpy(photo[..., :3].copy()), "h w c -> 1 c h w")
-    return resize(image, size)[0]

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitbook.errors import UnknownNameError
+from vitbook.export.any_size import any_size
 from vitbook.export.tracing import (
     BATCH,
     PIXELS,
     SIZE,
     ExportError,
     Watched,
-    any_size,
     shape_of,
     steps_of,
     traced_graph,
@@ -91,8 +91,9 @@ def export_onnx(
         free_batch: take any number of images; else one, as does the file of a model that computes
             with their number, which ``shape`` of what comes back tells.
         free_size: take images of any height and width that the patches divide; the file fails on
-            others. A third comparison is with an image twice as high. A model with a table of
-            places, or with layers as wide as its tokens are many, has one size.
+            others. A third comparison is with an image twice as high. A learned table of positions
+            is resized in the file ("timm_bicubic"). A model with places of another kind, or with
+            layers as wide as its tokens are many, has one size.
         about: what to write into the file's metadata.
 
     Examples:
@@ -123,19 +124,12 @@ def export_onnx(
             f"{images.dtype} images of shape {tuple(images.shape)} came: expected at least one, as "
             'uint8 "images channels height width", to compare the file with torch'
         )
-    name = type(model).__name__
-    num_bytes = sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
-    if num_bytes > MOST_BYTES:
-        raise ExportError(f"{name} has {num_bytes / 1e9:.1f} GB of weights: a file holds 2 GB")
-    others = {each.dtype for each in model.parameters()} - {torch.float32}
-    if others:
-        raise ExportError(f"{name} has weights of {others.pop()}: call its float() first")
+    check_weights(model)
     check_file_writable(path)
     with from_extra("export"):
         import onnxscript  # noqa: F401  torch would ask for it in words of its own
-    watched = Watched(
-        model, prepare, attention=attention, tokens=tokens, steps=steps_of(model, free_size)
-    )
+    steps = steps_of(model, images.shape[2:]) if free_size else (1, 1)
+    watched = Watched(model, prepare, attention=attention, tokens=tokens, steps=steps)
     free = (BATCH,) * free_batch + SIZE * free_size
     # With other kernels an attention with a bias is one operation that ONNX does not know.
     with (
@@ -155,6 +149,17 @@ def export_onnx(
             graph, errors = _compared(watched, alone, free, precision, about or {})
     content = graph.SerializeToString()
     return Exported(write_atomically(path, content), len(content), errors, shape_of(graph))
+
+
+def check_weights(model: nn.Module) -> None:
+    """Refuse weights that a file does not hold."""
+    name = type(model).__name__
+    num_bytes = sum(each.nbytes for each in (*model.parameters(), *model.buffers()))
+    if num_bytes > MOST_BYTES:
+        raise ExportError(f"{name} has {num_bytes / 1e9:.1f} GB of weights: a file holds 2 GB")
+    others = {each.dtype for each in model.parameters()} - {torch.float32}
+    if others:
+        raise ExportError(f"{name} has weights of {others.pop()}: call its float() first")
 
 
 def _asked(
@@ -193,8 +198,12 @@ def _compared(
     from vitbook.export.stored_weights import STORED
 
     example = pairs[0][0]
-    if BATCH in free:  # of one, a trace would not know that there may be more
+    # Of one image, or of one row of patches, a trace would not know that there may be more.
+    if BATCH in free:
         example = example.expand(2, -1, -1, -1).contiguous()
+    for axis, step in zip((2, 3), watched.steps, strict=True):
+        if free[-2:] == SIZE and example.shape[axis] == step:
+            example = example.repeat_interleave(2, axis)
     graph = traced_graph(watched, example, list(pairs[0][1]), free)
     if precision in STORED:
         STORED[precision](graph)

@@ -13,9 +13,10 @@ from msgspec import Meta
 from vitbook.files import write_atomically
 from vitbook.typed import FileName, typed
 
-FILE, FORMAT = "manifest.json", "vitbook page model 1"
+FILE, FORMAT = "manifest.json", "vitbook page model 2"
 # What a page takes, in bytes: a browser keeps the files, and float32 of their weights beside them.
 MOST_PAGE_BYTES = 400_000_000
+MOST_SIDE = 2048  # pixels
 
 Count = Annotated[int, Meta(ge=1)]
 # The lengths that each axis of an output may have; None: any.
@@ -28,7 +29,7 @@ class Piece:
 
     file: FileName
     bytes: Count
-    sha256: str
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,17 @@ class Output:
 
 @dataclass(frozen=True)
 class Size:
-    """The model for square images of one side.
+    """The model for images of one size.
 
     Attributes:
-        graph: its ONNX file, whose large weights lie in the pieces.
-        grid: rows and columns of its patches, as many; None of a model that has no such grid.
+        grid: rows and columns of its patches; None of a model that has no such grid.
+        macs: multiply-adds of an image.
         outputs: by name.
         check: an output, and what torch gives there for :func:`~vitbook.export.page_model.pattern`.
     """
 
-    graph: Piece
     grid: list[Count] | None
+    macs: Annotated[int, Meta(ge=0)]
     outputs: dict[str, Output]
     check: tuple[str, list[float]]
 
@@ -95,8 +96,9 @@ class Manifest:
         about: where its weights come from, in words.
         channels: of the pixels that it takes.
         prefix: tokens in front of the patches.
-        sizes: side in pixels -> what is for images of that side.
-        weights: the file in which the graphs think their weights are: the ``pieces``, in turn.
+        graph: the ONNX file, whose large weights lie in the pieces.
+        sizes: "height x width" in pixels, as "224x168" -> what is for images of that size.
+        weights: the file in which the graph thinks its weights are: the ``pieces``, in turn.
         lacks: what a page leaves out, and why.
         map: an output "1 height width" from 0 to 1 to lay over the image, and its title.
         embedded: an output: the tokens that enter the first layer.
@@ -107,6 +109,7 @@ class Manifest:
     precision: str
     channels: Count
     prefix: Annotated[int, Meta(ge=0)]
+    graph: Piece
     sizes: dict[str, Size]
     weights: str
     pieces: list[Piece]
@@ -120,7 +123,7 @@ class Manifest:
     @property
     def files(self) -> list[Piece]:
         """All files but the manifest itself."""
-        return [*(size.graph for size in self.sizes.values()), *self.pieces]
+        return [self.graph, *self.pieces]
 
     def __post_init__(self):
         """Held against itself, as ``readManifest`` of ``photo_manifest.js`` does in the page."""
@@ -130,15 +133,25 @@ class Manifest:
 
     def _laws(self) -> Iterator[tuple[str, bool]]:
         yield f"the channels, {self.channels}: a page gives 1 or 3", self.channels in (1, 3)
+        most = sum(each.bytes for each in self.files)
+        yield f"its {most:,} bytes: a page takes {MOST_PAGE_BYTES:,}", most <= MOST_PAGE_BYTES
         yield "its sizes: it has none", bool(self.sizes)
-        for side, size in self.sizes.items():
-            of, grid = f"for images of {side} px", size.grid
-            yield f"images of {side} px: a whole number to 2048", side in map(str, range(1, 2049))
-            square = grid is None or (len(grid) == 2 and grid[0] == grid[1])
-            yield f"the grid {of}, {grid}: a page shows a square", square
+        for sides, size in self.sizes.items():
+            of, grid = f"for images of {sides} px", size.grid
+            height, by, width = sides.partition("x")
+            whole = bool(by) and {height, width} <= set(map(str, range(1, MOST_SIDE + 1)))
+            yield f"images of {sides} px: two whole numbers to {MOST_SIDE}, as 224x168", whole
+            divides = grid is None or (
+                len(grid) == 2 and int(height) % grid[0] == int(width) % grid[1] == 0
+            )
+            yield f"the grid {of}, {grid}: rows and columns that divide it", divides
             name, numbers = size.check
             right = name in size.outputs and bool(numbers)
             yield f"what torch gives {of}, {name}", right
+            if self.map is not None:
+                shape = size.outputs[self.map[0]].shape if self.map[0] in size.outputs else []
+                right = bool(shape) and math.prod(shape) == int(height) * int(width)
+                yield f"the shape of {self.map[0]} {of}, {shape}: a number for each pixel", right
             for output, sides in self._shown(math.prod(grid) if grid else -1):
                 shape = size.outputs[output].shape if output in size.outputs else None
                 yield f"the shape of {output} {of}, {shape}", _fits(shape, sides)
@@ -154,9 +167,8 @@ class Manifest:
         for each in self.answers.values():
             for words in (each.classes, each.kinds):
                 yield each.output, ({1}, None if words is None else {len(words)})
-        for output in (self.map and self.map[0], self.embedded):
-            if output is not None:
-                yield output, None
+        if self.embedded is not None:
+            yield self.embedded, None
 
 
 def _fits(shape: list[int] | None, sides: Sides | None) -> bool:

@@ -16,7 +16,7 @@ from vitbook.model_utilities import evaluating
 
 
 class Shown:
-    """What of a model a page can show for images of one side, and the reasons for what it cannot.
+    """What of a model a page can show for images of one size, and the reasons for what it cannot.
 
     Attributes:
         grid, prefix, layers, lacks: as in the manifest.
@@ -70,14 +70,11 @@ class Shown:
         except ValueError:
             self.lacks.append(f"a grid of patches ({self.name} says none)")
             return None, 0
-        if grid[0] != grid[1]:
-            self.lacks.append(f"a grid of patches (it has {grid[0]}x{grid[1]}: no square)")
-            return None, 0
         try:
             pixels_per_patch(model, pixels, grid)
         except ValueError:
-            side = pixels.shape[-1]
-            self.lacks.append(f"a grid of patches (they do not cover {side}x{side} pixels)")
+            sides = "x".join(map(str, pixels.shape[2:]))
+            self.lacks.append(f"a grid of patches (they do not cover {sides} pixels)")
             return None, 0
         return list(grid), prefix
 

@@ -1,8 +1,9 @@
 """What a model gives out, traced into an ONNX graph."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from operator import mod
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,6 +20,7 @@ PIXELS, ANSWER, BATCH = "pixels", "answer", "batch"
 
 # What it calls their height and width, and at which axis each stands.
 SIZE = ("height", "width")
+CUTTERS = ("tokenizer", "patch_embed")  # what ours and timm's call the part that cuts patches
 AXES = {BATCH: 0, "height": 2, "width": 3}
 
 
@@ -95,30 +97,18 @@ class _Values(nn.Module):
         return tuple(self.watched(pixels).values())
 
 
-def steps_of(model: nn.Module, asked: bool) -> tuple[int, int]:
-    """Pixels, down and across, of which a side is a multiple; (1, 1) if unknown or not asked."""
-    cutter = getattr(model, "tokenizer", None) or getattr(model, "patch_embed", None) or model
+def steps_of(model: nn.Module, size: Sequence[int]) -> tuple[int, int]:
+    """Pixels, down and across, of which a side is a multiple; (1, 1) if unknown.
+
+    Args:
+        size: height and width of images that the model takes: one that pads them has no steps.
+    """
+    named = (getattr(part, name, None) for part in model.modules() for name in CUTTERS)
+    cutter = next((part for part in named if part is not None), model)
     step = getattr(cutter, "patch", None) or getattr(cutter, "patch_size", 1)
     steps = tuple(step) if isinstance(step, tuple | list) else (step, step)
-    right = asked and len(steps) == 2 and all(isinstance(each, int) for each in steps)
-    return steps if right else (1, 1)
-
-
-@contextmanager
-def any_size(model: nn.Module) -> Iterator[None]:
-    """Our models refuse images of another size than they were built for; not in this block."""
-    parts = {
-        part: part.image_size
-        for part in model.modules()
-        if "image_size" in vars(part) and type(part).__module__.startswith("vitbook.")
-    }
-    for part in parts:
-        part.image_size = None
-    try:
-        yield
-    finally:
-        for part, size in parts.items():
-            part.image_size = size
+    right = len(steps) == 2 and all(isinstance(each, int) for each in steps)
+    return steps if right and not any(map(mod, size, steps)) else (1, 1)
 
 
 def traced_graph(

@@ -38,7 +38,9 @@ def own(tmp_path_factory):
     torch.manual_seed(0)
     folder, model = tmp_path_factory.mktemp("own"), create_model("vit_mini_patch4_32").eval()
     photos = datasets.load("photos", "all", image_size=32).images[:2]
-    export_page(model, folder, photos, datasets.normalize, name="mine", class_names=NAMES)
+    export_page(
+        model, folder, photos, datasets.normalize, name="mine", class_names=NAMES, free_size=True
+    )  # fmt: skip
     return model, folder
 
 
@@ -52,10 +54,9 @@ def manifest(own):
 
 def test_page_and_library_agree_on_format_limit_and_picture(js):
     assert js("photo_manifest", "[FORMAT, MOST]") == [FORMAT, MOST_PAGE_BYTES]
-    for side in (8, 30):
-        assert (
-            js("photo_manifest", f"[...patternOf({side})]") == pattern(3, side).flatten().tolist()
-        )
+    for size in ((8, 8), (30, 30), (9, 14)):
+        given = js("photo_manifest", "[...patternOf(...size)]", size=size)
+        assert given == pattern(3, *size).flatten().tolist()
 
 
 def setting(path, value):
@@ -68,7 +69,7 @@ def setting(path, value):
     return change
 
 
-SIZE = ("sizes", "32")
+SIZE = ("sizes", "32x32")
 
 
 def places_in(manifest, path=()):
@@ -92,10 +93,12 @@ LIES = {
     "a path": (setting(["pieces", 0, "file"], "../x"), "its pieces"),
     "a digest": (setting(["pieces", 0, "sha256"], "00"), "its pieces"),
     "no sizes": (setting(["sizes"], {}), "its layers, sizes or answers"),
-    "grid": (setting([*SIZE, "grid"], [8, 4]), "the grid for images of 32 px, 8,4"),
+    "grid": (setting([*SIZE, "grid"], [8, 5]), "the grid for images of 32x32 px, 8,5"),
+    "a graph": (setting(["graph", "file"], "../x"), "its graph"),
+    "a cost": (setting([*SIZE, "macs"], -1), "what images of 32x32 px cost"),
     "a coarser grid": (setting([*SIZE, "grid"], [4, 4]), "the shape of tokens:encoder.blocks.0"),
     "no such output": (setting(["layers", 0, "attention"], "attention:x"),
-                       "the shape of attention:x for images of 32 px, which is not there"),
+                       "the shape of attention:x for images of 32x32 px, which is not there"),
     "classes": (setting(["answers", "answer", "classes"], ["one"]), "the shape of answer"),
     "too large": (setting(["pieces", 0, "bytes"], 612_000_000),
                   "mine has 612 MB, and a page takes 400 MB"),
@@ -196,13 +199,13 @@ def test_a_folder_takes_the_place_of_the_book_s_model(page, own, manifest):
     assert "Layer 6, mean of the heads, from row 5, column 5" in words and "kind " in words
     assert page.locator("[data-control=head] option").count() == 1 + 6
     assert page.locator("[data-control=layer]").get_attribute("max") == "6"
-    assert not page.locator("[data-control=size]").is_visible()
+    assert page.get_attribute("[data-control=cost]", "max") == "2"
     page.select_option("[data-control=tool]", "blank")
     page.locator(".vb-photo-pad").click()
     page.wait_for_selector(".vb-readout:has-text('1 of 64 patches'), .vb-readout strong")
     # What is wrong later leaves the model that runs.
-    page.locator("[data-own=files]").set_input_files(files_of(own[1], **{"32.onnx": None}))
-    page.wait_for_selector(".vb-load:has-text('32.onnx is missing')")
+    page.locator("[data-own=files]").set_input_files(files_of(own[1], **{"graph.onnx": None}))
+    page.wait_for_selector(".vb-load:has-text('graph.onnx is missing')")
     assert "mine: " in page.text_content(".vb-terms-of")  # folded away
     page.select_option("[data-control=tool]", "none")
     page.locator(".vb-photo-pad").click()
@@ -212,7 +215,7 @@ def test_a_folder_takes_the_place_of_the_book_s_model(page, own, manifest):
 def lied(manifest, **outputs):
     """A manifest that says what the graph does not give, and its graph as it is."""
     text = json.loads(json.dumps(manifest))
-    text["sizes"]["32"]["outputs"] |= outputs
+    text["sizes"]["32x32"]["outputs"] |= outputs
     return json.dumps(text).encode()
 
 
@@ -220,8 +223,8 @@ def refused(manifest):
     """A graph that is whole, by its digest, and no graph."""
     text, graph = json.loads(json.dumps(manifest)), b"no graph"
     about = {"bytes": len(graph), "sha256": hashlib.sha256(graph).hexdigest()}
-    text["sizes"]["32"]["graph"] |= about
-    return {"32.onnx": graph, "manifest.json": json.dumps(text).encode()}
+    text["graph"] |= about
+    return {"graph.onnx": graph, "manifest.json": json.dumps(text).encode()}
 
 
 BAD = {
@@ -231,7 +234,7 @@ BAD = {
                       "weights-00.bin has other bytes than were written"),
     "another shape": (lambda m: {"manifest.json": lied(m, more={"shape": [1, 7], "error": 0})},
                       "manifest.json says that more is 1 × 7, and the graph gives none"),
-    "no graph": (refused, "The runtime refuses 32.onnx of mine"),
+    "no graph": (refused, "The runtime refuses graph.onnx of mine"),
 }  # fmt: skip
 
 
@@ -246,7 +249,7 @@ def test_a_folder_that_lies_is_told_in_a_sentence(page, own, manifest):
 @needs_runtime
 def test_a_folder_is_dropped_and_a_graph_alone(page, own):
     tools = page.context.new_cdp_session(page)
-    for path, told in ((own[1] / "32.onnx", "no manifest.json (32.onnx)"), (own[1], "Ready")):
+    for path, told in ((own[1] / "graph.onnx", "no manifest.json (graph.onnx)"), (own[1], "Ready")):
         data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
         for kind in ("dragEnter", "dragOver", "drop"):
             at = {"type": kind, "x": 200, "y": 200, "data": data}

@@ -1,5 +1,6 @@
 """Photographs of the reader's own: what is drawn on them, the model's answers, bad pictures."""
 
+import copy
 import io
 import json
 from base64 import b64decode
@@ -18,7 +19,10 @@ from scipy.ndimage import uniform_filter1d
 from vitbook import datasets
 from vitbook.analysis import capture_attention
 from vitbook.analysis.capture.outputs import capture_outputs
+from vitbook.export.page_model import offered_sizes
 from vitbook.figures import data_flow, photo_reader
+from vitbook.measure import count_macs
+from vitbook.models import change_input
 
 BUILT = Path(__file__).resolve().parents[3] / "_build" / "html" / "_model"
 
@@ -43,26 +47,27 @@ def made(saliency=None, **changed):
 
 
 def test_the_blur_is_three_means_along_both_axes(js):
-    plane = torch.randint(0, 256, (12, 12), generator=torch.Generator().manual_seed(0)).numpy()
+    plane = torch.randint(0, 256, (9, 14), generator=torch.Generator().manual_seed(0)).numpy()
     wanted = plane.astype(float)
     for _ in range(3):
         for axis in (0, 1):
             wanted = uniform_filter1d(wanted, 5, axis=axis, mode="nearest")
-    given = js("photo_brush", "[...blurred(plane, 12, 2)]", plane=plane.ravel())
-    np.testing.assert_allclose(np.reshape(given, (12, 12)), wanted, rtol=1e-5)
+    given = js("photo_brush", "[...blurred(plane, [9, 14], 2)]", plane=plane.ravel())
+    np.testing.assert_allclose(np.reshape(given, (9, 14)), wanted, rtol=1e-5)
 
 
 def test_a_mark_changes_its_patch_alone(js):
-    planes = np.arange(3 * 16) % 251
+    planes = np.arange(3 * 24) % 251  # 4 x 6 pixels, 2 x 2 patches
     given = js(
         "photo_brush",
-        "[...marked(Uint8Array.from(planes), 4, [0, 1, 2, 0], 2, planes.map((x) => x + 100))]",
+        "[...marked(Uint8Array.from(planes), [4, 6], [0, 1, 2, 0], [2, 2], "
+        "planes.map((x) => x + 100))]",
         planes=planes,
     )
-    given, was = np.reshape(given, (3, 4, 4)), planes.reshape(3, 4, 4)
-    assert (given[:, :2, :2] == was[:, :2, :2]).all() and (given[:, 2:, 2:] == was[:, 2:, 2:]).all()
-    assert given[:, 0, 2].tolist() == [124, 116, 104]
-    assert (given[:, 2:, :2] == was[:, 2:, :2] + 100).all()
+    given, was = np.reshape(given, (3, 4, 6)), planes.reshape(3, 4, 6)
+    assert (given[:, :2, :3] == was[:, :2, :3]).all() and (given[:, 2:, 3:] == was[:, 2:, 3:]).all()
+    assert (given[:, :2, 3:] == np.array([124, 116, 104])[:, None, None]).all()
+    assert (given[:, 2:, :3] == was[:, 2:, :3] + 100).all()
 
 
 def test_the_axes_are_the_principal_ones(js):
@@ -82,10 +87,29 @@ def test_the_axes_are_the_principal_ones(js):
 def test_strokes_stay_where_they_are_on_a_coarser_and_a_finer_grid(js):
     marks = np.zeros((4, 4), int)
     marks[0, 1], marks[3, 3] = 1, 2
-    coarse = js("photo_brush", "[...rescaled(Uint8Array.from(m), 2)]", m=marks.ravel())
+    call = "[...rescaled(Uint8Array.from(m), {}, {})]"
+    coarse = js("photo_brush", call.format([4, 4], [2, 2]), m=marks.ravel())
     assert coarse == [1, 0, 0, 2]
-    fine = js("photo_brush", "[...rescaled(Uint8Array.from(m), 4)]", m=coarse)
+    fine = js("photo_brush", call.format([2, 2], [4, 4]), m=coarse)
     assert np.reshape(fine, (4, 4)).tolist() == [[1, 1, 0, 0]] * 2 + [[0, 0, 2, 2]] * 2
+    assert js("photo_brush", call.format([2, 2], [2, 4]), m=coarse) == [1, 1, 0, 0, 0, 0, 2, 2]
+
+
+@pytest.mark.parametrize("side", [2, 4, 5, 6, 9, 16])
+def test_each_level_has_one_square_and_rectangles_of_about_as_many_pixels(js, side):
+    sizes = {f"{h}x{w}": {} for h, w in offered_sizes((14 * side, 14 * side), (14, 14))}
+    levels = js("photo_manifest", "levelsOf({ sizes })", sizes=sizes)
+    assert sorted(size for level in levels for size in level) == sorted(sizes)
+    for level in levels:
+        assert sum(len({*size.split("x")}) == 1 for size in level) == 1
+    assert side < 16 or [len(level) for level in levels] == [7, 7, 7]
+    assert js("photo_manifest", "levelsOf({ sizes: { '8x6': 1, '4x6': 1 } })") == [["4x6", "8x6"]]
+
+
+def test_of_a_picture_a_size_shows_a_part(js):
+    # Twice as wide as high: a square shows half of its width.
+    for size, shown in (("224x224", [1, 0.5]), ("10x20", [1, 1]), ("10x40", [0.5, 1])):
+        assert js("photo_manifest", f"partShown('{size}', 2)") == shown
 
 
 def test_a_twin_has_the_largest_cosine_less_the_mean_of_both_photographs(js):
@@ -118,8 +142,9 @@ def test_the_still_shows_what_torch_computed():
 
 
 def test_photographs_of_another_size_are_refused():
-    with pytest.raises(ValueError, match="photographs came as .*112, 112.* expected"):
-        made(photographs=torch.zeros(1, 3, 112, 112, dtype=torch.uint8))
+    for shape in ((3, 112, 112), (3, 300, 400), (1, 224, 224)):
+        with pytest.raises(ValueError, match="a photograph came as .* expected 3 channels with a"):
+            made(photographs=torch.zeros(1, *shape, dtype=torch.uint8))
 
 
 # Pictures, good and bad.
@@ -192,7 +217,7 @@ def test_a_drawing_is_read_and_what_is_chosen_later_wins(show):
     svg = b"""<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="1000"/>"""
     drawing = {"name": "green.svg", "mimeType": "image/svg+xml", "buffer": svg}
     page.set_input_files("input[type=file]", drawing)
-    page.wait_for_selector(".vb-note[role=status]:has-text('green.svg: its middle square')")
+    page.wait_for_selector(".vb-note[role=status]:has-text('green.svg: it stays in this page')")
     file = io.BytesIO()
     Image.new("RGB", (6000, 6000), (200, 60, 20)).save(file, "JPEG")
     page.set_input_files("input[type=file]", {"name": "late.jpg", "mimeType": "image/jpeg",
@@ -208,7 +233,7 @@ def test_a_drawing_is_read_and_what_is_chosen_later_wins(show):
 
 @pytest.fixture(scope="module")
 def torch_model():
-    return PageModel(224).eval()
+    return PageModel().eval()
 
 
 @pytest.fixture(scope="module")
@@ -402,7 +427,7 @@ def test_a_patch_finds_its_twin_in_the_photograph_that_was_kept(page):
 
 
 def test_a_patch_is_followed_through_the_reader_s_photograph(page):
-    page.select_option("[data-control=size]", "112")
+    page.press("[data-control=cost]", "Home")
     computed(page)
     page.click("[data-press=follow]")
     flow = page.locator(".vitbook-figure").nth(1)
@@ -420,8 +445,49 @@ def test_a_patch_is_followed_through_the_reader_s_photograph(page):
     assert "Layer 1 mixes" in flow.inner_text() and page.troubles == []
 
 
+def test_a_rectangle_is_shown_whole_against_torch_and_costs_what_is_said(page, torch_model):
+    page.press("[data-control=cost]", "End")
+    computed(page)
+    give(page, **png(datasets.whole_photo("coffee", 182)[:, :, :273].permute(1, 2, 0).numpy()))
+    page.wait_for_function("document.querySelector('.vitbook-figure').clean?.outputs["
+                           "'answer:saliency'].dims.join() === '1,182,280'")  # fmt: skip
+    state = figure(page).get_attribute("data-state")
+    assert (
+        "size=182x280 part=whole" in state and "The model sees 98 % of" in figure(page).inner_text()
+    )
+    for size, cells in (((182, 280), 260), ((98, 140), 70)):
+        computed(page)
+        planes = torch.tensor(figure(page).evaluate("r => Array.from(r.planes)"), dtype=torch.uint8)
+        model = copy.deepcopy(torch_model)
+        change_input(model.body, size)
+        wanted = outputs_of(model, planes.view(1, 3, *size))
+        for name in ("answer:saliency", "answer:imagenet", "answer:cifar10"):
+            data = np.frombuffer(b64decode(figure(page).evaluate(PACKED, name)), "<f4").copy()
+            far = (torch.from_numpy(data) - wanted[name].flatten()).abs().max()
+            assert far < 0.15 * wanted[name].abs().max(), name
+        macs = count_macs(model, planes.view(1, 3, *size))
+        told = f"{cells} patches, {macs / 1e9:.1f} billion multiply-adds"
+        assert told in figure(page).inner_text()
+        box = page.locator(".vb-photo-pad").bounding_box()
+        assert box["width"] / box["height"] == pytest.approx(size[1] / size[0], rel=0.01)
+        page.press("[data-control=cost]", "Home")
+    give(page, **png(np.zeros((40, 1600, 3), np.uint8)))  # a panorama, whose ends no size shows
+    page.wait_for_selector(".vb-note:has-text('The model sees 5 % of the photograph')")
+    computed(page)
+    # The frame stays on its place of the photograph, and a stroke is of the part that is seen.
+    page.select_option("[data-control=tool]", "blank")
+    page.locator("[data-control=patch]").first.press("Space")
+    page.select_option("[data-control=part]", "square")
+    computed(page)
+    assert sum(page.evaluate("[...document.querySelector('.vitbook-figure').marks]")) == 0
+    assert "size=112x112 part=square" in figure(page).get_attribute("data-state")
+    page.select_option("[data-control=tool]", "ask")
+    page.press("[data-control=cost]", "End")
+    computed(page)
+
+
 def test_by_keyboard_and_the_smaller_size(page):
-    page.select_option("[data-control=size]", "112")
+    page.press("[data-control=cost]", "Home")
     computed(page)
     assert figure(page).evaluate("r => r.found.outputs['answer:saliency'].dims") == [1, 112, 112]
     page.select_option("[data-control=tool]", "blur")

@@ -3,9 +3,14 @@
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import UInt8
+from torch import Tensor
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.datasets.resizing import from_photo
+from vitbook.datasets.resizing import resize
+from vitbook.errors import UnknownNameError, check_count
 from vitbook.extras import from_extra
 
 SIZE = 224
@@ -33,23 +38,9 @@ def load_photos(split: str, size: int | None = None) -> Dataset:
     Raises:
         MissingPackageError: scikit-image or scikit-learn is not installed.
     """
-    with from_extra("data"):
-        import skimage
-        import sklearn
-        from skimage.io import imread
-
     size = SIZE if size is None else size
-    folders = (
-        Path(skimage.__file__).parent / "data",
-        Path(sklearn.__file__).parent / "datasets" / "images",
-    )
-
-    def read(file: str) -> torch.Tensor:
-        path = next(folder / file for folder in folders if (folder / file).exists())
-        return from_photo(imread(path), size)
-
     return Dataset(
-        images=torch.stack([read(file) for file, _ in PHOTOS.values()]),
+        images=torch.cat([resize(whole_photo(name)[None], size) for name in PHOTOS]),
         labels=torch.arange(len(PHOTOS)),
         class_names=tuple(PHOTOS),
         provenance={
@@ -59,3 +50,43 @@ def load_photos(split: str, size: int | None = None) -> Dataset:
             "rule": f"centre square, resized to {size} px",
         },
     )
+
+
+def whole_photo(name: str, short: int | None = None) -> UInt8[Tensor, "3 height width"]:
+    """One of them in the shape that it was taken in.
+
+    Args:
+        name: of a class of ``load("photos", "all")``.
+        short: pixels of its shorter side, bicubic with antialiasing; by default all that it has.
+
+    Raises:
+        UnknownNameError: no such photograph.
+        ValueError: a shorter side that is no whole number above 0.
+        MissingPackageError: scikit-image or scikit-learn is not installed.
+
+    Example:
+        >>> from vitbook.datasets import whole_photo
+        >>> tuple(whole_photo("coffee").shape), tuple(whole_photo("coffee", 224).shape)
+        ((3, 400, 600), (3, 224, 336))
+    """
+    if name not in PHOTOS:
+        raise UnknownNameError("photograph", name, PHOTOS)
+    if short is not None:
+        check_count("short", short)
+    with from_extra("data"):
+        import skimage
+        import sklearn
+        from skimage.io import imread
+
+    folders = (
+        Path(skimage.__file__).parent / "data",
+        Path(sklearn.__file__).parent / "datasets" / "images",
+    )
+    file, _ = PHOTOS[name]
+    pixels = imread(next(folder / file for folder in folders if (folder / file).exists()))
+    photo = rearrange(torch.from_numpy(pixels[..., :3].copy()), "h w c -> c h w")
+    if short is None or short == min(photo.shape[1:]):
+        return photo
+    size = [round(side * short / min(photo.shape[1:])) for side in photo.shape[1:]]
+    photo = F.interpolate(photo[None].float(), size, mode="bicubic", antialias=True)[0]
+    return photo.round().clamp(0, 255).to(torch.uint8)

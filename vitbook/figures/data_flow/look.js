@@ -103,26 +103,26 @@ export function strongest(maps, prefix, lines) {
   return { seen: Uint16Array.from(seen), weights };
 }
 
-const address = (side, color) => {
+const address = (size, color) => {
   const made = canvas();
-  paint(made, side, side, color);
+  paint(made, ...size, color);
   return made.toDataURL();
 };
 
 /**
  * The data of a flow for another photograph, as the page computed it.
  * @param {object} data  of `data_flow`
- * @param {{planes: Uint8Array, side: number, layers: Float32Array[], maps: {dims: number[],
+ * @param {{planes: Uint8Array, size: [number, number], layers: Float32Array[], maps: {dims: number[],
  *   data: Float32Array}[], saliency: Float32Array, patch: number}} look
  */
-export function flowOf(data, { planes, side, layers, maps, saliency, patch }) {
-  const { prefix, lines, width } = data, columns = side / data.patch, count = side * side;
+export function flowOf(data, { planes, size, layers, maps, saliency, patch }) {
+  const { prefix, lines, width } = data, grid = size.map((side) => side / data.patch), count = size[0] * size[1];
   const { seen, weights } = strongest(maps, prefix, lines);
   return {
-    ...data, grid: [columns, columns], answer: [side, side], start: patch, colors: layerColors(layers, width, prefix),
+    ...data, grid, answer: size, start: patch, colors: layerColors(layers, width, prefix),
     seen, weights, top: weights.reduce((top, each) => Math.max(top, each), 0),
-    means: patchMeans(saliency, side, columns),
-    photo: address(side, (i) => [planes[i], planes[count + i], planes[2 * count + i]]),
-    veil: address(side, (i) => veilAt(saliency[i])),
+    means: patchMeans(saliency, size, grid),
+    photo: address(size, (i) => [planes[i], planes[count + i], planes[2 * count + i]]),
+    veil: address(size, (i) => veilAt(saliency[i])),
   };
 }

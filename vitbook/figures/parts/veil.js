@@ -8,12 +8,12 @@ export const veilAt = (share) => [0, 0, 0, Math.round(255 * DARKEST * (1 - clamp
 /** How bright a cosine is, 0 to 1: dark up to `floor`. */
 export const brightness = (cosine, floor) => clamp((cosine - floor) / (1 - floor), 0, 1);
 
-/** The means of a square map over its patches. */
-export function patchMeans(map, side, columns) {
-  const patch = side / columns, means = new Float64Array(columns * columns);
+/** The means of a map over its patches; both by how many there are, down and across. */
+export function patchMeans(map, [height, width], [rows, columns]) {
+  const means = new Float64Array(rows * columns), pixels = height * width / rows / columns;
   map.forEach((value, i) => {
-    const row = Math.floor(i / side / patch), column = Math.floor((i % side) / patch);
-    means[row * columns + column] += value / patch ** 2;
+    const row = Math.floor(Math.floor(i / width) * rows / height), column = Math.floor(i % width * columns / width);
+    means[row * columns + column] += value / pixels;
   });
   return means;
 }

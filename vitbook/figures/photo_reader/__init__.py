@@ -49,30 +49,33 @@ def photo_reader(
     reader may give a folder of ``vitbook export MODEL --page FOLDER`` in its place.
 
     Args:
-        photographs: uint8 "n 3 224 224", to begin with.
-        attention: of a layer on the first of them, "heads queries keys".
-        saliency: the model's map of the first of them, "224 224", from 0 to 1.
+        photographs: uint8 "3 height width" each, whose shorter side has 224 pixels, to begin with.
+        attention: of a layer on the middle square of the first, "heads queries keys".
+        saliency: the model's map of the same, "224 224", from 0 to 1.
         patch_size: in pixels.
         num_prefix_tokens: in front of the patches.
         start: row and column of the patch that asks at first.
         layer: which one, from 1; the page begins there. By default the last.
         names: of the photographs; by default numbered.
     """
-    photos, maps, map_ = as_images(photographs), as_array(attention), as_array(saliency)
+    maps, map_ = as_array(attention), as_array(saliency)
+    photos = [as_images(as_array(each)[None])[0] for each in photographs]
     side, grid = _SIDE, _SIDE // patch_size
     tokens = grid * grid + num_prefix_tokens
-    if photos.shape[1:] != (3, side, side) or map_.shape != (side, side):
-        raise ValueError(
-            f"photographs came as {photos.shape[1:]} and the saliency as {map_.shape}, expected "
-            f"(3, {side}, {side}) and ({side}, {side})"
-        )
+    for photo in photos:
+        if len(photo) != 3 or min(photo.shape[1:]) != side or map_.shape != (side, side):
+            raise ValueError(
+                f"a photograph came as {photo.shape} and the saliency as {map_.shape}, expected 3 "
+                f"channels with a shorter side of {side} pixels, and ({side}, {side})"
+            )
     names = named("names", names, [f"photograph {i + 1}" for i in range(len(photos))])
     row, column = start
     patch = row * grid + column
     looks = maps[:, num_prefix_tokens + patch, num_prefix_tokens:].mean(0).reshape(grid, grid)
     data = {
         "photos": _faces(names, photos), "task": task,
-        "start": {"photo": 0, "size": side, "columns": grid, "patch": patch, "layer": layer},
+        "start": {"photo": 0, "size": f"{side}x{side}", "grid": [grid, grid], "patch": patch,
+                  "layer": layer},
     }  # fmt: skip
     depth = f"layer {layer}" if layer else "the last layer"
     brightest = np.unravel_index(looks.argmax(), looks.shape)
@@ -81,7 +84,9 @@ def photo_reader(
         f"mean of the heads of {depth}, at row {brightest[0] + 1}, column {brightest[1] + 1}: "
         f"with {looks.max():.3f} of its attention, where an equal share is {1 / tokens:.4f}."
     )
-    still = _still(photos[0], looks, map_, (row, column), finding)
+    down, across = ((length - side) // 2 for length in photos[0].shape[1:])
+    square = photos[0][:, down : down + side, across : across + side]
+    still = _still(square, looks, map_, (row, column), finding)
     return Figure("photo_reader", data, title, description or at_the_start(finding), still=still)
 
 
@@ -96,24 +101,23 @@ def own_photo_reader(
     """The same with a model of one's own and its runtime inside: it runs from a file.
 
     Args:
-        photographs: uint8 "n 3 side side", to begin with.
+        photographs: uint8 "3 height width" each, to begin with.
         manifest, model: of ``vitbook.export.page_manifest.read_page_model``.
         runtime: module and binary of onnxruntime-web.
     """
-    photos = as_images(photographs)
+    photos = [as_images(as_array(each)[None])[0] for each in photographs]
     names = named("names", names, [f"photograph {i + 1}" for i in range(len(photos))])
     texts = {name: squeeze(content) for name, content in model.items()}
     module, binary = map(squeeze, runtime)
     size, about = next(iter(manifest["sizes"].items()))
-    columns = (about["grid"] or [1])[0]
     data = {
         "photos": _faces(names, photos), "task": _TASK,
-        "start": {"photo": 0, "size": int(size), "columns": columns, "patch": 0},
+        "start": {"photo": 0, "size": size, "grid": about["grid"] or [1, 1], "patch": 0},
         "model": {"manifest": manifest, "module": piece_key(module), "binary": piece_key(binary),
                   "files": {name: piece_key(text) for name, text in texts.items()}},
     }  # fmt: skip
     title = f"{manifest['name']} looks at your photograph, in this page"
-    reading = f"The model sees the middle square of the photograph, at {size} x {size} pixels."
+    reading = f"The model sees the middle of the photograph, at {size.replace('x', ' x ')} pixels."
     if any(layer["attention"] for layer in manifest["layers"]):
         reading += " Bright patches are those that the framed patch attends to."
     if any(layer["tokens"] for layer in manifest["layers"]):
@@ -121,7 +125,7 @@ def own_photo_reader(
     return Figure("photo_reader", data, title, reading, pieces=(*texts.values(), module, binary))
 
 
-def _faces(names: Sequence[str], photos: np.ndarray) -> list[list[str]]:
+def _faces(names: Sequence[str], photos: Sequence[np.ndarray]) -> list[list[str]]:
     return [
         [name, jpeg(photo, quality=_QUALITY)] for name, photo in zip(names, photos, strict=True)
     ]

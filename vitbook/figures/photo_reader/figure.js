@@ -1,11 +1,11 @@
 import { node } from "../parts/page.js";
-import { inWords, place } from "../parts/numbers.js";
-import { div, labelled, photo } from "../parts/parts.js";
+import { argmax, clamp, inWords, place } from "../parts/numbers.js";
+import { div, labelled, note, photo } from "../parts/parts.js";
 import { live } from "../parts/live.js";
 import { marked, MARKS, rescaled, softened } from "./photo_brush.js";
-import { middleSquare, pixelsOf } from "./photo_file.js";
+import { pixelsOf, wholeOf } from "./photo_file.js";
 import { answerLook, layerLook } from "./photo_looks.js";
-import { sidesOf } from "./photo_manifest.js";
+import { levelsOf, partShown, product, sidesOf } from "./photo_manifest.js";
 import { droppedModel } from "./photo_own.js";
 import { photoPad } from "./photo_pad.js";
 import { press, sources } from "./photo_sources.js";
@@ -17,30 +17,37 @@ const FREE = 8; // cells a side that a brush marks, for a model without patches
 
 const isMarked = (key) => /[^0]/.test(key);
 
-async function squareOf(src) {
+async function pictureOf(src) {
   const shown = new Image();
   shown.src = src;
   await shown.decode();
-  return middleSquare(shown, shown.naturalWidth, shown.naturalHeight);
+  return wholeOf(shown, shown.naturalWidth, shown.naturalHeight);
 }
 
 /**
  * @param {HTMLElement} root
  * @param {{photos: [string, string][], task: string, model: object | undefined, start: {photo: number,
- *   size: number, columns: number, patch: number, layer: number | null}}} data  `model`: of a page that holds its own
+ *   size: string, grid: [number, number], patch: number, layer: number | null}}} data  `model`: of a page that holds its own
  */
 export function render(root, data) {
-  const { columns: were, ...start } = data.start, names = data.photos.map(([name]) => name);
-  const begin = { ...start, layer: 1, head: "mean", tool: "ask", answers: "", kept: false, round: 0 };
+  const { grid: were, ...start } = data.start, names = data.photos.map(([name]) => name);
+  const begin = { ...start, part: "square", layer: 1, head: "mean", tool: "ask", answers: "", kept: false, round: 0 };
   const figure = live(root, data, begin);
   const { state, change } = figure, still = root.querySelector(".vb-still");
-  let manifest = null;
-  const columnsOf = (size) => (manifest ? manifest.sizes[size].grid?.[1] ?? FREE : were), columns = () => columnsOf(state.size);
+  let manifest = null, levels = [];
+  const gridOf = (size) => (manifest ? manifest.sizes[size].grid ?? [FREE, FREE] : were), grid = () => gridOf(state.size);
+  const unmarked = () => new Uint8Array(product(grid())), ratio = () => base?.ratio ?? 1;
+  const level = () => Math.max(0, levels.findIndex((sizes) => sizes.includes(state.size)));
+  /** Of the sizes that cost about as much, the one that shows most of the square or of the whole. */
+  function sizeAt(at, part) {
+    const shares = levels[at].map((size) => product(partShown(size, part === "whole" ? ratio() : 1)));
+    return levels[at][argmax(shares)];
+  }
   let base = null, planes = null, soft = null, marks = null, trouble = "";
   let found = null, clean = null, wanted = null, busy = false;
 
   const model = loader(root, data, {
-    side: () => state.size,
+    size: () => state.size,
     known: (given) => model.ready() || adopt(given, data.model ? null : start.patch),
     opened: (given) => {
       if (given !== manifest) adopt(given);
@@ -53,11 +60,13 @@ export function render(root, data) {
   /** Take what a model is from what it says of itself. */
   function adopt(given, patch = null) {
     manifest = given;
-    const sides = sidesOf(given), side = sides.includes(state.size) && patch !== null ? state.size : sides[0];
-    const { layers, answers, sizes } = given, heads = layers.map(({ attention }) => sizes[side].outputs[attention]?.shape[1] ?? 0);
+    levels = levelsOf(given);
+    const { layers, answers, sizes } = given, size = patch !== null && sizes[state.size] ? state.size : Object.keys(sizes)[0];
+    const heads = layers.map(({ attention }) => sizes[size].outputs[attention]?.shape[1] ?? 0), [rows, columns] = gridOf(size);
     const options = (of) => of.map(([value, words]) => node("option", { value }, words));
-    size.replaceChildren(...options(sides.map((each) => [each, `${each} px: ${columnsOf(each)} × ${columnsOf(each)} patches`])));
-    size.hidden = sides.length < 2;
+    cost.querySelector("input").max = levels.length - 1;
+    cost.hidden = levels.length < 2;
+    part.hidden = levels.every((each) => each.length < 2);
     layer.querySelector("input").max = Math.max(1, layers.length);
     layer.hidden = layers.length < 2;
     head.replaceChildren(...options([["mean", "mean of the heads"],
@@ -68,29 +77,33 @@ export function render(root, data) {
     const first = Object.keys(answers)[0] ?? "";
     ofAnswer.name(given, first);
     const depth = (patch !== null && layers.length >= data.start.layer && data.start.layer) || layers.length;
-    Object.assign(state, { size: side, layer: depth, head: "mean", answers: first, kept: false,
+    Object.assign(state, { size, part: part.hidden ? "square" : state.part, layer: depth, head: "mean", answers: first, kept: false,
       tool: head.hidden && state.tool === "ask" ? "blank" : state.tool,
-      patch: patch ?? Math.floor(columnsOf(side) / 2) * (columnsOf(side) + 1) });
+      patch: patch ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2) });
     if (patch !== null) Object.assign(begin, { layer: depth, answers: first });
-    if (base) prepare(marks?.length === columns() ** 2 ? marks : new Uint8Array(columns() ** 2));
+    if (base && patch === null) move(sizeAt(level(), state.part));
+    // Strokes were made on another grid, but those made before the first model came.
+    if (base) prepare(patch !== null && marks?.length === unmarked().length ? marks : unmarked());
     change({});
   }
 
   /** A new photograph: no marks, nothing known of it. */
-  function take(square) {
-    base = square;
-    prepare(new Uint8Array(columns() ** 2));
+  function take(picture) {
+    base = picture;
+    if (manifest) move(sizeAt(level(), state.part));
+    prepare(unmarked());
     change({});
     request();
   }
   function prepare(kept) {
-    planes = pixelsOf(base, state.size, manifest?.channels === 1);
+    planes = pixelsOf(base, sidesOf(state.size), manifest?.channels === 1);
     marks = kept;
     soft = found = clean = null;
   }
   const given = () => {
-    if (marks.includes(MARKS.blur)) soft ??= softened(planes, state.size, Math.round(state.size / columns() / 2));
-    return marked(planes, state.size, marks, columns(), soft);
+    const sides = sidesOf(state.size);
+    if (marks.includes(MARKS.blur)) soft ??= softened(planes, sides, Math.round(sides[0] / grid()[0] / 2));
+    return marked(planes, sides, marks, grid(), soft);
   };
 
   /** Compute what is shown; of what is asked for meanwhile only the last. */
@@ -120,7 +133,7 @@ export function render(root, data) {
   }
 
   const pad = photoPad({
-    columns, held: () => state.tool, patch: () => state.patch,
+    grid, held: () => state.tool, patch: () => state.patch,
     ask: (patch) => change({ patch }),
     mark: (patches, done) => {
       if (!base) return;
@@ -139,28 +152,48 @@ export function render(root, data) {
     change({});
     request();
   });
-  const size = figure.select("size", "Pixels a side that the model sees", [], { part: resize });
-  size.hidden = true;
+  const cost = figure.slider("cost", "Patches", { min: 0, max: 0, at: level, tell: () => grid().join(" × "),
+    part: (at) => resize(sizeAt(at, state.part)) });
+  const part = figure.select("part", "What of the photograph the model sees",
+    [["square", "Its middle square"], ["whole", "The whole photograph, as nearly as patches allow"]],
+    { part: choosePart });
+  const costs = note();
+  cost.hidden = part.hidden = true;
+  let chosen = false; // by the reader: then a new photograph changes nothing
+  function choosePart(value) {
+    chosen = true;
+    marks?.fill(0); // the strokes were on another part
+    return { ...resize(sizeAt(level(), value)), part: value };
+  }
+  /** Another size, with the frame on the same place of the photograph, if that is seen. */
+  function move(size) {
+    const [was, is] = [state.size, size].map((each) => partShown(each, ratio())), before = grid();
+    state.size = size;
+    const [row, column] = place(state.patch, before[1]).map((at, axis) => {
+      const from = (at + .5) / before[axis] - .5, to = from * was[axis] / is[axis] + .5;
+      return clamp(Math.floor(to * grid()[axis]), 0, grid()[axis] - 1);
+    });
+    state.patch = row * grid()[1] + column;
+  }
   /** The same photograph with as many strokes, of other pixels. */
-  function resize(value) {
-    const before = columns(), [row, column] = place(state.patch, before);
-    state.size = Number(value);
-    const moved = (at) => Math.floor((at + .5) * columns() / before);
-    if (base) prepare(rescaled(marks, columns()));
+  function resize(size) {
+    const before = grid();
+    move(size);
+    if (base) prepare(rescaled(marks, before, grid()));
     queueMicrotask(request);
-    return { patch: moved(row) * columns() + moved(column) };
+    return {};
   }
   const chooser = figure.chooser("photo", "photograph", names, {
     kind: "vb-album", face: (i) => photo(data.photos[i][1]),
     part: (i) => (own.forget(), choose(i), { photo: i }),
   });
   async function choose(i) {
-    const square = await squareOf(data.photos[i][1]);
-    if (state.photo === i) take(square);
+    const picture = await pictureOf(data.photos[i][1]);
+    if (state.photo === i) take(picture);
   }
-  const own = sources(root, (square) => {
-    change({ photo: -1 });
-    take(square);
+  const own = sources(root, (picture) => {
+    change({ photo: -1, part: chosen || part.hidden ? state.part : "whole" });
+    take(picture);
   }, (transfer) => {
     const files = droppedModel(transfer);
     if (files) model.takeOwn(files);
@@ -173,7 +206,7 @@ export function render(root, data) {
   const results = div("vb-photo-results", div("vb-photo-pair", ...ofLayer.elements),
     div("vb-controls", layer, head), div("vb-photo-pair", ...ofAnswer.maps, ofTwin.element));
   const keep = press("keep", "Keep this photograph: seek twins in it", () => {
-    ofTwin.keep({ clean, manifest, planes, side: state.size, columns: columns() });
+    ofTwin.keep({ clean, manifest, photo: base, planes, size: sidesOf(state.size), grid: grid() });
     change({ kept: true });
   });
   results.append(div("vb-controls", keep));
@@ -184,7 +217,7 @@ export function render(root, data) {
   const follow = press("follow", "Follow the framed patch, step by step", () => {
     const { outputs } = found, { layers, map, embedded } = manifest;
     window.vitbookLook = {
-      planes: found === clean ? planes : given(), side: state.size, patch: state.patch, saliency: outputs[map[0]].data,
+      planes: found === clean ? planes : given(), size: sidesOf(state.size), patch: state.patch, saliency: outputs[map[0]].data,
       layers: [outputs[embedded].data, ...layers.map(({ tokens }) => outputs[tokens].data)],
       maps: layers.map(({ attention }) => outputs[attention]),
     };
@@ -195,7 +228,7 @@ export function render(root, data) {
 
   /** What is seen, in words. */
   function tell(look, answer, twin, count) {
-    const { layer: depth, head: chosen, patch } = state, where = (cell) => inWords(cell, columns());
+    const { layer: depth, head: chosen, patch } = state, where = (cell) => inWords(cell, grid()[1]);
     const before = manifest.prefix === 1 ? "the class token" : `the ${manifest.prefix} tokens before the patches`;
     const says = [look ? `Layer ${depth}, ${chosen === "mean" ? "mean of the heads" : `head ${Number(chosen) + 1}`}, ` +
       `from ${where(patch)}: the brightest patch, ${where(look.brightest)}, gets ${look.top.toFixed(3)} of its attention, ` +
@@ -212,12 +245,20 @@ export function render(root, data) {
     return says;
   }
 
+  function tellCosts({ size, part: of }) {
+    const macs = (manifest.sizes[size].macs / 1e9).toFixed(1), share = product(partShown(size, ratio()));
+    const shown = base ? `The model sees ${of === "whole" && share > .995 ? "all" : `${Math.round(100 * share)} %`} of the photograph: ` : "";
+    return `${shown}${product(grid())} patches, ${macs} billion multiply-adds.`;
+  }
+
   function draw(now) {
     const pixels = base && given(), behind = !found || found.key !== marks.join("");
-    pad.draw(pixels, now.size);
+    pad.draw(pixels, sidesOf(now.size));
     // The picture of the start stays until there is a model, or another photograph.
     still.hidden = Boolean(data.model) || model.ready() || now.photo !== start.photo;
     seen.hidden = !still.hidden;
+    keep.disabled = !clean;
+    follow.disabled = !found;
     if (found) { // and stay, dimmed, while the next is computed
       results.hidden = !manifest.layers.length && !manifest.map;
       classes.hidden = !now.answers;
@@ -227,7 +268,9 @@ export function render(root, data) {
     }
     for (const part of [results, classes]) part.classList.toggle("vb-behind", behind);
     clear.hidden = !marks?.some(Boolean);
-    const shown = { ...now, found, clean, manifest, planes, pixels, side: now.size, columns: columns() };
+    costs.hidden = cost.hidden;
+    if (!cost.hidden) costs.textContent = tellCosts(now);
+    const shown = { ...now, photo: base, found, clean, manifest, planes, pixels, size: sidesOf(now.size), grid: grid() };
     const look = found && ofLayer.draw(shown), answer = found && ofAnswer.draw(shown), twin = found && ofTwin.draw(shown);
     const count = found ? found.key.replaceAll("0", "").length : 0;
     const says = found ? tell(look, answer, twin, count) : [];
@@ -236,11 +279,11 @@ export function render(root, data) {
     return { says, told: { found, clean, marks, planes, twin },
       reached: answer?.was && answer.was !== answer.name &&
         `${count} ${count === 1 ? "patch turns" : "patches turn"} the answer “${answer.was}” into “${answer.name}”.`,
-      named: { photo: now.photo, size: now.size, layer: now.layer, head: now.head, patch: now.patch,
+      named: { photo: now.photo, size: now.size, part: now.part, layer: now.layer, head: now.head, patch: now.patch,
         tool: now.tool, answers: now.answers, marks: marks?.filter(Boolean).length ?? 0, round: now.round } };
   }
 
-  const seen = labelled("The photograph, as the model sees it", pad.element, div("vb-controls", tool, clear, size));
+  const seen = labelled("The photograph, as the model sees it", pad.element, div("vb-controls", tool, clear), div("vb-controls", part, cost), costs);
   // What the model says takes the place of what loads it.
   figure.stage(draw, chooser, own.element, div("vb-photo", seen, div("", classes, results, model.element)), model.terms);
   // Under the photograph, where a stroke is made, also on a phone.

@@ -1,7 +1,8 @@
 import { set } from "../parts/page.js";
 
-// Of the square that is kept: enough to be scaled down once more without loss.
+// Pixels of the shorter side that are kept: enough to be scaled down once more without loss.
 const KEPT = 448;
+const LONGEST = 3; // times the shorter side; of a panorama the middle is kept
 
 const KINDS = "a JPEG, PNG, WebP or AVIF";
 
@@ -17,20 +18,30 @@ function measured(url) {
   });
 }
 
-/** The middle square of something that can be drawn, on white. */
-export function middleSquare(drawable, width, height) {
-  const short = Math.min(width, height), side = Math.max(1, Math.min(short, KEPT));
-  const canvas = set(document.createElement("canvas"), { width: side, height: side });
+/** The largest middle of something that fills so many pixels, down and across, on white. */
+function middle(drawable, width, height, [down, across]) {
+  const scale = Math.min(width / across, height / down), [w, h] = [across * scale, down * scale];
+  const canvas = set(document.createElement("canvas"), { width: across, height: down });
   const context = canvas.getContext("2d", { willReadFrequently: true });
   context.fillStyle = "#fff";
-  context.fillRect(0, 0, side, side);
+  context.fillRect(0, 0, across, down);
   context.imageSmoothingQuality = "high";
-  context.drawImage(drawable, (width - short) / 2, (height - short) / 2, short, short, 0, 0, side, side);
+  context.drawImage(drawable, (width - w) / 2, (height - h) / 2, w, h, 0, 0, across, down);
   return canvas;
 }
 
 /**
- * A picture of the reader's own as a square canvas. Of a large one the browser decodes a smaller
+ * Something that can be drawn as a canvas that is large enough for every model; its `ratio` says how
+ * many times as wide as high all of it is.
+ */
+export function wholeOf(drawable, width, height) {
+  const short = Math.min(width, height), scale = Math.min(1, KEPT / short);
+  const size = [height, width].map((side) => Math.max(1, Math.round(Math.min(side, LONGEST * short) * scale)));
+  return Object.assign(middle(drawable, width, height, size), { ratio: width / height });
+}
+
+/**
+ * A picture of the reader's own as a canvas. Of a large one the browser decodes a smaller
  * one beside the page. Throws one sentence.
  */
 export async function readPhoto(file) {
@@ -46,13 +57,13 @@ export async function readPhoto(file) {
     }
     const [width, height, image] = found, scale = Math.min(1, KEPT / Math.min(width, height));
     const across = Math.max(1, Math.round(width * scale)), down = Math.max(1, Math.round(height * scale));
-    if (scale === 1) return middleSquare(image, width, height);
+    if (scale === 1) return wholeOf(image, width, height);
     const small = await createImageBitmap(file,
       { resizeWidth: across, resizeHeight: down, resizeQuality: "high" }).catch(() => null);
     // A drawing, or a file that ends early, can only be drawn as it is shown.
-    if (!small && width * height < 4e7) return middleSquare(image, width, height);
+    if (!small && width * height < 4e7) return wholeOf(image, width, height);
     if (!small) throw new Error(`${name} is too large for this browser (${width} × ${height} pixels): make it smaller first.`);
-    return middleSquare(small, small.width, small.height);
+    return wholeOf(small, small.width, small.height);
   } finally {
     URL.revokeObjectURL(url);
   }
@@ -63,13 +74,13 @@ export const firstFile = (transfer) => [...(transfer?.files ?? [])][0] ?? null;
 
 const LUMA = [.299, .587, .114]; // of ITU-R BT.601, as the library's
 
-/** A canvas as bytes of red, green and blue, one colour after the other, at a size; or all three grey. */
-export function pixelsOf(canvas, side, grey = false) {
-  const small = set(document.createElement("canvas"), { width: side, height: side });
-  const context = small.getContext("2d", { willReadFrequently: true });
-  context.imageSmoothingQuality = "high";
-  context.drawImage(canvas, 0, 0, side, side);
-  const { data } = context.getImageData(0, 0, side, side), count = side * side;
+/**
+ * The middle of a canvas as bytes of red, green and blue, one colour after the other, at a size (its
+ * height and its width); or all three grey.
+ */
+export function pixelsOf(canvas, size, grey = false) {
+  const [height, width] = size, count = height * width;
+  const { data } = middle(canvas, canvas.width, canvas.height, size).getContext("2d").getImageData(0, 0, width, height);
   const planes = new Uint8Array(3 * count);
   for (let i = 0; i < count; i++) {
     const luma = grey && Math.round(LUMA.reduce((sum, part, c) => sum + part * data[4 * i + c], 0));

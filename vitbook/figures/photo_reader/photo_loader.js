@@ -2,16 +2,16 @@ import { node } from "../parts/page.js";
 import { div } from "../parts/parts.js";
 import { press } from "./photo_sources.js";
 import { besideThePage, insideThePage } from "./photo_fetch.js";
-import { megabytes, sidesOf } from "./photo_manifest.js";
+import { megabytes } from "./photo_manifest.js";
 import { photoModel } from "./photo_model.js";
 import { ownModel, readOwn } from "./photo_own.js";
 
 /**
  * The model of the page and the reader's own: what fetches and starts them, and what is said of it.
- * `side()` is the size of the images now; `known(manifest)` hears what will come, and
+ * `size()` names the size of the images now; `known(manifest)` hears what will come, and
  * `opened(manifest)` that it runs and gives the element that gets the focus.
  */
-export function loader(root, data, { side, known, opened }) {
+export function loader(root, data, { size, known, opened }) {
   const bar = node("i"), track = node("span", {
     class: "vb-track vb-loading", role: "progressbar", "aria-label": "megabytes of the model that came",
   }, bar);
@@ -52,12 +52,12 @@ export function loader(root, data, { side, known, opened }) {
   }
 
   /** Let a model take the place of the one before, as soon as it runs. */
-  async function begin(found, files, size) {
+  async function begin(found, files, first) {
     words.textContent = "Starting it, and comparing it with torch …";
     const next = photoModel(found, files, source.runtime);
     let apart = null;
     try {
-      apart = await next.start(size, kinds);
+      apart = await next.start(first, kinds);
     } catch (error) {
       next.close();
       throw error;
@@ -98,7 +98,7 @@ export function loader(root, data, { side, known, opened }) {
     await alone(async () => {
       track.hidden = Boolean(data.model);
       words.textContent = "";
-      await begin(manifest, await source.files(kinds[0]), side());
+      await begin(manifest, await source.files(kinds[0]), size());
     }, () => (button.textContent = "Load again"));
   }
   async function takeOwn(files) {
@@ -106,7 +106,7 @@ export function loader(root, data, { side, known, opened }) {
     if (canCompute) await alone(async () => {
       words.textContent = "Reading the model …";
       const { manifest: found, files: content } = await readOwn(await files);
-      await begin(found, content, sidesOf(found)[0]);
+      await begin(found, content, Object.keys(found.sizes)[0]);
     });
   }
   if (data.model) load();

@@ -23,9 +23,15 @@ export function saidName(chances, nameOf, { kinds, least }) {
 export const veil = (to, rows, columns, share) =>
   paint(to, rows, columns, (i) => veilAt(share(i)));
 
-/** Red, green and blue planes on a canvas. */
-export const showPlanes = (to, planes, side) => paint(to, side, side, (i) =>
-  [planes[i], planes[side * side + i], planes[2 * side * side + i]]);
+/** Give the image that holds a canvas the shape of so many pixels, down and across. */
+const shape = (over, [height, width]) => (over.parentElement.style.aspectRatio = `${width} / ${height}`);
+
+/** Red, green and blue planes on a canvas, whose image takes their shape. */
+export function showPlanes(to, planes, [height, width]) {
+  const count = height * width;
+  shape(to, [height, width]);
+  paint(to, height, width, (i) => [planes[i], planes[count + i], planes[2 * count + i]]);
+}
 
 /** A photograph under what the model says of it, and the name of that. */
 function panel(framed, smooth) {
@@ -33,11 +39,11 @@ function panel(framed, smooth) {
   return { under, over, words, element: div("", words, image(1, 1, under, over, framed())) };
 }
 
-/** A photograph with a frame of its own: `mark(columns, cell)` puts it. */
+/** A photograph with a frame of its own: `mark(grid, cell)` puts it. */
 export function layerPanel() {
   const holder = div("vb-photo-frame"), made = panel(() => holder);
-  const mark = (columns, cell) => {
-    const box = frame(columns, columns);
+  const mark = (grid, cell) => {
+    const box = frame(...grid);
     holder.replaceChildren(box.element);
     box.put(cell);
   };
@@ -50,7 +56,7 @@ export function layerLook(framed) {
   let axes = new Map(), axesOf = null;
 
   /** What a patch attends to; null where the layer gives no map. */
-  function drawMap({ found, manifest, pixels, side, columns, layer, head, patch }) {
+  function drawMap({ found, manifest, pixels, size, grid, layer, head, patch }) {
     const { attention } = manifest.layers[layer - 1] ?? {};
     attends.element.hidden = !attention;
     if (!attention) return null;
@@ -59,14 +65,14 @@ export function layerLook(framed) {
     const row = Float32Array.from({ length: keys }, (_, key) => chosen.reduce((sum, h) =>
       sum + map.data[(h * queries + prefix + patch) * keys + key], 0) / chosen.length);
     const weights = row.subarray(prefix), top = Math.max(...weights);
-    showPlanes(attends.under, pixels, side);
-    veil(attends.over, columns, columns, (i) => Math.sqrt(weights[i] / top));
+    showPlanes(attends.under, pixels, size);
+    veil(attends.over, ...grid, (i) => Math.sqrt(weights[i] / top));
     attends.words.textContent = `What the framed patch attends to, layer ${layer}`;
     return { top, brightest: weights.indexOf(top), even: 1 / keys,
       prefix: row.subarray(0, prefix).reduce((sum, value) => sum + value, 0) };
   }
 
-  function drawTokens({ found, clean, manifest, planes, columns, layer }) {
+  function drawTokens({ found, clean, manifest, planes, size, grid, layer }) {
     const { tokens: output } = manifest.layers[layer - 1] ?? {};
     tokens.element.hidden = !output;
     if (!output) return;
@@ -74,11 +80,12 @@ export function layerLook(framed) {
     if (axesOf !== planes) [axes, axesOf] = [new Map(), planes];
     const patches = (of) => {
       const { data, dims: [, count, width] } = of.outputs[output];
-      return [data.subarray((count - columns ** 2) * width), width];
+      return [data.subarray((count - grid[0] * grid[1]) * width), width];
     };
     if (!axes.has(layer)) axes.set(layer, colorAxes(...patches(clean ?? found)));
     const [own, width] = patches(found);
-    paint(tokens.over, columns, columns, (i) => tokenColor(axes.get(layer), own, width, i));
+    shape(tokens.over, size);
+    paint(tokens.over, ...grid, (i) => tokenColor(axes.get(layer), own, width, i));
     tokens.words.textContent = `Tokens after layer ${layer}: like colours, like tokens`;
   }
 
@@ -99,19 +106,19 @@ export function answerLook(framed, figure) {
     return { name, bar, was, chance, element };
   });
 
-  function drawMaps({ found, clean, manifest, planes, pixels, side }) {
+  function drawMaps({ found, clean, manifest, planes, pixels, size }) {
     now.element.hidden = first.element.hidden = !manifest.map;
     if (!manifest.map) return null;
     const [output, title] = manifest.map;
     const map = found.outputs[output].data, was = clean?.outputs[output].data;
     now.words.textContent = title;
-    showPlanes(now.under, pixels, side);
-    veil(now.over, side, side, (i) => map[i]);
+    showPlanes(now.under, pixels, size);
+    veil(now.over, ...size, (i) => map[i]);
     first.element.hidden = !was || found === clean;
     if (first.element.hidden) return null;
-    showPlanes(first.under, planes, side);
-    veil(first.over, side, side, (i) => was[i]);
-    return map.reduce((sum, value, i) => sum + Math.abs(value - was[i]), 0) / side ** 2;
+    showPlanes(first.under, planes, size);
+    veil(first.over, ...size, (i) => was[i]);
+    return map.reduce((sum, value, i) => sum + Math.abs(value - was[i]), 0) / map.length;
   }
 
   /** @returns what is told of it: the first class, and the one before the brush */

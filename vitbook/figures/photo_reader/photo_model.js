@@ -1,4 +1,4 @@
-import { apartFrom, bytesOf, patternOf } from "./photo_manifest.js";
+import { apartFrom, bytesOf, patternOf, sidesOf } from "./photo_manifest.js";
 import { modelThread } from "./photo_worker.js";
 
 const WRONG = 0.1; // of the largest number: a graphics card that is farther from torch is left
@@ -14,7 +14,7 @@ let threadAddress = null; // of the worker's text
  */
 export function photoModel(manifest, files, runtime) {
   const waiting = new Map();
-  let worker, count = 0, kind, side, computing;
+  let worker, count = 0, kind, computing;
 
   const ask = (words, moved = []) => new Promise((resolve, reject) => {
     waiting.set(++count, { resolve, reject });
@@ -39,16 +39,15 @@ export function photoModel(manifest, files, runtime) {
     worker.onerror = (event) => close(event.message || "its thread could not start");
   }
 
-  async function open(size) {
-    const { pieces, sizes, name, weights: path } = manifest, weights = new Uint8Array(bytesOf(pieces));
+  async function open() {
+    const { pieces, graph, name, weights: path } = manifest, weights = new Uint8Array(bytesOf(pieces));
     pieces.reduce((at, { file, bytes }) => (weights.set(files.get(file), at), at + bytes), 0);
     try {
       await ask({ kind: "open", ...computing, gpu: kind === "webgpu",
-        graph: files.get(sizes[size].graph.file), weights, name: path }, [weights.buffer]);
+        graph: files.get(graph.file), weights, name: path }, [weights.buffer]);
     } catch (error) {
-      throw new Error(`The runtime refuses ${sizes[size].graph.file} of ${name}: ${error.message}`);
+      throw new Error(`The runtime refuses ${graph.file} of ${name}: ${error.message}`);
     }
-    side = size;
   }
 
   const model = {
@@ -61,8 +60,8 @@ export function photoModel(manifest, files, runtime) {
         try {
           computing = await runtime(kind);
           begin();
-          await open(size);
-          const { outputs } = await model.run(patternOf(size), size);
+          await open();
+          const { outputs } = await model.run(patternOf(...sidesOf(size)), size);
           const apart = apartFrom(manifest.sizes[size], outputs);
           if (apart < WRONG || last) return apart;
         } catch (error) {
@@ -71,10 +70,9 @@ export function photoModel(manifest, files, runtime) {
       }
     },
     /** @param {Uint8Array} planes  red, green and blue; of a model of one channel the first is taken */
-    async run(planes, size) {
-      if (size !== side) await open(size);
+    run(planes, size) {
       const { channels } = manifest;
-      return ask({ kind: "run", pixels: planes.slice(0, channels * size ** 2), channels, side: size });
+      return ask({ kind: "run", pixels: planes.slice(0, channels * planes.length / 3), channels, size: sidesOf(size) });
     },
   };
   return model;

@@ -1,6 +1,6 @@
 import { node, set } from "../parts/page.js";
 import { div } from "../parts/parts.js";
-import { firstFile, middleSquare, readPhoto } from "./photo_file.js";
+import { firstFile, readPhoto, wholeOf } from "./photo_file.js";
 
 const REFUSED = {
   NotAllowedError: "The camera was refused: allow it beside the page's address, or choose a file.",
@@ -12,7 +12,7 @@ const REFUSED = {
 export const press = (name, words, onclick) => node("button", { type: "button", "data-press": name, onclick }, words);
 
 /**
- * A photograph by file, drop, paste or camera; `take` gets it as a square canvas. `other(transfer)`
+ * A photograph by file, drop, paste or camera; `take` gets it as a canvas. `other(transfer)`
  * says whether it takes what was dropped as something else.
  */
 export function sources(root, take, other) {
@@ -26,10 +26,10 @@ export function sources(root, take, other) {
     const turn = ++count; // of what is chosen later
     said.textContent = "Reading the picture …";
     try {
-      const square = await readPhoto(file);
+      const picture = await readPhoto(file);
       if (turn !== count) return; // another one was chosen meanwhile
-      said.textContent = `${file.name || "The picture"}: its middle square. It stays in this page.`;
-      take(square);
+      said.textContent = `${file.name || "The picture"}: it stays in this page.`;
+      take(picture);
     } catch (error) {
       if (turn === count) said.textContent = error.message;
     }
@@ -72,8 +72,8 @@ export function sources(root, take, other) {
   const release = press("shoot", "Take the photograph", () => {
     if (!stream || !video.videoWidth) return; // no picture has come yet
     count++;
-    take(middleSquare(video, video.videoWidth, video.videoHeight));
-    said.textContent = "Your photograph: its middle square. It stays in this page.";
+    take(wholeOf(video, video.videoWidth, video.videoHeight));
+    said.textContent = "Your photograph: it stays in this page.";
     stop();
   });
   const shot = set(div("vb-camera", video, release), { hidden: true });

@@ -31,25 +31,25 @@ export function twinLook() {
   element.hidden = true;
 
   /** Keep what the model says of a photograph as it came. */
-  const keep = ({ clean, manifest, planes, side, columns }) => {
+  const keep = ({ clean, manifest, photo, planes, size, grid }) => {
     const names = manifest.layers.map(({ tokens }) => tokens).filter(Boolean);
-    const tokens = Object.fromEntries(names.map((name) => [name, patchTokens(clean.outputs[name], columns ** 2)]));
-    kept = { tokens, planes, side, columns, manifest };
+    const tokens = Object.fromEntries(names.map((name) => [name, patchTokens(clean.outputs[name], grid[0] * grid[1])]));
+    kept = { tokens, photo, planes, size, grid, manifest };
   };
 
   /** @returns what is told of the twin; null without one */
-  function draw({ kept: asked, found, manifest, planes, columns, layer, patch }) {
+  function draw({ kept: asked, found, manifest, photo, grid, layer, patch }) {
     const name = manifest.layers[layer - 1]?.tokens;
     element.hidden = !asked || !name || kept?.manifest !== manifest;
     if (element.hidden) return null;
-    const alike = twinCosines(patchTokens(found.outputs[name], columns ** 2), patch, kept.tokens[name]), best = twinOf(alike);
+    const alike = twinCosines(patchTokens(found.outputs[name], grid[0] * grid[1]), patch, kept.tokens[name]), best = twinOf(alike);
     element.hidden = best === null;
     if (element.hidden) return null;
-    showPlanes(under, kept.planes, kept.side);
-    veil(over, kept.columns, kept.columns, (i) => brightness(alike[i], FLOOR));
-    mark(kept.columns, best);
+    showPlanes(under, kept.planes, kept.size);
+    veil(over, ...kept.grid, (i) => brightness(alike[i], FLOOR));
+    mark(kept.grid, best);
     words.textContent = `Its twin in the photograph that you kept, layer ${layer}`;
-    return { best, cosine: alike[best], columns: kept.columns, same: kept.planes === planes };
+    return { best, cosine: alike[best], columns: kept.grid[1], same: kept.photo === photo };
   }
   return { keep, draw, element };
 }

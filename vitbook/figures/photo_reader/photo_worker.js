@@ -25,8 +25,8 @@ export function modelThread(self) {
       });
       return {};
     },
-    async run({ pixels, channels, side }) {
-      const given = { pixels: new runtime.Tensor("uint8", pixels, [1, channels, side, side]) };
+    async run({ pixels, channels, size }) {
+      const given = { pixels: new runtime.Tensor("uint8", pixels, [1, channels, ...size]) };
       const began = performance.now(), found = await session.run(given), outputs = {};
       for (const [name, tensor] of Object.entries(found)) {
         const data = await tensor.getData(); // whole numbers of 64 bits need Number

