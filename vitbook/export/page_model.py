@@ -111,11 +111,6 @@ def export_page(
         graph = onnx.load(exported.path)
     shared.move(graph)
     written, content = graph.SerializeToString(), shared.content
-    if (most := len(content) + len(written)) > MOST_PAGE_BYTES:
-        raise ExportError(
-            f"{name} has {most / 1e6:.1f} MB in {precision}, a page takes "
-            f"{MOST_PAGE_BYTES / 1e6:.1f} MB: store it in int8, or choose a smaller model"
-        )
     cut = {
         f"{WEIGHTS}-{i:02}.bin": bytes(content[at : at + PIECE_BYTES])
         for i, at in enumerate(range(0, len(content), PIECE_BYTES))
@@ -125,10 +120,15 @@ def export_page(
         seen = shown.watched(pattern(channels, *own))
         if answers is None:
             answers = shown.answers(seen, class_names)
+        if (most := len(content) + len(written)) > MOST_PAGE_BYTES:
+            raise ExportError(
+                f"{name} has {most / 1e6:.1f} MB in {precision}, a page takes "
+                f"{MOST_PAGE_BYTES / 1e6:.1f} MB: store it in int8, or choose a smaller model"
+            )
         checked = next(iter(answers.values())).output if answers else next(iter(seen))
 
         def told(size: tuple[int, int]) -> Manifest:
-            about_size = _size(shown, exported.errors, checked, pattern(channels, *size), own)
+            about_size = _size(name, shown, exported.errors, checked, pattern(channels, *size), own)
             return Manifest(
                 name, about, precision, channels, shown.prefix, piece_of(GRAPH, written),
                 {"{}x{}".format(*size): about_size}, WEIGHTS, pieces, shown.layers, dict(answers),
@@ -137,6 +137,8 @@ def export_page(
 
         manifest = told(own)
         for size in offered_sizes(own, _step(shown, own)) if free_size else ():
+            if size == own:
+                continue
             # What is offered, and not asked for, is left out where the model does not take it.
             with suppress(RuntimeError, ValueError):
                 manifest = replace(manifest, sizes=told(size).sizes | manifest.sizes)
@@ -145,7 +147,12 @@ def export_page(
 
 
 def _size(
-    shown: Shown, errors: Mapping[str, float], checked: str, picture: Tensor, own: tuple[int, int]
+    name: str,
+    shown: Shown,
+    errors: Mapping[str, float],
+    checked: str,
+    picture: Tensor,
+    own: tuple[int, int],
 ) -> Size:
     """What is for images as large as the picture.
 
@@ -158,7 +165,7 @@ def _size(
     for output, each in outputs.items():
         if not (each.isfinite().all() and math.isfinite(errors[output])):
             raise ExportError(
-                f"{shown.name} gives NaN or infinity in {output}: a page shows finite numbers; "
+                f"{name} gives NaN or infinity in {output}: a page shows finite numbers; "
                 "look at its weights, or export an earlier checkpoint"
             )
     sides = zip(picture.shape[2:], own, shown.grid or (), strict=False)
