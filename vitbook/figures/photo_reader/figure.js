@@ -81,6 +81,7 @@ export function render(root, data) {
       tool: head.hidden && state.tool === "ask" ? "blank" : state.tool,
       patch: patch ?? Math.floor(rows / 2) * columns + Math.floor(columns / 2) });
     if (patch !== null) Object.assign(begin, { layer: depth, answers: first });
+    aim = null;
     if (base && patch === null) move(sizeAt(level(), state.part));
     // Strokes were made on another grid, but those made before the first model came.
     if (base) prepare(patch !== null && marks?.length === unmarked().length ? marks : unmarked());
@@ -155,10 +156,11 @@ export function render(root, data) {
   const cost = figure.slider("cost", "Patches", { min: 0, max: 0, at: level, tell: () => grid().join(" × "),
     part: (at) => resize(sizeAt(at, state.part)) });
   const part = figure.select("part", "What of the photograph the model sees",
-    [["square", "Its middle square"], ["whole", "The whole photograph, as nearly as patches allow"]],
+    [["square", "Its middle square"], ["whole", "As much of the photograph as fits"]],
     { part: choosePart });
   const costs = note();
   cost.hidden = part.hidden = true;
+  let aim = null;
   let chosen = false; // by the reader: then a new photograph changes nothing
   function choosePart(value) {
     chosen = true;
@@ -168,12 +170,12 @@ export function render(root, data) {
   /** Another size, with the frame on the same place of the photograph, if that is seen. */
   function move(size) {
     const [was, is] = [state.size, size].map((each) => partShown(each, ratio())), before = grid();
+    // From the middle, in photographs; of a patch that the reader chose, so that ways back lead back.
+    if (aim?.patch !== state.patch) aim = { at: place(state.patch, before[1]).map((at, axis) => ((at + .5) / before[axis] - .5) * was[axis]) };
     state.size = size;
-    const [row, column] = place(state.patch, before[1]).map((at, axis) => {
-      const from = (at + .5) / before[axis] - .5, to = from * was[axis] / is[axis] + .5;
-      return clamp(Math.floor(to * grid()[axis]), 0, grid()[axis] - 1);
-    });
-    state.patch = row * grid()[1] + column;
+    const [row, column] = aim.at.map((from, axis) =>
+      clamp(Math.floor((from / is[axis] + .5) * grid()[axis]), 0, grid()[axis] - 1));
+    aim.patch = state.patch = row * grid()[1] + column;
   }
   /** The same photograph with as many strokes, of other pixels. */
   function resize(size) {
@@ -245,10 +247,10 @@ export function render(root, data) {
     return says;
   }
 
-  function tellCosts({ size, part: of }) {
+  function tellCosts({ size }) {
     const macs = (manifest.sizes[size].macs / 1e9).toFixed(1), share = product(partShown(size, ratio()));
-    const shown = base ? `The model sees ${of === "whole" && share > .995 ? "all" : `${Math.round(100 * share)} %`} of the photograph: ` : "";
-    return `${shown}${product(grid())} patches, ${macs} billion multiply-adds.`;
+    const held = share > .995 ? "all" : `${Math.round(100 * share)} %`;
+    return `${product(grid())} patches hold ${held} of the photograph. All that is computed takes ${macs} billion multiply-adds.`;
   }
 
   function draw(now) {

@@ -66,7 +66,7 @@ export function loader(root, data, { size, known, opened }) {
     engine = next;
     tellTerms(found);
     const lacks = found.lacks.length ? `Left out, because ${found.name} does not give it: ${found.lacks.join("; ")}. ` : "";
-    words.textContent = `Ready. On a test picture its answer is within ${(100 * apart).toPrecision(2)} % of PyTorch's largest number ` +
+    words.textContent = `Ready. On a test picture its answer differs from PyTorch's by at most ${(100 * apart).toPrecision(2)} % of the largest number ` +
       `(weights in ${found.precision}). ${lacks}${[...source.notes].join(" ")}`;
     const focus = opened(found);
     if (element.contains(document.activeElement) || document.activeElement === document.body) {
