@@ -26,5 +26,12 @@ def resize(
     images = images[..., top : top + side, left : left + side]
     if side == size:
         return images
-    images = F.interpolate(images.float(), size=(size, size), mode="bicubic", antialias=True)
+    return stretched(images, (size, size))
+
+
+def stretched(
+    images: UInt8[Tensor, "n channels height width"], size: tuple[int, int]
+) -> UInt8[Tensor, "n channels rows columns"]:
+    """All of each image on so many rows and columns, bicubic with antialiasing."""
+    images = F.interpolate(images.float(), size, mode="bicubic", antialias=True)
     return images.round().clamp(0, 255).to(torch.uint8)

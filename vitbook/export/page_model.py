@@ -115,7 +115,7 @@ def export_page(
         f"{WEIGHTS}-{i:02}.bin": bytes(content[at : at + PIECE_BYTES])
         for i, at in enumerate(range(0, len(content), PIECE_BYTES))
     }
-    pieces = [piece_of(file, part) for file, part in cut.items()]
+    whole, pieces = piece_of(GRAPH, written), [piece_of(*each) for each in cut.items()]
     with any_size(model if free_size else nn.Module()), evaluating(model), torch.no_grad():
         seen = shown.watched(pattern(channels, *own))
         if answers is None:
@@ -130,7 +130,7 @@ def export_page(
         def told(size: tuple[int, int]) -> Manifest:
             about_size = _size(name, shown, exported.errors, checked, pattern(channels, *size), own)
             return Manifest(
-                name, about, precision, channels, shown.prefix, piece_of(GRAPH, written),
+                name, about, precision, channels, shown.prefix, whole,
                 {"{}x{}".format(*size): about_size}, WEIGHTS, pieces, shown.layers, dict(answers),
                 shown.lacks, map, embedded,
             )  # fmt: skip

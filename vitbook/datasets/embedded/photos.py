@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import UInt8
 from torch import Tensor
 
 from vitbook.datasets.dataset import Dataset
-from vitbook.datasets.resizing import resize
+from vitbook.datasets.resizing import resize, stretched
 from vitbook.errors import UnknownNameError, check_count
 from vitbook.extras import from_extra
 
@@ -87,6 +86,5 @@ def whole_photo(name: str, short: int | None = None) -> UInt8[Tensor, "3 height 
     photo = rearrange(torch.from_numpy(pixels[..., :3].copy()), "h w c -> c h w")
     if short is None or short == min(photo.shape[1:]):
         return photo
-    size = [round(side * short / min(photo.shape[1:])) for side in photo.shape[1:]]
-    photo = F.interpolate(photo[None].float(), size, mode="bicubic", antialias=True)[0]
-    return photo.round().clamp(0, 255).to(torch.uint8)
+    height, width = (round(side * short / min(photo.shape[1:])) for side in photo.shape[1:])
+    return stretched(photo[None], (height, width))[0]

@@ -10,7 +10,7 @@ import typer
 from PIL import Image
 
 from vitbook import datasets
-from vitbook.datasets.resizing import resize
+from vitbook.datasets.resizing import resize, stretched
 from vitbook.layers.tokenizers import pair
 from vitbook.models.weights.pretrained import load_pretrained
 from vitbook.runs.measuring import Sheet, measurement
@@ -37,9 +37,7 @@ KEPT, SQUARE = (4, 8, 11), (11, 16)  # rows of the grids
 
 def to_size(images: Images, size: int | tuple[int, int]) -> Images:
     """Resized to rows and columns, whatever that does to the shape of things."""
-    rows, columns = pair(size, "size")
-    found = F.interpolate(images.float(), (rows, columns), mode="bicubic", antialias=True)
-    return found.round().clamp(0, 255).to(torch.uint8)
+    return stretched(images, pair(size, "size"))
 
 
 def bands(images: Images) -> list[Images]:
