@@ -178,9 +178,20 @@ WAYS = {
     "conv": by_convolution,
     "mean": by_averaging_and_widening,
 }
-PYRAMID_VIT_MODELS = {
+MINI_PYRAMIDS = {
     f"pyramid_vit_{name}_mini_patch4_32": CIFAR10 | dict(stages=STAGES, make_shrink=way)
     for name, way in WAYS.items()
+}
+# As B. Yu's slides sketch it: from 32 x 32 tokens, 64 wide, to 4 x 4, 1,024 wide, whose mean is
+# read. The widths between, the depth and the heads are ours.
+SKETCHED = tuple(
+    Body(width=width, depth=3, num_heads=width // 16, mlp_width=4 * width)
+    for width in (64, 160, 400, 1024)
+)
+PYRAMID_VIT_MODELS = MINI_PYRAMIDS | {
+    "pyramid_vit_conv_patch8_256": dict(
+        image_size=256, patch_size=8, num_classes=1000, stages=SKETCHED, make_shrink=by_convolution
+    )
 }
 DEEP = replace(MINI_BODY, width=64, depth=14, num_heads=4, mlp_width=96)
 

@@ -9,9 +9,17 @@ from vitbook import runs
 from vitbook.runs import Evidence, Table
 from vitbook.runs.rows import Measurement
 from vitbook.runs.tables import interval
-from vitbook.studies.dense.heads import check_masks, enlarged, fit_head, iou, patch_labels, scores
+from vitbook.studies.dense.heads import (
+    check_masks,
+    enlarged,
+    fit_head,
+    guided,
+    iou,
+    patch_labels,
+    scores,
+)
 from vitbook.studies.dense.masks import photo_masks
-from vitbook.studies.dense.measured import VIT, block_tokens, colours
+from vitbook.studies.dense.measured import VIT, block_tokens, colours, shifted_tokens
 from vitbook.studies.dense.twins import apart, mirrored, most_similar
 
 __all__ = [
@@ -24,6 +32,7 @@ __all__ = [
     "evidence",
     "fit_head",
     "found_twins",
+    "guided",
     "iou",
     "marked",
     "mirrored",
@@ -33,6 +42,7 @@ __all__ = [
     "photo_masks",
     "reads",
     "scores",
+    "shifted_tokens",
     "ways_to_enlarge",
 ]
 
