@@ -158,6 +158,17 @@ def test_laws_that_the_chapter_does_by_hand():
     assert largest[1] <= 4 + 1e-4 < largest[0]
 
 
+def test_a_step_is_told_by_its_directions():
+    """AdamW brings each weight to one size: of a diagonal, each direction."""
+    mean = torch.diag(torch.tensor([4.0, 2.0, 1.0]))
+    lengths = study.step_lengths({"exp_avg": mean, "exp_avg_sq": mean**2})
+    assert torch.allclose(lengths["averaged gradient"], torch.tensor([1, 0.5, 0.25]))
+    assert torch.allclose(lengths["AdamW"], torch.ones(3)) and lengths["Muon"].min() > 0.6
+    alike = torch.ones(3, 3) + mean
+    lengths = study.step_lengths({"exp_avg": alike, "exp_avg_sq": alike**2})
+    assert lengths["AdamW"][1] < 1e-3 < 0.5 < lengths["Muon"][1]
+
+
 def test_the_evidence_has_what_was_measured_and_what_is_missing():
     evidence = study.evidence()
     assert [table.title for table in evidence.tables] == [

@@ -8,7 +8,7 @@ from vitbook.runs import Evidence, Result, Table
 from vitbook.runs.rows import Measurement
 from vitbook.runs.tables import interval
 from vitbook.studies.modern.changes import CHANGES, NAMES, PLAIN
-from vitbook.studies.modern.measured import written_out
+from vitbook.studies.modern.measured import step_lengths, written_out
 from vitbook.studies.modern.results import (
     claims,
     counts,
@@ -36,6 +36,7 @@ __all__ = [
     "recipes",
     "side_by_side",
     "step_costs",
+    "step_lengths",
     "trained",
     "written_out",
 ]

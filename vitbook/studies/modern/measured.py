@@ -1,7 +1,7 @@
 """What the changes cost: a step beside plain's, attention fused and written out, compilation."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from vitbook.measure import Ratio, interleaved_seconds, peak_memory, ratio_of
 from vitbook.runs import get_recipe
 from vitbook.runs.measuring import Sheet, measurement
 from vitbook.studies.modern.changes import PLAIN, ROLES
+from vitbook.training.engine.muon import nearly_orthogonal
 from vitbook.training.engine.optimization import make_optimizer
 
 ROUNDS, BATCH = 20, 128
@@ -27,6 +28,21 @@ def written_out(
     r"""Attention as the formula says it, :math:`\mathrm{softmax}(qk^\top/\sqrt d)\,v`."""
     # Queries are divided, not scores: at 1,024 tokens there are 16 times as many of these.
     return (q / q.shape[-1] ** 0.5 @ k.mT).softmax(-1) @ v
+
+
+def step_lengths(state: Mapping[str, Tensor]) -> dict[str, Float[Tensor, "directions"]]:
+    """How far the next step of a matrix goes along each direction, over the first.
+
+    Args:
+        state: what AdamW keeps of the matrix's gradients; the other ways take its mean.
+    """
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    ways = {
+        "averaged gradient": mean, "AdamW": mean / (square.sqrt() + 1e-8),
+        "Muon": nearly_orthogonal(mean[None])[0],
+    }  # fmt: skip
+    found = {name: torch.linalg.svdvals(step) for name, step in ways.items()}
+    return {name: values / values[0] for name, values in found.items()}
 
 
 def _ends(ratio: Ratio) -> list[float]:
