@@ -13,12 +13,24 @@ from vitbook.figures import hearing_map
 
 WIDTH, KEYS, FEATURES = 16, 8, 45  # the last two as in the figure
 SIDES = (4, 8, 12, 16, 32, 48, 64)
-PATTERNS = ("all", "rows", "axial", "blocks", "swin", "near")
+PATTERNS = ("all", "rows", "axial", "cross", "blocks", "swin", "near")
 
 
 @cache
 def sample():
     return hearing_map(task="Carry word from corner to corner.")
+
+
+class Cross(layers.SelfAttention):
+    """A token reads its row and its column in one layer."""
+
+    def __init__(self, side):
+        super().__init__(WIDTH, 1)
+        row, column = torch.arange(side**2) // side, torch.arange(side**2) % side
+        self.read = (row[:, None] == row) | (column[:, None] == column)
+
+    def forward(self, tokens):
+        return super().forward(tokens, self.read)
 
 
 def real(pattern, side, number):
@@ -34,6 +46,8 @@ def real(pattern, side, number):
         return layers.BlockLocalSelfAttention(WIDTH, 1, **grid, block_size=4)
     if pattern == "near":
         return layers.NeighborhoodSelfAttention(WIDTH, 1, **grid, window_size=3)
+    if pattern == "cross":
+        return Cross(side)
     if pattern == "linformer":
         return layers.LinformerSelfAttention(WIDTH, 1, num_tokens=side**2, num_keys=KEYS)
     if pattern == "performer":
@@ -78,8 +92,9 @@ def test_the_page_hears_what_changes_at_the_cost_of_the_real_layer(page, pattern
     for side in (4, 16):
         choose(page, pattern, side)
         layer = real(pattern, side, 1)
-        if pattern == "near":
-            assert computed(page, "cost") == layer.windows(torch.device("cpu"))[1].sum().item()
+        if pattern in ("near", "cross"):
+            read = layer.windows(torch.device("cpu"))[1] if pattern == "near" else layer.read
+            assert computed(page, "cost") == read.sum().item()
             continue
         macs = measure.count_macs(layer, torch.zeros(1, side**2, WIDTH))
         assert computed(page, "cost") * 2 * WIDTH == macs - 4 * WIDTH**2 * side**2  # no projections

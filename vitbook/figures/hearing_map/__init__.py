@@ -18,8 +18,9 @@ def hearing_map(
 ) -> Figure:
     """Paint tokens of a square grid that have news, watch it spread, and see what a layer computes.
 
-    Six patterns and their cost as the grid grows: all tokens, rows twice, a row and then a
-    column, windows of 4x4, windows that move in every second layer (Swin), 3x3 neighbours. Beside
+    Seven patterns and their cost as the grid grows: all tokens, rows twice, a row and then a
+    column, both at once (as Sparse Transformers' strided heads together), windows of 4x4, windows
+    that move in every second layer (Swin), 3x3 neighbours. Beside
     them stand Linformer's and Performer's costs, in which all tokens hear of all at once. A pair
     is one score and one weighted value, two multiply-adds for each number of a head; projections
     are left out. It starts with a token of a grid of 8 x 8, each of which reads its row.
@@ -30,6 +31,7 @@ def hearing_map(
     """
     names = {
         "all": "all tokens", "rows": "its row in both layers", "axial": "its row, then its column",
+        "cross": "its row and its column at once",
         "blocks": f"its window of {_BLOCK} × {_BLOCK}",
         "swin": "its window, moved in every second layer (Swin)",
         "near": "its 3 × 3 neighbours",

@@ -14,6 +14,7 @@ export function arrival(kind, side, block, one, other) {
   const [row, column] = place(one, side), [r, c] = place(other, side);
   if (kind === "rows") return row === r ? 1 : Infinity;
   if (kind === "axial") return row === r ? 1 : 2;
+  if (kind === "cross") return row === r || column === c ? 1 : 2;
   if (kind === "near") return Math.max(Math.abs(row - r), Math.abs(column - c));
   if (kind === "blocks") {
     return [[row, r], [column, c]].every(([a, b]) => Math.floor(a / block) === Math.floor(b / block)) ? 1 : Infinity;
@@ -39,7 +40,7 @@ export const hears = (kind, side, block, one, other, layers) =>
 export function pairs(kind, side, { block, keys, features }) {
   if (kind === "near") return (3 * side - 2) ** 2; // at the edge a token has fewer neighbours
   const read = {
-    all: side * side, rows: side, axial: side, blocks: block * block, swin: block * block,
+    all: side * side, rows: side, axial: side, cross: 2 * side - 1, blocks: block * block, swin: block * block,
     linformer: 2 * keys, performer: 2 * features,
   };
   return side * side * read[kind];
