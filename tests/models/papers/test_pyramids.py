@@ -38,7 +38,7 @@ PYRAMID = BODY + 49 * 64 + 64 * 64 + 2 * 256 + 2570
 WIDENINGS = 65 * 128 + 129 * 256
 SWIN_BODY = stage(64, 4, 144, True) + stage(128, 6, 288, True) + stage(256, 4, 576, True)
 SWIN_BIASES = 49 * (4 * 4 + 6 * 8) + 9 * 4 * 16  # windows of 4 x 4 twice, of 2 x 2 last
-# Twelve matrices' weights and thirteen vectors a block, as B. Yu's slides sketch a pyramid.
+# As B. Yu's slides sketch it. A block has 12 d^2 weights and 13 d biases and gains.
 SKETCHED = sum(3 * (12 * width**2 + 13 * width) for width in (64, 160, 400, 1024))
 SHRINKS = sum(4 * a * b + b for a, b in ((64, 160), (160, 400), (400, 1024)))
 MERGINGS = 2 * 256 + 256 * 128 + 2 * 512 + 512 * 256

@@ -20,10 +20,10 @@ def hearing_map(
 
     Seven patterns and their cost as the grid grows: all tokens, rows twice, a row and then a
     column, both at once (as Sparse Transformers' strided heads together), windows of 4x4, windows
-    that move in every second layer (Swin), 3x3 neighbours. Beside
-    them stand Linformer's and Performer's costs, in which all tokens hear of all at once. A pair
-    is one score and one weighted value, two multiply-adds for each number of a head; projections
-    are left out. It starts with a token of a grid of 8 x 8, each of which reads its row.
+    that move in every second layer (Swin), 3x3 neighbours. Beside them stand Linformer's and
+    Performer's costs, in which all tokens hear of all at once. A pair is one score and one weighted
+    value, two multiply-adds for each number of a head; projections are left out. It starts with a
+    token of a grid of 8 x 8, each of which reads its row.
 
     Args:
         num_keys: Linformer's mixtures.
